@@ -1,0 +1,69 @@
+"""Linear models regularised by feature noise, with the noise learnt and its posterior known.
+
+>>> import bayesdrop as bd
+>>> bd.Model(loss=bd.Hinge(), rates=bd.PerFeature(bd.Beta(1, 1)), C=0.1).C
+0.1
+
+Names are imported when first used, so that ``import bayesdrop`` is light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+__version__ = _version("bayesdrop")
+
+_HOME = {
+    "Beta": "priors",
+    "DropoutLogisticRegression": "estimators",
+    "DropoutSVC": "estimators",
+    "Dropout": "noise",
+    "EM": "inference",
+    "Fit": "results",
+    "Fixed": "rates",
+    "GaussianNoise": "noise",
+    "Gibbs": "inference",
+    "Hinge": "losses",
+    "LaplaceNoise": "noise",
+    "Logistic": "losses",
+    "Model": "model",
+    "MultiplicativeNoise": "noise",
+    "Newton": "inference",
+    "Normal": "priors",
+    "PerFeature": "rates",
+    "PerGroup": "rates",
+    "PoissonNoise": "noise",
+    "Shared": "rates",
+    "fit": "inference",
+    "sample": "inference",
+}
+_MODULES = ("distributions", "models", "plots")
+
+__all__ = [*sorted(_HOME), "__version__"]
+
+if TYPE_CHECKING:
+    from .estimators import DropoutLogisticRegression, DropoutSVC
+    from .inference import EM, Gibbs, Newton, fit, sample
+    from .losses import Hinge, Logistic
+    from .model import Model
+    from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
+    from .priors import Beta, Normal
+    from .rates import Fixed, PerFeature, PerGroup, Shared
+    from .results import Fit
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    elif name in _MODULES:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'bayesdrop' has no attribute {name!r}; the public names are {__all__}.")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES})

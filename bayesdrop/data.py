@@ -1,0 +1,115 @@
+"""Checked data: a matrix, two-class labels as signs, row weights and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Data", "check_sample_weight", "feature_names_of", "prepare"]
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data of a two-class problem.
+
+    Attributes
+    ----------
+    X : array or scipy sparse (n, p)
+        Features, finite, float64.
+    sign : array (n,)
+        Labels as −1 and +1.
+    weight : array (n,)
+        Row weights, >= 0.
+    feature_names : list of str
+        Names of the columns, ``x0, x1, …`` where the input has none.
+    classes : array (2,)
+        The user's labels, negative class first.
+    """
+
+    X: Any
+    sign: Array
+    weight: Array
+    feature_names: list[str]
+    classes: Array
+
+
+def feature_names_of(X: Any) -> list[str]:
+    """Column names of a data frame (pandas, polars), else ``x0, x1, …``.
+
+    Examples
+    --------
+    >>> feature_names_of(np.zeros((1, 2)))
+    ['x0', 'x1']
+    """
+    columns = getattr(X, "columns", None)
+    if columns is not None:
+        return [str(name) for name in columns]
+    return [f"x{d}" for d in range(np.shape(X)[1])]
+
+
+def check_sample_weight(sample_weight: Any, n_rows: int) -> Array:
+    """Row weights as an array (n,), ones by default; raise ValueError if negative, all zero or of another length."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}."
+        )
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one.")
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0.")
+    return weight
+
+
+def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[str] | None = None) -> Data:
+    """Check a two-class problem and code its labels as signs.
+
+    Raises
+    ------
+    ValueError
+        On NaN, infinite, complex or text features, no rows or columns, other than two classes, or weights and
+        names that do not fit.
+
+    Examples
+    --------
+    >>> prepare([[0.0], [1.0]], ["no", "yes"]).sign.tolist()
+    [-1.0, 1.0]
+    """
+    from sklearn.utils import check_array, check_consistent_length, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+
+    names = list(feature_names) if feature_names is not None else None
+    if names is None and hasattr(X, "columns"):
+        names = feature_names_of(X)
+    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    if names is None:
+        names = feature_names_of(X)
+    if len(names) != X.shape[1] or len(set(names)) != len(names):
+        raise ValueError(
+            f"feature_names: expected {X.shape[1]} different names (one per column), got {len(names)} names, "
+            f"{len(set(names))} different."
+        )
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    check_classification_targets(y)
+    classes, code = np.unique(y, return_inverse=True)
+    weight = check_sample_weight(sample_weight, X.shape[0])
+    if len(classes) != 2:
+        advice = (
+            "a classifier needs two" if len(classes) < 2 else "use DropoutSVC or DropoutLogisticRegression, which "
+            "solve more classes one against the rest, or take y == one_class"
+        )
+        raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
+    for side, label in enumerate(classes):
+        if not np.any(weight[code == side] > 0):
+            raise ValueError(f"sample_weight: every row of class {label!r} has weight zero; two classes are needed.")
+    return Data(X, np.where(code == 1, 1.0, -1.0), weight, names, classes)

@@ -1,0 +1,56 @@
+"""What a design matrix must offer: products and counts. It never sees the model.
+
+``matvec`` and friends take a vector or a block of ``K`` columns; a block of K classes costs one pass over the
+data, not K.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["Design"]
+
+Array = Any
+
+
+@runtime_checkable
+class Design(Protocol):
+    """Protocol of a design matrix ``X`` with ``n`` rows and ``p`` columns."""
+
+    shape: tuple[int, int]
+
+    prefers_gram: bool
+    """True if a dense ``gram`` costs less than a few dozen products (few columns)."""
+
+    prefers_outer_gram: bool
+    """True if a dense ``outer_gram`` costs less than a few dozen products (few rows)."""
+
+    def matvec(self, w: Array) -> Array:
+        """``X w``: (p,) or (p, K) to (n,) or (n, K)."""
+
+    def rmatvec(self, r: Array) -> Array:
+        """``Xᵀ r``: (n,) or (n, K) to (p,) or (p, K)."""
+
+    def sq_matvec(self, w: Array) -> Array:
+        """``X² w`` with the square taken elementwise."""
+
+    def sq_rmatvec(self, r: Array) -> Array:
+        """``(X²)ᵀ r`` with the square taken elementwise."""
+
+    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+        """``(X w, X² w_sq)`` in as few passes over the data as the storage allows."""
+
+    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
+
+    def gram(self, omega: Array) -> Array:
+        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω`` of shape (n,)."""
+
+    def outer_gram(self, scale: Array) -> Array:
+        """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
+
+    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` for ``r`` of shape (n, K): what the rate update counts."""
+
+    def minimum(self) -> float:
+        """Smallest entry, zeros of a sparse matrix included."""

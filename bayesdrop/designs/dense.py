@@ -1,0 +1,126 @@
+"""Dense design matrix on NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["DenseDesign"]
+
+Array = Any
+
+# Rows are squared a block at a time, small enough to stay in a core's cache.
+_BLOCK = 1 << 17
+# Below this many entries the square is kept: the block loop would cost more than the memory.
+_KEEP_SQUARE = 1 << 21
+_GRAM_COLUMNS = 2000
+
+
+class DenseDesign:
+    """Dense matrix, float64; see :class:`bayesdrop.designs.Design` for the methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> DenseDesign(np.array([[1.0, -2.0]])).sq_matvec(np.array([1.0, 1.0])).tolist()
+    [5.0]
+    """
+
+    def __init__(self, X: Array) -> None:
+        self._x = np.asarray(X, dtype=np.float64)
+        self.shape: tuple[int, int] = self._x.shape
+        self._square = self._x * self._x if self._x.size <= _KEEP_SQUARE else None
+        n, p = self.shape
+        self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
+        self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
+
+    def _blocks(self) -> Iterator[slice]:
+        n, p = self.shape
+        rows = max(1, _BLOCK // max(p, 1))
+        for start in range(0, n, rows):
+            yield slice(start, min(start + rows, n))
+
+    def matvec(self, w: Array) -> Array:
+        """``X w``."""
+        return self._x @ w
+
+    def rmatvec(self, r: Array) -> Array:
+        """``Xᵀ r``."""
+        return self._x.T @ r
+
+    def sq_matvec(self, w: Array) -> Array:
+        """``X² w``."""
+        if self._square is not None:
+            return self._square @ w
+        return np.concatenate([(self._x[rows] * self._x[rows]) @ w for rows in self._blocks()])
+
+    def sq_rmatvec(self, r: Array) -> Array:
+        """``(X²)ᵀ r``."""
+        if self._square is not None:
+            return self._square.T @ r
+        total = np.zeros((self.shape[1], *r.shape[1:]))
+        for rows in self._blocks():
+            block = self._x[rows]
+            total += (block * block).T @ r[rows]
+        return total
+
+    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+        """``(X w, X² w_sq)``, reading X once."""
+        if self._square is not None:
+            return self._x @ w, self._square @ w_sq
+        n = self.shape[0]
+        first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
+        for rows in self._blocks():
+            block = self._x[rows]
+            np.matmul(block, w, out=first[rows])
+            np.matmul(block * block, w_sq, out=second[rows])
+        return first, second
+
+    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
+        if self._square is not None:
+            return self._x.T @ r, self._square.T @ r_sq
+        p = self.shape[1]
+        first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *r_sq.shape[1:]))
+        for rows in self._blocks():
+            block = self._x[rows]
+            first += block.T @ r[rows]
+            second += (block * block).T @ r_sq[rows]
+        return first, second
+
+    def gram(self, omega: Array) -> Array:
+        """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
+        n, p = self.shape
+        root = np.sqrt(omega)
+        rows = max(1, 16 * _BLOCK // max(p, 1))
+        total = np.zeros((p, p))
+        for start in range(0, n, rows):
+            block = self._x[start : start + rows] * root[start : start + rows, None]
+            total += block.T @ block
+        return total
+
+    def outer_gram(self, scale: Array) -> Array:
+        """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
+        n, p = self.shape
+        root = np.sqrt(scale)
+        columns = max(1, 16 * _BLOCK // max(n, 1))
+        total = np.zeros((n, n))
+        for start in range(0, p, columns):
+            block = self._x[:, start : start + columns] * root[start : start + columns]
+            total += block @ block.T
+        return total
+
+    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
+        above, below = np.zeros((self.shape[1], r.shape[1])), np.zeros((self.shape[1], r.shape[1]))
+        for rows in self._blocks():
+            block = self._x[rows]
+            above += (block > 0).astype(np.float64).T @ r[rows]
+            below += (block < 0).astype(np.float64).T @ r[rows]
+        return above, below
+
+    def minimum(self) -> float:
+        """Smallest entry."""
+        return float(self._x.min()) if self._x.size else 0.0

@@ -1,0 +1,75 @@
+"""The model: a loss, a feature noise, dropout rates, a loss weight and a weight prior.
+
+    w ~ N(0, P⁻¹),  η_d ~ Beta(A, B),  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
+    y_i ~ exp(−C · loss(y_i, wᵀ(x_i∘α_i) + b))
+
+and its marginalised energy ``U(w) = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .losses import Logistic, Loss
+from .noise import Dropout, Noise
+from .priors import Normal
+from .rates import Fixed, PerFeature, RateMap, Rates
+
+__all__ = ["Model"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear model under feature noise.
+
+    Parameters
+    ----------
+    loss : Loss
+        ``bd.Logistic()`` or ``bd.Hinge()``.
+    noise : Noise
+        ``bd.Dropout()`` (biased) by default.
+    rates : Rates, optional
+        ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``; by default one rate per feature under a
+        flat prior. A noise without a dropout rate takes none.
+    C : float
+        Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
+        Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
+    weight_prior : Normal
+        Prior of the weights; the intercept is flat.
+    fit_intercept : bool
+        Add an intercept, which is neither noised nor penalised.
+
+    Examples
+    --------
+    >>> Model(C=0.5).loss
+    Logistic()
+    """
+
+    loss: Loss = field(default_factory=Logistic)
+    noise: Noise = field(default_factory=Dropout)
+    rates: Rates | None = None
+    C: float = 1.0
+    weight_prior: Normal = field(default_factory=Normal)
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        for name, kind, example in (("loss", Loss, "bd.Logistic()"), ("noise", Noise, "bd.Dropout()")):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name}: expected an object such as {example}, got {getattr(self, name)!r}.")
+        if self.rates is not None and not isinstance(self.rates, Rates):
+            raise TypeError(f"rates: expected an object such as bd.PerFeature() or bd.Fixed(0.3), got {self.rates!r}.")
+        if self.rates is not None and not self.noise.has_rate:
+            raise ValueError(f"rates: {self.noise!r} has no dropout rate, so it takes no rates; got {self.rates!r}.")
+        if not (isinstance(self.C, int | float | np.number) and np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C: expected a finite number above 0, got {self.C!r}.")
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map the features to free rates; see :class:`bayesdrop.rates.RateMap`."""
+        if not self.noise.has_rate:
+            return Fixed(0.0).bind(feature_names)
+        rates: Any = PerFeature() if self.rates is None else self.rates
+        return rates.bind(feature_names)

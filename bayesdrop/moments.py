@@ -1,0 +1,141 @@
+"""Moments of the noised score: the one place where a design meets a noise.
+
+    m = X(g∘w) + hᵀw + b,        v = X²(a∘w²) + X(b∘w²) + c0ᵀw²
+
+for ``K`` columns at a time. Weights are blocks (p + 1, K) whose last row is the intercept, which is never noised.
+With ``dm, dv`` the directional derivatives along ``u`` and ``q(r) = a∘(X²)ᵀr + b∘Xᵀr + c0 Σr``, the adjoint of
+``u ↦ (dm, dv)`` is ``(r, s) ↦ Mᵀr + 2w∘q(s)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .designs import Design
+from .noise import Coefficients, Noise
+
+__all__ = ["ScoreMoments"]
+
+Array = Any
+
+
+class ScoreMoments:
+    """Mean and variance of the score ``wᵀx̃`` as functions of a block of weights.
+
+    Parameters
+    ----------
+    design : Design
+        Matrix with n rows and p columns.
+    noise : Noise
+        Feature noise.
+    rate : array (p, K) or (p, 1)
+        Dropout rates per feature and column.
+    fit_intercept : bool
+        If false the intercept row must be zero and stays so.
+    """
+
+    def __init__(self, design: Design, noise: Noise, rate: Array, fit_intercept: bool = True) -> None:
+        self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
+        self.coefficients: Coefficients = noise.coefficients(rate)
+        self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
+
+    def select(self, columns: Array) -> ScoreMoments:
+        """Keep the given columns of the rates."""
+        rate = self.rate[:, columns] if self.rate.shape[1] > 1 else self.rate
+        return ScoreMoments(self.design, self.noise, rate, self.fit_intercept)
+
+    def _forward(self, mean_weight: Array, var_weight: Array, intercept: Array) -> tuple[Array, Array]:
+        """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
+        gain, shift, quadratic, linear, constant = self.coefficients
+        has = self._has
+        if has.quadratic:
+            mean, var = self.design.pair_matvec(gain * mean_weight, quadratic * var_weight)
+        else:
+            mean = self.design.matvec(gain * mean_weight)
+            var = np.zeros_like(mean)
+        mean += intercept
+        if has.shift:
+            mean += (shift * mean_weight).sum(axis=0)
+        if has.linear:
+            var += self.design.matvec(linear * var_weight)
+        if has.constant:
+            var += (constant * var_weight).sum(axis=0)
+        return mean, var
+
+    def _backward(self, for_mean: Array, for_var: Array) -> tuple[Array, Array, Array]:
+        """``(Mᵀr, q(s), Σr)`` for residuals ``r`` of the mean and ``s`` of the variance, (n, K) each."""
+        gain, shift, quadratic, linear, constant = self.coefficients
+        has = self._has
+        if has.quadratic:
+            mean_part, var_part = self.design.pair_rmatvec(for_mean, for_var)
+            var_part *= quadratic
+        else:
+            mean_part = self.design.rmatvec(for_mean)
+            var_part = np.zeros_like(mean_part)
+        mean_part *= gain
+        total = for_mean.sum(axis=0)
+        if has.shift:
+            mean_part += shift * total
+        if has.linear:
+            var_part += linear * self.design.rmatvec(for_var)
+        if has.constant:
+            var_part += constant * for_var.sum(axis=0)
+        return mean_part, var_part, total
+
+    def scores(self, weights: Array) -> tuple[Array, Array]:
+        """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
+        return self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
+
+    def variance(self, weights: Array) -> Array:
+        """Variance alone: the quadratic form ``v(u)``, (n, K)."""
+        _, _, quadratic, linear, constant = self.coefficients
+        square = weights[:-1] ** 2
+        var = (
+            self.design.sq_matvec(quadratic * square)
+            if self._has.quadratic
+            else np.zeros((self.design.shape[0], weights.shape[1]))
+        )
+        if self._has.linear:
+            var += self.design.matvec(linear * square)
+        if self._has.constant:
+            var += (constant * square).sum(axis=0)
+        return var
+
+    def tangent(self, weights: Array, direction: Array) -> tuple[Array, Array]:
+        """Directional derivatives ``(dm, dv)`` of the scores along ``direction``."""
+        return self._forward(direction[:-1], 2 * weights[:-1] * direction[:-1], direction[-1])
+
+    def adjoint(self, weights: Array, for_mean: Array, for_var: Array) -> tuple[Array, Array]:
+        """``Mᵀr + 2w∘q(s)`` as a block (p + 1, K), and ``q(s)`` of shape (p, K)."""
+        mean_part, var_part, total = self._backward(for_mean, for_var)
+        result = np.empty_like(weights)
+        result[:-1] = mean_part + 2 * weights[:-1] * var_part
+        result[-1] = total if self.fit_intercept else 0.0
+        return result, var_part
+
+    def spread(self, for_var: Array) -> Array:
+        """``q(s)``, (p, K), for a residual ``s`` of shape (n, K)."""
+        _, _, quadratic, linear, constant = self.coefficients
+        result = (
+            quadratic * self.design.sq_rmatvec(for_var)
+            if self._has.quadratic
+            else np.zeros((self.design.shape[1], for_var.shape[1]))
+        )
+        if self._has.linear:
+            result += linear * self.design.rmatvec(for_var)
+        if self._has.constant:
+            result += constant * for_var.sum(axis=0)
+        return result
+
+    def diagonal(self, omega: Array) -> Array:
+        """Diagonal of ``MᵀΩM`` as a block (p + 1, K), for ``ω`` of shape (n, K)."""
+        gain, shift, _, _, _ = self.coefficients
+        result = np.empty((self.design.shape[1] + 1, omega.shape[1]))
+        total = omega.sum(axis=0)
+        result[:-1] = gain**2 * self.design.sq_rmatvec(omega)
+        if self._has.shift:
+            result[:-1] += 2 * gain * shift * self.design.rmatvec(omega) + shift**2 * total
+        result[-1] = total if self.fit_intercept else 1.0
+        return result

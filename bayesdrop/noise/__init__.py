@@ -1,0 +1,16 @@
+"""Feature noises: five coefficients per feature, a sampler and a log-moment-generating function."""
+
+from .base import Coefficients, Noise
+from .dropout import Dropout
+from .poisson import PoissonNoise
+from .scaled import GaussianNoise, LaplaceNoise, MultiplicativeNoise
+
+__all__ = [
+    "Coefficients",
+    "Dropout",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "MultiplicativeNoise",
+    "Noise",
+    "PoissonNoise",
+]

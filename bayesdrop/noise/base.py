@@ -1,0 +1,43 @@
+"""What a feature noise must offer: five coefficients per feature.
+
+Independent noise on each feature has ``E[x̃ | x] = g x + h`` and ``Var[x̃ | x] = a x² + b x + c``: a quadratic
+variance function. A noise never sees the matrix, and a matrix never sees the noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+__all__ = ["Coefficients", "Noise"]
+
+Array = Any
+
+
+class Coefficients(NamedTuple):
+    """``E[x̃|x] = gain·x + shift``, ``Var[x̃|x] = quadratic·x² + linear·x + constant``; shaped like the rate."""
+
+    gain: Array
+    shift: Array
+    quadratic: Array
+    linear: Array
+    constant: Array
+
+
+@runtime_checkable
+class Noise(Protocol):
+    """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored where ``has_rate`` is false."""
+
+    has_rate: bool
+    """True if the noise is governed by dropout rates, which may then be learnt."""
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function, each shaped like ``rate``."""
+
+    def check(self, minimum: float) -> None:
+        """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Corrupt ``x`` once with a :class:`numpy.random.Generator`; same shape as ``x``."""
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise."""

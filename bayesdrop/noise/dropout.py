@@ -1,0 +1,58 @@
+"""Dropout, or blank-out, noise: each entry is kept with probability ``1 − η`` and set to zero otherwise.
+
+Biased (Zhuo, Zhu & Zhang 2015): a kept entry stays as it is, so ``E x̃ = (1 − η) x`` and ``Var = η(1 − η) x²``.
+Unbiased (Chen, Zhu, Chen & Chen 2015): a kept entry is divided by ``1 − η``, so ``E x̃ = x``, ``Var = η/(1 − η) x²``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import Array, Coefficients
+
+__all__ = ["Dropout"]
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Dropout noise.
+
+    Parameters
+    ----------
+    unbiased : bool
+        Divide kept entries by ``1 − η``, so that the mean of the noised feature is the feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Dropout().coefficients(np.array([0.5])).gain
+    array([0.5])
+    """
+
+    unbiased: bool = False
+    has_rate: ClassVar[bool] = True
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function."""
+        xp = rate.__array_namespace__()
+        zero = xp.zeros_like(rate)
+        if self.unbiased:
+            return Coefficients(xp.ones_like(rate), zero, rate / (1 - rate), zero, zero)
+        return Coefficients(1 - rate, zero, rate * (1 - rate), zero, zero)
+
+    def check(self, minimum: float) -> None:
+        """Accept any finite data."""
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Drop entries of ``x``."""
+        kept = generator.random(np.shape(x)) >= rate
+        return np.where(kept, x / (1 - rate) if self.unbiased else x, 0.0)
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """``log(η + (1 − η) exp(t x'))`` with ``x'`` the kept value."""
+        kept = x / (1 - rate) if self.unbiased else x
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log(rate), np.log1p(-rate) + t * kept)

@@ -1,0 +1,48 @@
+"""Poisson noise: a count ``x`` is replaced by a Poisson draw with mean ``x`` (van der Maaten et al. 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import Array, Coefficients
+
+__all__ = ["PoissonNoise"]
+
+
+@dataclass(frozen=True)
+class PoissonNoise:
+    """Poisson noise on non-negative features; it has no rate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PoissonNoise().coefficients(np.zeros(1)).linear
+    array([1.])
+    """
+
+    has_rate: ClassVar[bool] = False
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function."""
+        xp = rate.__array_namespace__()
+        zero, one = xp.zeros_like(rate), xp.ones_like(rate)
+        return Coefficients(one, zero, zero, one, zero)
+
+    def check(self, minimum: float) -> None:
+        """Refuse negative data, which cannot be the mean of a Poisson variable."""
+        if minimum < 0:
+            raise ValueError(
+                f"X: Poisson noise needs x >= 0, got an entry of {minimum:g}; shift or rescale the features, "
+                "or use another noise such as bd.Dropout()."
+            )
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Draw Poisson counts with mean ``x``."""
+        return generator.poisson(x).astype(float)
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x (e^t − 1)``."""
+        return x * np.expm1(t)

@@ -1,0 +1,104 @@
+"""Noises with one scale: additive Gaussian, additive Laplace and multiplicative Gaussian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import Array, Coefficients
+
+__all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    scale: float = 1.0
+    has_rate: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale >= 0):
+            raise ValueError(f"scale: expected a finite number >= 0, got {self.scale!r}.")
+
+    def check(self, minimum: float) -> None:
+        """Accept any finite data."""
+
+    def _coefficients(self, rate: Array, quadratic: float, constant: float) -> Coefficients:
+        xp = rate.__array_namespace__()
+        zero, one = xp.zeros_like(rate), xp.ones_like(rate)
+        return Coefficients(one, zero, quadratic * one, zero, constant * one)
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Scaled):
+    """Additive ``N(0, scale²)`` noise on every entry, zeros included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> GaussianNoise(2.0).coefficients(np.zeros(1)).constant
+    array([4.])
+    """
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function."""
+        return self._coefficients(rate, 0.0, self.scale**2)
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Add normal noise."""
+        return x + generator.normal(scale=self.scale, size=np.shape(x))
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """``t x + ½ t² scale²``."""
+        return t * x + 0.5 * (t * self.scale) ** 2
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(_Scaled):
+    """Additive Laplace noise with the given scale (variance ``2 scale²``) on every entry, zeros included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LaplaceNoise(2.0).coefficients(np.zeros(1)).constant
+    array([8.])
+    """
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function."""
+        return self._coefficients(rate, 0.0, 2 * self.scale**2)
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Add Laplace noise."""
+        return x + generator.laplace(scale=self.scale, size=np.shape(x))
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """``t x − log(1 − t² scale²)``, infinite for ``|t| scale >= 1``."""
+        square = np.minimum((t * self.scale) ** 2, 1.0)
+        with np.errstate(divide="ignore"):
+            return t * x - np.log1p(-square)
+
+
+@dataclass(frozen=True)
+class MultiplicativeNoise(_Scaled):
+    """Multiplicative ``N(1, scale²)`` noise; zeros stay zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> MultiplicativeNoise(2.0).coefficients(np.zeros(1)).quadratic
+    array([4.])
+    """
+
+    def coefficients(self, rate: Array) -> Coefficients:
+        """Coefficients of the quadratic variance function."""
+        return self._coefficients(rate, self.scale**2, 0.0)
+
+    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+        """Multiply by normal noise."""
+        return x * generator.normal(1.0, self.scale, size=np.shape(x))
+
+    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+        """``t x + ½ t² x² scale²``."""
+        return t * x + 0.5 * (t * x * self.scale) ** 2

@@ -1,0 +1,93 @@
+"""A rate structure is an index map from features to free rates, plus a prior.
+
+``Fixed`` has no free rate, ``Shared`` one, ``PerGroup`` one per group and ``PerFeature`` one per feature. Bound to
+the columns of a matrix, every structure becomes the same plain :class:`RateMap`, which is all that the solvers
+and the samplers see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..priors import Beta
+
+__all__ = ["RateMap", "Rates", "check_rate"]
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class RateMap:
+    """Features mapped to free rates.
+
+    Attributes
+    ----------
+    index : int array (p,)
+        Free rate of each feature.
+    initial : array (p,)
+        Starting rates (for fixed rates, the rates).
+    names : list of str
+        Names of the ``k`` free rates; empty if the rates are fixed.
+    dim : str
+        Name of their axis in results: ``"feature"``, or ``"group"``.
+    prior : Beta
+        Prior of each free rate.
+    class_ratio : bool or None
+        Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
+    """
+
+    index: Array
+    initial: Array
+    names: list[str]
+    dim: str
+    prior: Beta
+    class_ratio: bool | None = None
+
+    @property
+    def size(self) -> int:
+        """Number ``k`` of free rates."""
+        return len(self.names)
+
+    @property
+    def is_free(self) -> bool:
+        """True if there is anything to learn."""
+        return self.size > 0
+
+    def expand(self, theta: Array) -> Array:
+        """Rates per feature, (p,) or (p, K), from the free rates (k,) or (k, K)."""
+        return theta[self.index]
+
+    def collapse(self, per_feature: Array) -> Array:
+        """Sum over the features of each free rate: (p, K) to (k, K)."""
+        if self.dim == "feature":
+            return np.asarray(per_feature)
+        return np.stack(
+            [np.bincount(self.index, weights=column, minlength=self.size) for column in np.transpose(per_feature)],
+            axis=-1,
+        )
+
+
+@runtime_checkable
+class Rates(Protocol):
+    """Protocol of a rate structure."""
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map the named columns to free rates; raise ValueError if they do not fit."""
+
+
+def check_rate(value: Any, name: str) -> np.ndarray:
+    """Return ``value`` as an array of rates in [0, 1), or raise ValueError."""
+    try:
+        rate = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected a number in [0, 1), got {value!r}.") from None
+    if not (np.all(rate >= 0) and np.all(rate < 1)):
+        raise ValueError(
+            f"{name}: expected dropout rates in [0, 1), got {value!r}; a rate is the probability that a feature is "
+            "dropped, and a feature that is always dropped should be left out."
+        )
+    return rate

@@ -1,0 +1,45 @@
+"""Rates that are given, not learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..priors import Beta
+from .base import RateMap, check_rate
+
+__all__ = ["Fixed"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Fixed dropout rates.
+
+    Parameters
+    ----------
+    rate : float or array of shape (p,)
+        Probability that a feature is dropped, in [0, 1).
+
+    Examples
+    --------
+    >>> Fixed(0.3).bind(["age", "weight"]).initial.tolist()
+    [0.3, 0.3]
+    """
+
+    rate: Any = 0.5
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate, "rate")
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        p = len(feature_names)
+        rate = check_rate(self.rate, "rate")
+        if rate.ndim and rate.shape != (p,):
+            raise ValueError(
+                f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}."
+            )
+        return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", Beta())

@@ -1,0 +1,165 @@
+"""Rates that are learnt, each with a Beta prior: one for all features, one each, or one per group.
+
+The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22); see :mod:`bayesdrop.inference.adapt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..priors import Beta
+from .base import RateMap, check_rate
+
+__all__ = ["PerFeature", "PerGroup", "Shared"]
+
+
+@dataclass(frozen=True)
+class PerFeature:
+    """One learnt rate per feature.
+
+    Parameters
+    ----------
+    prior : Beta
+        Prior of each rate.
+    start : float
+        Rate to start from; the result does not depend on it.
+    class_ratio : bool, optional
+        Weigh the negative class by ``n₊/n₋`` in the rate update (Zhuo, Zhu & Zhang 2015, section 4.3). By default
+        in one-vs-rest problems only.
+
+    Examples
+    --------
+    >>> PerFeature(Beta(1, 1)).bind(["age", "weight"]).size
+    2
+    """
+
+    prior: Beta = field(default_factory=Beta)
+    start: float = 0.5
+    class_ratio: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.start, "start")
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        p = len(feature_names)
+        return RateMap(
+            np.arange(p), np.full(p, float(self.start)), list(feature_names), "feature", self.prior, self.class_ratio
+        )
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One learnt rate for all features.
+
+    Parameters
+    ----------
+    prior : Beta
+        Prior of the rate.
+    start : float
+        Rate to start from; the result does not depend on it.
+    class_ratio : bool, optional
+        As in :class:`PerFeature`.
+
+    Examples
+    --------
+    >>> Shared(Beta(1, 1)).bind(["age", "weight"]).names
+    ['all']
+    """
+
+    prior: Beta = field(default_factory=Beta)
+    start: float = 0.5
+    class_ratio: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.start, "start")
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        p = len(feature_names)
+        index = np.zeros(p, dtype=np.intp)
+        return RateMap(index, np.full(p, float(self.start)), ["all"], "group", self.prior, self.class_ratio)
+
+
+@dataclass(frozen=True)
+class PerGroup:
+    """One learnt rate per group of features.
+
+    Parameters
+    ----------
+    groups : sequence of length p, or mapping
+        The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every
+        column belongs to exactly one group.
+    prior : Beta
+        Prior of each group's rate.
+    start : float
+        Rate to start from; the result does not depend on it.
+    class_ratio : bool, optional
+        As in :class:`PerFeature`.
+
+    Examples
+    --------
+    >>> PerGroup(["body", "body", "blood"]).bind(["age", "weight", "iron"]).names
+    ['body', 'blood']
+    >>> PerGroup({"body": ["age", "weight"], "blood": ["iron"]}).bind(["age", "weight", "iron"]).index.tolist()
+    [0, 0, 1]
+    """
+
+    groups: Any
+    prior: Beta = field(default_factory=Beta)
+    start: float = 0.5
+    class_ratio: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.start, "start")
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        p = len(feature_names)
+        labels = (
+            _from_mapping(self.groups, feature_names) if isinstance(self.groups, Mapping) else list(self.groups)
+        )
+        if len(labels) != p:
+            raise ValueError(
+                f"groups: expected one group label per feature, {p} in all, got {len(labels)}; "
+                "give a list as long as X has columns, or a mapping from group to columns."
+            )
+        names = list(dict.fromkeys(labels))
+        position = {name: j for j, name in enumerate(names)}
+        index = np.array([position[label] for label in labels], dtype=np.intp)
+        texts = [str(name) for name in names]
+        return RateMap(index, np.full(p, float(self.start)), texts, "group", self.prior, self.class_ratio)
+
+
+def _from_mapping(groups: Mapping[Any, Sequence[Any]], feature_names: Sequence[str]) -> list[Any]:
+    p = len(feature_names)
+    by_name: dict[Any, int] = {name: d for d, name in enumerate(feature_names)}
+    labels: list[Any] = [None] * p
+    taken = [False] * p
+    for group, columns in groups.items():
+        for column in [columns] if isinstance(columns, str) else columns:
+            d = by_name.get(column)
+            if d is None and isinstance(column, int | np.integer) and 0 <= column < p:
+                d = int(column)
+            if d is None:
+                raise ValueError(
+                    f"groups: group {group!r} names the unknown column {column!r}; expected one of the {p} features, "
+                    f"such as {list(feature_names[:5])}."
+                )
+            if taken[d]:
+                raise ValueError(
+                    f"groups: column {feature_names[d]!r} is in group {labels[d]!r} and in group {group!r}; "
+                    "put each column in exactly one group."
+                )
+            labels[d], taken[d] = group, True
+    missing = [feature_names[d] for d in range(p) if not taken[d]]
+    if missing:
+        raise ValueError(
+            f"groups: {len(missing)} of {p} columns are in no group, such as {missing[:5]}; "
+            "put each column in exactly one group."
+        )
+    return labels
