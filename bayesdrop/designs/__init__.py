@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scipy import sparse
+from scipy.sparse import issparse
 
 from .base import Design
 from .dense import DenseDesign
@@ -22,4 +22,4 @@ def as_design(X: Any) -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
-    return SparseDesign(X) if sparse.issparse(X) else DenseDesign(X)
+    return SparseDesign(X) if issparse(X) else DenseDesign(X)

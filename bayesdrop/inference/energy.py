@@ -1,0 +1,116 @@
+"""The marginalised energy of ``K`` two-class problems that share one matrix.
+
+    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, m_ik, v_ik + ε²),       c = C × row weight
+
+Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
+a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
+loss by ``√(ζ² + v)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..losses import Derivatives, Loss
+from ..moments import ScoreMoments
+
+__all__ = ["Curvature", "Energy"]
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)`` and what does not depend on it.
+
+    ``damping`` moves it from the Hessian of U (0) to the EM matrix ``P + G`` that majorises it (1).
+    """
+
+    mean_mean: Array
+    mean_var: Array
+    var_var: Array
+    diagonal: Array
+    is_majoriser: bool
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of a block of problems.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise and rates.
+    loss : Loss
+        Marginalised loss.
+    sign : array (n, K)
+        Labels as −1 and +1.
+    weight : array (n, 1) or (n, K)
+        ``C`` times the row weight.
+    precision : array (p + 1, 1)
+        Prior precision, 0 for the intercept.
+    """
+
+    moments: ScoreMoments
+    loss: Loss
+    sign: Array
+    weight: Array
+    precision: Array
+
+    def select(self, columns: Array) -> Energy:
+        """Keep the given problems."""
+        weight = self.weight[:, columns] if self.weight.shape[1] > 1 else self.weight
+        return replace(self, moments=self.moments.select(columns), sign=self.sign[:, columns], weight=weight)
+
+    def value(self, weights: Array, mean: Array, var: Array, smoothing: Array) -> Array:
+        """Energy of each problem, (K,), given the scores' moments."""
+        loss = self.loss.value(self.sign, mean, var + smoothing**2)
+        return 0.5 * np.sum(self.precision * weights**2, axis=0) + np.sum(self.weight * loss, axis=0)
+
+    def derivatives(self, mean: Array, var: Array, smoothing: Array) -> Derivatives:
+        """Derivatives of ``c φ`` in the moments, (n, K) each."""
+        parts = self.loss.derivatives(self.sign, mean, var + smoothing**2)
+        return Derivatives(*(self.weight * part for part in parts))
+
+    def gradient(self, weights: Array, slopes: Derivatives) -> tuple[Array, Array]:
+        """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
+        back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
+        return back + self.precision * weights, spread
+
+    def curvature(self, slopes: Derivatives, spread: Array, damping: Array) -> Curvature:
+        """Second-order model with the given damping, (K,)."""
+        keep = 1 - damping
+        diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
+        diagonal[:-1] += 2 * spread
+        return Curvature(
+            mean_mean=keep * slopes.mean_mean + damping * 2 * slopes.var,
+            mean_var=keep * slopes.mean_var,
+            var_var=keep * slopes.var_var,
+            diagonal=diagonal,
+            is_majoriser=bool(np.all(damping == 1)),
+        )
+
+    def product(self, weights: Array, curvature: Curvature, direction: Array) -> tuple[Array, tuple[Array, Array]]:
+        """``H u`` and the tangent ``(dm, dv)`` along ``u``; the EM matrix needs no ``dv`` and returns none."""
+        if curvature.is_majoriser:
+            # MᵀΩMu alone: half the passes over the data.
+            moments = self.moments
+            gain, shift = moments.coefficients.gain, moments.coefficients.shift
+            mean = moments.design.matvec(gain * direction[:-1])
+            mean += (shift * direction[:-1]).sum(axis=0) + direction[-1]
+            residual = curvature.mean_mean * mean
+            result = np.empty_like(direction)
+            total = residual.sum(axis=0)
+            result[:-1] = gain * moments.design.rmatvec(residual) + shift * total
+            result[-1] = total if moments.fit_intercept else 0.0
+            return result + curvature.diagonal * direction, ()  # type: ignore[return-value]
+        mean, var = self.moments.tangent(weights, direction)
+        back, _ = self.moments.adjoint(
+            weights,
+            curvature.mean_mean * mean + curvature.mean_var * var,
+            curvature.mean_var * mean + curvature.var_var * var,
+        )
+        return back + curvature.diagonal * direction, (mean, var)

@@ -1,0 +1,163 @@
+"""What a fit returns: plain arrays with names, a table, and files that load again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from .inference.descent import Status
+    from .model import Model
+
+__all__ = ["Fit", "RatePosterior"]
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class RatePosterior:
+    """Plug-in posterior of the dropout rates, ``η | ŵ ~ Beta(a, b)``.
+
+    It takes the fitted weights as known and the masks as their signs, so it is narrower than the posterior that
+    ``bd.sample`` draws from.
+
+    Attributes
+    ----------
+    a, b : array (k,) or (k, K)
+        Shape parameters.
+    occurrences : array like ``a``
+        Weighted number of non-zero entries behind each rate; 0 means that the rate is the prior's.
+    names : list of k str
+        Features or groups.
+    dim : str
+        ``"feature"`` or ``"group"``.
+
+    Examples
+    --------
+    >>> RatePosterior(np.array([3.0]), np.array([1.0]), np.array([2.0]), ["x0"], "feature").mean
+    array([0.75])
+    """
+
+    a: Array
+    b: Array
+    occurrences: Array
+    names: list[str]
+    dim: str
+
+    @property
+    def mean(self) -> Array:
+        """Posterior mean, shaped like ``a``."""
+        return self.a / (self.a + self.b)
+
+    @property
+    def mode(self) -> Array:
+        """Posterior mode, the learnt rate."""
+        from .priors.beta import beta_mode
+
+        return beta_mode(self.a, self.b)
+
+    def interval(self, probability: float = 0.9) -> tuple[Array, Array]:
+        """Equal-tailed interval of the given probability."""
+        from scipy.stats import beta
+
+        if not 0 < probability < 1:
+            raise ValueError(f"probability: expected a number in (0, 1), got {probability!r}.")
+        tail = (1 - probability) / 2
+        return beta.ppf(tail, self.a, self.b), beta.ppf(1 - tail, self.a, self.b)
+
+    @property
+    def never_seen(self) -> list[str]:
+        """Names whose features are all zero: their rate is the prior's."""
+        empty = np.atleast_2d(np.asarray(self.occurrences).T).T.max(axis=1) == 0
+        return [name for name, unseen in zip(self.names, empty, strict=True) if unseen]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted weights and rates.
+
+    Attributes
+    ----------
+    weight : array (p,)
+        Weights of the features, un-noised.
+    intercept : float
+        Intercept.
+    rates : array (p,)
+        Dropout rate of each feature.
+    rate_posterior : RatePosterior or None
+        Plug-in posterior of the free rates; None if they are fixed.
+    objective_trace : array (iterations,)
+        Energy after each iteration. It may rise where the rates moved, never at fixed rates.
+    status : Status
+        How the fit ended; ``status.value`` says what to do.
+    n_iter : int
+        Iterations.
+    feature_names, classes, model
+        What was fitted.
+    """
+
+    weight: Array
+    intercept: float
+    rates: Array
+    rate_posterior: RatePosterior | None
+    objective_trace: Array
+    status: Status
+    n_iter: int
+    feature_names: list[str]
+    classes: Array
+    model: Model
+
+    def to_dataset(self) -> xr.Dataset:
+        """Everything but the model as an :class:`xarray.Dataset`, on dims ``feature``, ``group``, ``iteration``."""
+        import xarray as xr
+
+        data: dict[str, Any] = {
+            "weight": ("feature", self.weight),
+            "intercept": ((), self.intercept),
+            "dropout_rate": ("feature", self.rates),
+            "objective": ("iteration", self.objective_trace),
+        }
+        coords: dict[str, Any] = {"feature": self.feature_names}
+        posterior = self.rate_posterior
+        if posterior is not None:
+            coords[posterior.dim] = posterior.names
+            data["rate_a"] = (posterior.dim, posterior.a)
+            data["rate_b"] = (posterior.dim, posterior.b)
+            data["rate_occurrences"] = (posterior.dim, posterior.occurrences)
+        attrs = {
+            "status": self.status.name,
+            "advice": self.status.value,
+            "n_iter": self.n_iter,
+            "classes": [str(label) for label in self.classes],
+            "model": repr(self.model),
+        }
+        return xr.Dataset(data, coords=coords, attrs=attrs)
+
+    def save(self, path: Any) -> None:
+        """Write :meth:`to_dataset` to a netCDF file; read it with :func:`xarray.load_dataset`."""
+        self.to_dataset().to_netcdf(path, engine="h5netcdf")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{type(self.model.loss).__name__} loss, {len(self.feature_names)} features, C = {self.model.C:g}",
+            f"{self.status.value} ({self.n_iter} iterations, energy {self.objective_trace[-1]:.6g})",
+        ]
+        posterior = self.rate_posterior
+        if posterior is not None:
+            low, high = posterior.interval(0.9)
+            order = np.argsort(posterior.mode, kind="stable")
+            shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
+            width = max(len(posterior.names[j]) for j in shown)
+            lines.append(f"{'rate of':<{width}}  learnt  90 % plug-in interval")
+            lines += [
+                f"{posterior.names[j]:<{width}}  {posterior.mode[j]:6.3f}  [{low[j]:.3f}, {high[j]:.3f}]" for j in shown
+            ]
+            if len(shown) < len(order):
+                lines.insert(3 + 6, f"… {len(order) - len(shown)} more …")
+            if posterior.never_seen:
+                lines.append(f"never seen, at their prior: {', '.join(posterior.never_seen[:10])}")
+        return "\n".join(lines)
