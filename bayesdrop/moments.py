@@ -88,6 +88,24 @@ class ScoreMoments:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
         return self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
 
+    def mean(self, weights: Array) -> Array:
+        """Mean alone: the linear map ``M w + b``, (n, K)."""
+        mean = self.design.matvec(self.coefficients.gain * weights[:-1])
+        mean += weights[-1]
+        if self._has.shift:
+            mean += (self.coefficients.shift * weights[:-1]).sum(axis=0)
+        return mean
+
+    def mean_adjoint(self, residual: Array) -> Array:
+        """Adjoint of :meth:`mean`: ``Mᵀr`` as a block (p + 1, K)."""
+        total = residual.sum(axis=0)
+        result = np.empty((self.design.shape[1] + 1, residual.shape[1]))
+        result[:-1] = self.coefficients.gain * self.design.rmatvec(residual)
+        if self._has.shift:
+            result[:-1] += self.coefficients.shift * total
+        result[-1] = total if self.fit_intercept else 0.0
+        return result
+
     def variance(self, weights: Array) -> Array:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
         _, _, quadratic, linear, constant = self.coefficients

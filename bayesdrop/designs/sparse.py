@@ -28,6 +28,11 @@ class SparseDesign:
 
     def __init__(self, X: Any) -> None:
         csr = sparse.csr_array(X)
+        if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
+            # Half the index traffic, and the same numbers.
+            csr = sparse.csr_array(
+                (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
+            )
         if csr.dtype != np.float64:
             csr = csr.astype(np.float64)
         if not csr.has_canonical_format or np.any(csr.data == 0):

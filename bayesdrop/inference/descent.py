@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Protocol
 
@@ -33,64 +33,93 @@ class Status(Enum):
 
 @dataclass
 class Point:
-    """A block of weights (p + 1, K), the moments of its scores (n, K) and the solver's state, (K,) each.
+    """A block of weights (p + 1, K), the moments of its scores (n, K) and the solver's memory, (K,) each.
 
-    ``smoothing`` is the ε of a kinked loss, ``damping`` the share of the EM matrix in the second-order model and
-    ``reference`` the size of the first gradient, against which the inner solves set their accuracy.
+    Attributes
+    ----------
+    smoothing
+        The ε of a kinked loss.
+    remaining
+        Estimated suboptimality.
+    damping
+        Share of the EM matrix in the second-order model.
+    reference, calibration, previous, slow
+        Size of the first gradient, largest ratio of a decrement to its gradient, last decrement (or gain), and
+        whether steps contract the error slowly.
     """
 
     weights: Array
     mean: Array
     var: Array
+    value: Array
     smoothing: Array
+    remaining: Array
     damping: Array
     reference: Array
-    value: Array
-    remaining: Array
+    calibration: Array
     previous: Array
-    passes: int = 0
+    slow: Array
+    _first_order: tuple[Any, ...] | None = None
 
     @classmethod
     def start(cls, energy: Energy, weights: Array) -> Point:
         """Evaluate the energy at ``weights``."""
         K = weights.shape[1]
-        # A kinked loss starts with a margin's tenth of smoothing, which shrinks as the fit settles.
-        smoothing = np.full(K, 0.1 if energy.loss.kinked else 0.0)
         point = cls(
             weights=weights.copy(),
             mean=np.empty(0),
             var=np.empty(0),
-            smoothing=smoothing,
+            value=np.empty(0),
+            # A kinked loss starts with a margin's tenth of smoothing, which shrinks as the fit settles.
+            smoothing=np.full(K, 0.1 if energy.loss.kinked else 0.0),
+            remaining=np.full(K, np.inf),
             damping=np.ones(K),
             reference=np.zeros(K),
-            value=np.empty(0),
-            remaining=np.full(K, np.inf),
+            calibration=np.zeros(K),
             previous=np.full(K, np.nan),
+            slow=np.zeros(K, dtype=bool),
         )
         point.refresh(energy)
         return point
 
     def refresh(self, energy: Energy) -> None:
-        """Recompute the moments and the energy from the weights, after the rates moved or to shed round-off."""
+        """Recompute the scores and the energy from the weights, after the rates moved."""
         self.mean, self.var = energy.moments.scores(self.weights)
-        self.value = energy.value(self.weights, self.mean, self.var, self.smoothing)
         self.remaining = np.full(self.weights.shape[1], np.inf)
         self.previous = np.full(self.weights.shape[1], np.nan)
+        self.revalue(energy, self.smoothing)
+
+    def revalue(self, energy: Energy, smoothing: Array) -> None:
+        """Set the smoothing and what depends on it."""
+        self.previous = np.where(smoothing == self.smoothing, self.previous, np.nan)
+        self.smoothing = smoothing
+        self.value = energy.value(self.weights, self.mean, self.var, smoothing)
+        self._first_order = None
+
+    def move(self, weights: Array, mean: Array, var: Array, value: Array) -> None:
+        """Go to new weights whose scores and energy are known."""
+        self.weights, self.mean, self.var, self.value = weights, mean, var, value
+        self._first_order = None
+
+    def first_order(self, energy: Energy) -> tuple[Any, ...]:
+        """Derivatives of the loss, gradient (p + 1, K) and ``q(c φ_v)`` (p, K), computed once per point."""
+        if self._first_order is None:
+            slopes = energy.derivatives(self.mean, self.var, self.smoothing)
+            self._first_order = (slopes, *energy.gradient(self.weights, slopes))
+        return self._first_order
+
+    def _blocks(self) -> list[str]:
+        return [item.name for item in fields(self) if not item.name.startswith("_")]
 
     def select(self, columns: Array) -> Point:
         """Columns as a point of their own."""
-        picked = {
-            name: getattr(self, name)[..., columns]
-            for name in (
-                "weights", "mean", "var", "smoothing", "damping", "reference", "value", "remaining", "previous"
-            )
-        }
-        return Point(**picked)
+        return Point(**{name: getattr(self, name)[..., columns] for name in self._blocks()})
 
     def assign(self, columns: Array, other: Point) -> None:
         """Write back what ``select`` took."""
-        for name in ("weights", "mean", "var", "smoothing", "damping", "reference", "value", "remaining", "previous"):
+        for name in self._blocks():
             getattr(self, name)[..., columns] = getattr(other, name)
+        self._first_order = None
 
 
 class Descent(Protocol):
@@ -112,48 +141,44 @@ class Trace:
     iterations: int = 0
 
 
-def smoothing_bias(energy: Energy, point: Point) -> Array:
-    """What the smoothing adds to the energy, (K,): at most this much is lost by it."""
-    if not np.any(point.smoothing):
-        return np.zeros(point.weights.shape[1])
-    return point.value - energy.value(point.weights, point.mean, point.var, np.zeros_like(point.smoothing))
-
-
 def minimise(method: Descent, energy: Energy, point: Point, tol: float, max_iter: int, trace: Trace) -> None:
     """Step until each problem's estimated suboptimality is below ``tol`` times its energy.
 
-    Problems that are done leave the block. A kinked loss has its smoothing divided by ten whenever the rest of the
-    error is below a tenth of what the smoothing costs, so that the last steps are Newton's on the true loss.
+    Problems that are done leave the block. What the smoothing of a kinked loss costs is known exactly; it shrinks
+    whenever the rest of the error is below it, so that the last steps are Newton's on the true loss.
     """
     K = point.weights.shape[1]
-    done = np.zeros(K, dtype=bool)
-    stuck = np.zeros(K, dtype=bool)
+    done, stuck = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
     for _ in range(max_iter):
         live = np.flatnonzero(~done)
         whole = len(live) == K
-        part = point if whole else point.select(live)
-        block = energy if whole else energy.select(live)
+        part, block = (point, energy) if whole else (point.select(live), energy.select(live))
         moved = method.step(block, part)
-        bias = smoothing_bias(block, part)
-        scale = tol * np.maximum(np.abs(part.value), np.finfo(float).tiny)
-        ready = part.remaining <= np.maximum(scale, 0.1 * bias)
-        rough = bias > scale
-        ready |= ~moved
-        shrink = ready & rough
-        finished = ready & ~rough
-        if np.any(shrink):
-            part.smoothing = np.where(shrink, 0.1 * part.smoothing, part.smoothing)
-            part.value = block.value(part.weights, part.mean, part.var, part.smoothing)
-            part.previous = np.where(shrink, np.nan, part.previous)
-        stuck[live] = ~moved & ~rough
+        goal = tol * np.maximum(np.abs(part.value), np.finfo(float).tiny)
+        ready = (part.remaining <= goal) | ~moved
+        if energy.loss.kinked:
+            bias, tight = _smoothing(block, part, goal)
+            rough = bias > goal
+            shrink = rough & ((part.remaining <= bias) | ~moved)
+            if np.any(shrink) or np.any(tight < part.smoothing):
+                part.revalue(block, np.minimum(tight, np.where(shrink, 0.1 * part.smoothing, part.smoothing)))
+            ready &= ~rough
+        stuck[live] = ~moved & (part.remaining > goal)
+        done[live] = ready
         if not whole:
             point.assign(live, part)
         trace.iterations += 1
         trace.values.append(point.value.copy())
-        done[live] = finished
         if np.all(done):
-            trace.status = Status.ROUND_OFF if np.any(stuck & (point.remaining > tol * point.value)) else (
-                Status.CONVERGED
-            )
+            trace.status = Status.ROUND_OFF if np.any(stuck) else Status.CONVERGED
             return
     trace.status = Status.MAX_ITERATIONS
+
+
+def _smoothing(energy: Energy, point: Point, goal: Array) -> tuple[Array, Array]:
+    """What the smoothing adds to the energy, (K,), and how much of it would be negligible beside the noise."""
+    bias = point.value - energy.value(point.weights, point.mean, point.var, np.zeros_like(point.smoothing))
+    noise = np.sqrt(np.quantile(point.var, 0.05, axis=0))
+    # Where the noise itself rounds the kink off for most rows, no homotopy is needed: jump to what the goal allows.
+    wanted = point.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
+    return bias, np.where(noise > 10 * wanted, np.minimum(point.smoothing, np.maximum(0.1 * noise, wanted)), np.inf)

@@ -51,36 +51,35 @@ class EM:
         omega, kappa = energy.loss.pseudo(
             energy.sign, point.mean, point.var + point.smoothing**2, energy.weight
         )
-        right, _ = moments.adjoint(point.weights, kappa, np.zeros_like(kappa))
+        right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)
-        curvature = Curvature(omega, omega, omega, diagonal, is_majoriser=True)
+        curvature = Curvature(omega, diagonal)
         solver = self.preconditioner or choose_preconditioner(moments.design)
         precondition = solver.prepare(moments, omega, diagonal)
         # Solve for the change of w: the tolerance is then relative to the step and not lost near the optimum.
         current, _ = energy.product(point.weights, curvature, point.weights)
-        change, _, inner = conjugate_gradient(
+        change, _, _ = conjugate_gradient(
             lambda u: energy.product(point.weights, curvature, u),
             right - current,
             precondition,
             np.full(right.shape[1], 1e-6),
             self.max_inner,
         )
-        point.passes += inner
         weights = point.weights + change
         mean, var = moments.scores(weights)
         value = energy.value(weights, mean, var, point.smoothing)
         gain = point.value - value
         better = gain > 0
-        keep = np.where(better, 1.0, 0.0)
-        point.weights = point.weights + keep * change
-        point.mean = np.where(better, mean, point.mean)
-        point.var = np.where(better, var, point.var)
         # Linear convergence: what remains is the last gain times ρ/(1 − ρ), with ρ the ratio of successive gains.
-        ratio = np.clip(gain / np.where(point.previous > 0, point.previous, np.inf), 0.0, 0.999)
-        unknown = ~(point.previous > 0)
-        estimate = np.where(unknown, np.inf, np.maximum(gain, 0) * ratio / (1 - ratio))
-        point.remaining = np.where(better, estimate, 0.0)
+        known = better & (point.previous > 0)
+        ratio = np.clip(gain / np.where(known, point.previous, np.inf), 0.0, 0.999)
+        point.remaining = np.where(better, np.where(known, gain * ratio / (1 - ratio), np.inf), 0.0)
+        point.move(
+            np.where(better, weights, point.weights),
+            np.where(better, mean, point.mean),
+            np.where(better, var, point.var),
+            np.where(better, value, point.value),
+        )
         point.previous = np.where(better, gain, np.nan)
-        point.value = np.where(better, value, point.value)
         return better

@@ -24,16 +24,16 @@ Array = Any
 
 @dataclass(frozen=True)
 class Curvature:
-    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)`` and what does not depend on it.
+    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)``, and the diagonal ``P + 2q(c φ_v)``.
 
-    ``damping`` moves it from the Hessian of U (0) to the EM matrix ``P + G`` that majorises it (1).
+    ``mean_var`` and ``var_var`` are None where the model leaves out the terms through which a step changes the
+    variance's slope: a product then costs half the passes over the data.
     """
 
     mean_mean: Array
-    mean_var: Array
-    var_var: Array
     diagonal: Array
-    is_majoriser: bool
+    mean_var: Array | None = None
+    var_var: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -80,35 +80,28 @@ class Energy:
         back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
         return back + self.precision * weights, spread
 
-    def curvature(self, slopes: Derivatives, spread: Array, damping: Array) -> Curvature:
-        """Second-order model with the given damping, (K,)."""
+    def curvature(self, slopes: Derivatives, spread: Array, damping: Array, exact: bool) -> Curvature:
+        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,).
+
+        At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
+        """
         keep = 1 - damping
         diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
         diagonal[:-1] += 2 * spread
-        return Curvature(
-            mean_mean=keep * slopes.mean_mean + damping * 2 * slopes.var,
-            mean_var=keep * slopes.mean_var,
-            var_var=keep * slopes.var_var,
-            diagonal=diagonal,
-            is_majoriser=bool(np.all(damping == 1)),
-        )
+        mean_mean = keep * slopes.mean_mean + damping * 2 * slopes.var
+        if not exact:
+            return Curvature(mean_mean, diagonal)
+        return Curvature(mean_mean, diagonal, keep * slopes.mean_var, keep * slopes.var_var)
 
-    def product(self, weights: Array, curvature: Curvature, direction: Array) -> tuple[Array, tuple[Array, Array]]:
-        """``H u`` and the tangent ``(dm, dv)`` along ``u``; the EM matrix needs no ``dv`` and returns none."""
-        if curvature.is_majoriser:
-            # MᵀΩMu alone: half the passes over the data.
-            moments = self.moments
-            gain, shift = moments.coefficients.gain, moments.coefficients.shift
-            mean = moments.design.matvec(gain * direction[:-1])
-            mean += (shift * direction[:-1]).sum(axis=0) + direction[-1]
-            residual = curvature.mean_mean * mean
-            result = np.empty_like(direction)
-            total = residual.sum(axis=0)
-            result[:-1] = gain * moments.design.rmatvec(residual) + shift * total
-            result[-1] = total if moments.fit_intercept else 0.0
-            return result + curvature.diagonal * direction, ()  # type: ignore[return-value]
-        mean, var = self.moments.tangent(weights, direction)
-        back, _ = self.moments.adjoint(
+    def product(self, weights: Array, curvature: Curvature, direction: Array) -> tuple[Array, tuple[Array, ...]]:
+        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` for the short model."""
+        moments = self.moments
+        if curvature.mean_var is None:
+            mean = moments.mean(direction)
+            back = moments.mean_adjoint(curvature.mean_mean * mean)
+            return back + curvature.diagonal * direction, (mean,)
+        mean, var = moments.tangent(weights, direction)
+        back, _ = moments.adjoint(
             weights,
             curvature.mean_mean * mean + curvature.mean_var * var,
             curvature.mean_var * mean + curvature.var_var * var,
