@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,13 @@ class Data:
     weight: Array
     feature_names: list[str]
     classes: Array
+
+    def with_weight(self) -> Data:
+        """Leave out the rows of weight zero, which are no data."""
+        keep = self.weight > 0
+        if np.all(keep):
+            return self
+        return replace(self, X=self.X[keep], sign=self.sign[keep], weight=self.weight[keep])
 
 
 def feature_names_of(X: Any) -> list[str]:

@@ -176,9 +176,13 @@ def minimise(method: Descent, energy: Energy, point: Point, tol: float, max_iter
 
 
 def _smoothing(energy: Energy, point: Point, goal: Array) -> tuple[Array, Array]:
-    """What the smoothing adds to the energy, (K,), and how much of it would be negligible beside the noise."""
+    """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.
+
+    Where the noise itself rounds off the kink for nearly all of the weight, no homotopy is needed.
+    """
     bias = point.value - energy.value(point.weights, point.mean, point.var, np.zeros_like(point.smoothing))
-    noise = np.sqrt(np.quantile(point.var, 0.05, axis=0))
-    # Where the noise itself rounds the kink off for most rows, no homotopy is needed: jump to what the goal allows.
     wanted = point.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
-    return bias, np.where(noise > 10 * wanted, np.minimum(point.smoothing, np.maximum(0.1 * noise, wanted)), np.inf)
+    total = np.sum(np.broadcast_to(energy.weight, point.var.shape), axis=0)
+    rounded = np.sum(energy.weight * (point.var > (10 * wanted) ** 2), axis=0) >= 0.95 * total
+    typical = np.sum(energy.weight * np.sqrt(point.var), axis=0) / total
+    return bias, np.where(rounded, np.maximum(wanted, 0.03 * typical), np.inf)

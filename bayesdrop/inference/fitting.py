@@ -175,7 +175,7 @@ def fit(
     ('CONVERGED', (5,))
     """
     method = Newton() if method is None else method
-    data = prepare(X, y, sample_weight, feature_names)
+    data = prepare(X, y, sample_weight, feature_names).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
     block = fit_block(model, design, rate_map, data.sign[:, None], data.weight, method)
