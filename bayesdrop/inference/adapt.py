@@ -65,12 +65,15 @@ class RateLearner:
         """``n`` of each free rate, (k, K)."""
         return self.rate_map.collapse(self.agree + self.against)
 
-    def observe(self, weights: Array) -> Array:
-        """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed."""
+    def observe(self, weights: Array, settled: Array) -> Array:
+        """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
+
+        Changes count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
+        """
         signs = np.sign(weights).astype(np.int8)
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
-        self.flips += moved & (self.signs != 0)
+        self.flips += moved & (self.signs != 0) & settled
         self.signs = signs
         return np.any(moved & (self.flips <= _MOST_FLIPS), axis=0)
 

@@ -87,6 +87,7 @@ class Point:
         self.mean, self.var = energy.moments.scores(self.weights)
         self.remaining = np.full(self.weights.shape[1], np.inf)
         self.previous = np.full(self.weights.shape[1], np.nan)
+        self.slow = np.zeros(self.weights.shape[1], dtype=bool)
         self.revalue(energy, self.smoothing)
 
     def revalue(self, energy: Energy, smoothing: Array) -> None:
@@ -128,8 +129,11 @@ class Descent(Protocol):
     tol: float
     max_iter: int
 
-    def step(self, energy: Energy, point: Point) -> Array:
-        """Move ``point`` downhill in place and set ``remaining`` (estimated suboptimality); (K,) bool: which moved."""
+    def step(self, energy: Energy, point: Point, goal: Array) -> Array:
+        """Move ``point`` downhill in place and set ``remaining``, its estimated suboptimality.
+
+        Nothing need be done where that is below ``goal`` (K,). Returns which problems can be moved on, (K,) bool.
+        """
 
 
 @dataclass
@@ -141,20 +145,24 @@ class Trace:
     iterations: int = 0
 
 
-def minimise(method: Descent, energy: Energy, point: Point, tol: float, max_iter: int, trace: Trace) -> None:
+def minimise(
+    method: Descent, energy: Energy, point: Point, tol: float, max_iter: int, trace: Trace, done: Array | None = None
+) -> Array:
     """Step until each problem's estimated suboptimality is below ``tol`` times its energy.
 
-    Problems that are done leave the block. What the smoothing of a kinked loss costs is known exactly; it shrinks
-    whenever the rest of the error is below it, so that the last steps are Newton's on the true loss.
+    Problems that are done, (K,) bool, leave the block. What the smoothing of a kinked loss costs is known exactly; it
+    shrinks whenever the rest of the error is below it, so that the last steps are Newton's on the true loss. Returns
+    which problems are done.
     """
     K = point.weights.shape[1]
-    done, stuck = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
+    done = np.zeros(K, dtype=bool) if done is None else done.copy()
+    stuck = np.zeros(K, dtype=bool)
     for _ in range(max_iter):
         live = np.flatnonzero(~done)
         whole = len(live) == K
         part, block = (point, energy) if whole else (point.select(live), energy.select(live))
-        moved = method.step(block, part)
         goal = tol * np.maximum(np.abs(part.value), np.finfo(float).tiny)
+        moved = method.step(block, part, goal)
         ready = (part.remaining <= goal) | ~moved
         if energy.loss.kinked:
             bias, tight = _smoothing(block, part, goal)
@@ -171,8 +179,9 @@ def minimise(method: Descent, energy: Energy, point: Point, tol: float, max_iter
         trace.values.append(point.value.copy())
         if np.all(done):
             trace.status = Status.ROUND_OFF if np.any(stuck) else Status.CONVERGED
-            return
+            return done
     trace.status = Status.MAX_ITERATIONS
+    return done
 
 
 def _smoothing(energy: Energy, point: Point, goal: Array) -> tuple[Array, Array]:

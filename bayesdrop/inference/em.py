@@ -45,7 +45,7 @@ class EM:
     preconditioner: Preconditioner | None = None
     max_inner: int = 2000
 
-    def step(self, energy: Energy, point: Point) -> np.ndarray:
+    def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""
         moments = energy.moments
         omega, kappa = energy.loss.pseudo(

@@ -28,9 +28,8 @@ __all__ = ["BlockFit", "fit", "fit_block"]
 
 Array = Any
 
-# Accuracy of the weights between two updates of the rates, and the most such updates.
+# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
-_MOST_ROUNDS = 60
 
 
 @dataclass(frozen=True)
@@ -110,23 +109,23 @@ def fit_block(
 
 
 def _learn(learner, energy_at, energy, point, method, trace) -> tuple[Energy, Status | None]:
-    """Alternate between weights and rates until the signs of the weights stand; then solve to the tolerance."""
-    tol, budget = max(_MODEST, method.tol), method.max_iter
-    for _ in range(_MOST_ROUNDS):
-        before = trace.iterations
-        minimise(method, energy, point, tol, budget, trace)
-        budget -= trace.iterations - before
-        moved = learner.observe(point.weights[:-1])
+    """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
+
+    The rates follow every step: they depend on the weights through signs alone, most of which the first step gets
+    right. What a late flip of a tiny weight does to the energy is below the tolerance soon.
+    """
+    done = np.zeros(point.weights.shape[1], dtype=bool)
+    for _ in range(method.max_iter):
+        reached = minimise(method, energy, point, method.tol, 1, trace, done)
+        settled = point.remaining <= _MODEST * np.abs(point.value)
+        moved = learner.observe(point.weights[:-1], settled)
+        done = reached & ~moved
+        if np.all(done):
+            return energy, None
         if np.any(moved):
             energy = energy_at(learner.rate_map.expand(learner.rates()))
             point.refresh(energy)
-        elif tol <= method.tol:
-            return energy, None
-        else:
-            tol = method.tol
-        if budget <= 0:
-            return energy, Status.MAX_ITERATIONS
-    return energy, Status.RATES_UNSETTLED
+    return energy, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
 
 
 def fit(

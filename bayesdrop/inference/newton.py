@@ -55,7 +55,7 @@ class Newton:
     preconditioner: Preconditioner | None = None
     max_inner: int = 500
 
-    def step(self, energy: Energy, point: Point) -> Array:
+    def step(self, energy: Energy, point: Point, goal: Array) -> Array:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.inference.descent.Descent`."""
         slopes, gradient, spread = point.first_order(energy)
         exact = bool(np.any(point.slow))
@@ -63,6 +63,11 @@ class Newton:
         solver = self.preconditioner or choose_preconditioner(energy.moments.design)
         precondition = solver.prepare(energy.moments, curvature.mean_mean, curvature.diagonal)
         size = _square(gradient, precondition)
+        if np.all(point.calibration > 0):
+            # The rates or the smoothing may have moved by too little to matter.
+            point.remaining = _SAFETY * point.calibration * size
+            if np.all(point.remaining <= goal):
+                return np.ones(size.shape, dtype=bool)
         point.reference = np.where(point.reference > 0, point.reference, np.maximum(size, np.finfo(float).tiny))
         forcing = np.minimum(0.1, (size / point.reference) ** 0.25)
         direction, tangent, _ = conjugate_gradient(

@@ -1,0 +1,58 @@
+"""Data of the benchmarks: the real sets where they are present, and seeded synthetic ones."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["DATA", "amazon", "bag_of_words", "mnist"]
+
+DATA = Path(os.environ.get("BAYESDROP_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def _open(relative: str, where: str) -> bytes:
+    path = DATA / relative
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is absent; set BAYESDROP_DATA to the folder with it. {where}")
+    return (lzma if path.suffix == ".xz" else gzip).open(path).read()
+
+
+def amazon(domain: str, split: str) -> tuple[sparse.csr_array, np.ndarray]:
+    """Amazon reviews (books, kitchen), binarised word counts, labels −1 and +1 (Blitzer, Dredze & Pereira 2007)."""
+    from sklearn.datasets import load_svmlight_file
+
+    raw = _open(f"amazon/{domain}_{split}.svmlight.xz", "The multi-domain sentiment data set, unigram counts.")
+    X, y = load_svmlight_file(io.BytesIO(raw), n_features=5000, zero_based=True)
+    X.data[:] = 1.0
+    shape, index, pointer = X.shape, X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sparse.csr_array((X.data, index, pointer), shape=shape), y
+
+
+def mnist(split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """MNIST digits, pixels in [0, 1] (LeCun et al. 1998)."""
+    name = {"train": "train", "test": "t10k"}[split]
+    where = "The MNIST database of handwritten digits, idx files."
+    pixels = np.frombuffer(_open(f"mnist/{name}-images-idx3-ubyte.gz", where), np.uint8, offset=16)
+    labels = np.frombuffer(_open(f"mnist/{name}-labels-idx1-ubyte.gz", where), np.uint8, offset=8)
+    return pixels.reshape(-1, 784) / 255.0, labels
+
+
+def bag_of_words(n: int = 20_000, p: int = 50_000, length: int = 100, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Synthetic 0/1 bag of words: about ``length`` words a row, Zipf frequencies, 1 % of the words informative."""
+    generator = np.random.default_rng(seed)
+    frequency = 1 / (np.arange(p) + 10.0)
+    words = generator.choice(p, size=(n, length), p=frequency / frequency.sum())
+    rows = np.repeat(np.arange(n), length)
+    X = sparse.csr_array((np.ones(n * length), (rows, words.ravel())), shape=(n, p))
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    weight = np.where(generator.random(p) < 0.01, generator.normal(scale=2.0, size=p), 0.0)
+    score = X @ weight
+    y = np.where(generator.random(n) < 1 / (1 + np.exp(-(score - np.median(score)))), 1, -1)
+    return X, y
