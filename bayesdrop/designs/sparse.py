@@ -76,6 +76,10 @@ class SparseDesign:
 
     def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
+        if self.is_binary:  # one matrix: scatter both in one pass
+            K = r.shape[1]
+            both = self._xt @ np.concatenate([r, r_sq], axis=1)
+            return both[:, :K], both[:, K:]
         return _product(self._xt, r), _product(self._sqt, r_sq)
 
     def gram(self, omega: Array) -> Array:

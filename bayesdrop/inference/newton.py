@@ -69,7 +69,7 @@ class Newton:
             if np.all(point.remaining <= goal):
                 return np.ones(size.shape, dtype=bool)
         point.reference = np.where(point.reference > 0, point.reference, np.maximum(size, np.finfo(float).tiny))
-        forcing = np.minimum(0.1, (size / point.reference) ** 0.25)
+        forcing = np.minimum(0.2, (size / point.reference) ** 0.15)
         direction, tangent, _ = conjugate_gradient(
             lambda u: energy.product(point.weights, curvature, u), -gradient, precondition, forcing, self.max_inner
         )
@@ -84,7 +84,7 @@ class Newton:
         point.previous = np.where(full, decrement, np.nan)
         point.damping = np.where(
             full,
-            np.where(point.damping > 0.05, 0.1 * point.damping, 0.0),
+            np.where(point.damping > 0.05, 0.2 * point.damping, 0.0),
             np.minimum(1.0, np.maximum(0.1, 4 * point.damping)),
         )
         point.calibration = np.maximum(point.calibration, decrement / np.where(size > 0, size, np.inf))
