@@ -118,5 +118,5 @@ def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[s
         raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
     for side, label in enumerate(classes):
         if not np.any(weight[code == side] > 0):
-            raise ValueError(f"sample_weight: every row of class {label!r} has weight zero; two classes are needed.")
+            raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
     return Data(X, np.where(code == 1, 1.0, -1.0), weight, names, classes)

@@ -170,13 +170,13 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         weight = check_sample_weight(sample_weight, X.shape[0])
         if len(classes) < 2:
             raise ValueError(
-                f"y: expected at least two classes, got one class ({classes[0]!r}); a classifier needs two."
+                f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two."
             )
         totals = np.bincount(code, weights=weight)
         if np.any(totals == 0):
             raise ValueError(
-                f"sample_weight: every row of class {classes[np.argmin(totals)]!r} has weight zero; leave the class "
-                "out or give a row some weight."
+                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
+                "or give a row some weight."
             )
         if np.any(weight == 0):
             X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]

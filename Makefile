@@ -1,0 +1,41 @@
+# Everything runs from an environment that these commands make themselves: only Python >= 3.11, pip and make are needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow lint types bench notebooks wheel clean
+
+demo: $(STAMP)
+	$(BIN)/bayesdrop demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -p no:doctest --nbmake notebooks
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.fits
+	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.sampler
+	$(BIN)/python -m benchmarks.polya_gamma
+	$(BIN)/python -m benchmarks.memory
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info bayesdrop-output

@@ -1,0 +1,283 @@
+"""Moves of the mask sampler: slice sampling, one feature at a time, and interweaving for groups.
+
+Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
+biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
+influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column, ``k`` free rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .gibbs_columns import Columns
+
+__all__ = ["FeatureStep", "interweave", "mask_terms", "slice_sample", "update_feature"]
+
+Array = Any
+Cost = Callable[[Array, Array, Array], Array]
+
+_TRIALS = 100
+
+
+def slice_sample(
+    key: Array, log_density: Callable[[Array], Array], start: Array, width: Array, low: float, high: float
+) -> Array:
+    """Slice sampling on an interval of given width, placed at random and shrunk (Neal 2003, figures 3 and 5).
+
+    The interval is not stepped out, so every trial is an evaluation that may be accepted; any width leaves the
+    density invariant. Each entry of ``start`` is a problem of its own.
+
+    Parameters
+    ----------
+    key : key
+        Random key.
+    log_density : callable
+        From points shaped like ``start`` to log densities of the same shape; independent across entries.
+    start : array
+        Current points, of positive density.
+    width : array
+        Width of the first interval, shaped like ``start``.
+    low, high : float
+        Ends of the support.
+    """
+    key_level, key_place, key_trial = jax.random.split(key, 3)
+    level = log_density(start) - jax.random.exponential(key_level, start.shape, start.dtype)
+    left = start - width * jax.random.uniform(key_place, start.shape, start.dtype)
+    right = jnp.minimum(left + width, high)
+    left = jnp.maximum(left, low)
+
+    def unfinished(carry: Any) -> Array:
+        return (carry[0] < _TRIALS) & ~jnp.all(carry[4])
+
+    def trial(carry: Any) -> Any:
+        count, left, right, point, done = carry
+        uniform = jax.random.uniform(jax.random.fold_in(key_trial, count), start.shape, start.dtype)
+        proposed = left + (right - left) * uniform
+        accepted = ~done & (log_density(proposed) >= level)
+        left = jnp.where(proposed < start, proposed, left)
+        right = jnp.where(proposed < start, right, proposed)
+        return count + 1, left, right, jnp.where(accepted, proposed, point), done | accepted
+
+    begin = (jnp.int32(0), left, right, start, jnp.zeros(start.shape, bool))
+    return jax.lax.while_loop(unfinished, trial, begin)[3]
+
+
+def mask_terms(gain: Array) -> tuple[Array, Array, Array]:
+    """Terms ``(g⁺, a, b)`` of ``log[(1 − η) e^g + η] = g⁺ + log(a + b η)``, with ``g`` the log-likelihood gained by keeping.
+
+    ``a + bη`` lies in [0, 1], so nothing overflows; all shaped like ``gain``.
+    """
+    small = jnp.exp(-jnp.abs(gain))
+    keeps = gain > 0
+    slope = jnp.where(keeps, small - 1, 1 - small)
+    return jnp.maximum(gain, 0), jnp.where(keeps, 1, small), slope
+
+
+class FeatureStep(NamedTuple):
+    """What the update of one feature reads, besides the scores.
+
+    Attributes
+    ----------
+    values, rows : array (m,)
+        Its column, see :class:`bayesdrop.inference.gibbs_columns.Columns`; ``rows`` may be None.
+    sign, row_weight : array (m,)
+        Label and loss weight of each entry's row.
+    kept : bool array (C, m)
+        Masks.
+    uniform : array (C, m)
+        Uniform numbers for the new masks.
+    weight, rate : array (C,)
+        Effective weight and rate.
+    weight_width, rate_width : array ()
+        First widths of the slice intervals.
+    precision, prior_a, prior_b : array ()
+        Prior of the weight and of the rate.
+    key : key
+        Random key.
+    """
+
+    values: Array
+    rows: Array | None
+    sign: Array
+    row_weight: Array
+    kept: Array
+    uniform: Array
+    weight: Array
+    rate: Array
+    weight_width: Array
+    rate_width: Array
+    precision: Array
+    prior_a: Array
+    prior_b: Array
+    key: Array
+
+
+def log_beta(rate: Array, a: Array, b: Array) -> Array:
+    """Log density of ``Beta(a, b)`` up to a constant, elementwise; the rate is kept off 0 and 1 by one part in 10³⁸."""
+    tiny = jnp.finfo(rate.dtype).tiny
+    return (a - 1) * jnp.log(jnp.maximum(rate, tiny)) + (b - 1) * jnp.log(jnp.maximum(1 - rate, tiny))
+
+
+def log_weight(weight: Array, multiplier: Array, precision: Array) -> Array:
+    """Log density of effective weights, ``v ~ N(0, k²/P)``, up to a constant, elementwise."""
+    scaled = weight / multiplier
+    return -0.5 * precision * scaled * scaled - jnp.log(multiplier)
+
+
+def update_feature(
+    columns: Columns,
+    cost: Cost,
+    multiplier: Callable[[Array], Array],
+    learn_rate: bool,
+    score: Array,
+    step: FeatureStep,
+) -> tuple[Array, tuple[Array, Array, Array]]:
+    """Draw ``v_d``, then ``η_d``, each with the feature's mask column summed out, then the column.
+
+    With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
+    ``N(v_d; 0, k²/P_d) Beta(η_d; A, B) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
+    ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d]``.
+
+    Returns
+    -------
+    score, (weight, rate, kept)
+        All new.
+    """
+    shape = step.kept.shape
+    values = jnp.broadcast_to(step.values[None], shape)
+    sign, row_weight = jnp.broadcast_to(step.sign[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
+    contribution = jnp.where(step.kept, values * step.weight[:, None], 0)
+    base = columns.gather(score, step.rows) - contribution
+    dropped_cost = cost(sign, base, row_weight)
+
+    def gain(weight: Array) -> Array:
+        return dropped_cost - cost(sign, base + weight[:, None] * values, row_weight)
+
+    factor = multiplier(step.rate)
+
+    def weight_density(weight: Array) -> Array:
+        bonus, constant, slope = mask_terms(gain(weight))
+        terms = bonus + jnp.log(constant + slope * step.rate[:, None])
+        return jnp.sum(terms, axis=-1) + log_weight(weight, factor, step.precision)
+
+    key_weight, key_rate = jax.random.split(step.key)
+    width = step.weight_width * jnp.ones_like(step.weight)
+    weight = slice_sample(key_weight, weight_density, step.weight, width, -jnp.inf, jnp.inf)
+    gained = gain(weight)
+    _, constant, slope = mask_terms(gained)
+    rate = step.rate
+    if learn_rate:
+
+        def rate_density(rate: Array) -> Array:
+            total = jnp.sum(jnp.log(constant + slope * rate[:, None]), axis=-1)
+            prior = log_beta(rate, step.prior_a, step.prior_b)
+            return total + prior + log_weight(weight, multiplier(rate), step.precision)
+
+        width = step.rate_width * jnp.ones_like(rate)
+        rate = slice_sample(key_rate, rate_density, rate, width, 0.0, 1.0)
+    chance = (1 - rate[:, None]) * jnp.where(gained > 0, 1, constant) / (constant + slope * rate[:, None])
+    kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
+    change = jnp.where(kept, values * weight[:, None], 0) - contribution
+    return columns.scatter(score, step.rows, change), (weight, rate, kept)
+
+
+def interweave(
+    columns: Columns,
+    total_cost: Callable[[Array], Array],
+    multiplier: Callable[[Array], Array],
+    score: Array,
+    kept: Array,
+    weight: Array,
+    rate: Array,
+    members: Array,
+    precision: Array,
+    prior_a: Array,
+    prior_b: Array,
+    key: Array,
+) -> tuple[Array, Array, Array]:
+    """Draw the rates of groups twice: given the masks, and given uniform variables behind them (Yu & Meng 2011).
+
+    First ``η_j`` given the masks. Then every mask of the group is written ``α_id = 1(u_id > η_j)``, with ``u_id`` uniform on
+    ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks and scores move along.
+
+    Parameters
+    ----------
+    total_cost : callable
+        From scores (C, n) to the loss of each chain (C,).
+    multiplier : callable
+        ``k(η)``, elementwise.
+    score, kept, weight, rate
+        State: (C, n), (p, C, m), (C, p), (C, k).
+    members : int array (k, q)
+        Features of each group, padded by ``p``.
+    precision, prior_a, prior_b
+        Priors: (p,), (k,), (k,).
+
+    Returns
+    -------
+    score, kept, rate
+    """
+    p, chains, m = kept.shape
+    dtype = score.dtype
+    size = jnp.sum(members < p, axis=1).astype(dtype)
+
+    def by_group(per_feature: Array) -> Array:  # (p, C) to (k, C)
+        return jnp.sum(per_feature.at[members].get(mode="fill", fill_value=0), axis=1)
+
+    dropped = by_group(jnp.sum(~kept & columns.occurs[:, None, :], axis=-1).astype(dtype))
+    occurrences = by_group(jnp.broadcast_to(jnp.sum(columns.occurs, axis=-1)[:, None], (p, chains)).astype(dtype))
+    penalty = by_group((precision[None] * weight * weight).T)
+
+    def prior(rate: Array, a: Array, b: Array, penalty: Array, size: Array) -> Array:
+        factor = multiplier(rate)
+        return log_beta(rate, a, b) - 0.5 * penalty / (factor * factor) - size * jnp.log(factor)
+
+    key_masks, key_groups = jax.random.split(key)
+    shape_a = prior_a[:, None] + dropped
+    shape_b = prior_b[:, None] + occurrences - dropped
+
+    def given_masks(rate: Array) -> Array:
+        return prior(rate, shape_a, shape_b, penalty, jnp.broadcast_to(size[:, None], rate.shape))
+
+    first = slice_sample(key_masks, given_masks, rate.T, jnp.full(rate.T.shape, 2, dtype), 0.0, 1.0)
+
+    def group(carry: Any, inputs: Any) -> Any:
+        score, kept = carry
+        index, rate, a, b, penalty, size, key = inputs
+        key_uniform, key_rate = jax.random.split(key)
+        values = columns.values.at[index].get(mode="fill", fill_value=0)[:, None, :]
+        rows = None if columns.rows is None else columns.rows.at[index].get(mode="fill", fill_value=score.shape[1])
+        contribution = values * weight.T.at[index].get(mode="fill", fill_value=0)[:, :, None]
+        masks = kept.at[index].get(mode="fill", fill_value=True)
+        uniform = jax.random.uniform(key_uniform, masks.shape, dtype)
+        latent = jnp.where(masks, 1 - (1 - rate[None, :, None]) * uniform, rate[None, :, None] * uniform)
+
+        def add(score: Array, entries: Array) -> Array:
+            if rows is None:
+                return score + jnp.sum(entries, axis=0)
+            flat = jnp.moveaxis(entries, 1, 0).reshape(chains, -1)
+            return score.at[:, rows.reshape(-1)].add(flat, mode="drop")
+
+        base = add(score, -jnp.where(masks, contribution, 0))
+
+        def at(rate: Array) -> Array:
+            return add(base, jnp.where(latent > rate[None, :, None], contribution, 0))
+
+        def given_uniforms(rate: Array) -> Array:
+            return prior(rate, a, b, penalty, size) - total_cost(at(rate))
+
+        rate = slice_sample(key_rate, given_uniforms, rate, jnp.full(rate.shape, 2, dtype), 0.0, 1.0)
+        masks = (latent > rate[None, :, None]) | (values == 0)
+        return (at(rate), kept.at[index].set(masks, mode="drop")), rate
+
+    keys = jax.random.split(key_groups, members.shape[0])
+    (score, kept), rate = jax.lax.scan(
+        group, (score, kept), (members, first, prior_a, prior_b, penalty, size, keys)
+    )
+    return score, kept, rate.T

@@ -1,0 +1,14 @@
+"""Explicit NumPyro programs, one published model a file, to read beside the paper and to edit.
+
+``svm``
+    Bayesian support vector machine (Polson & Scott 2011), plain and with its latent scales.
+``logistic``
+    Bayesian logistic regression (Polson, Scott & Windle 2013), plain and with its Polya-Gamma variables.
+``feature_noising``
+    Learnt dropout rates (Zhuo, Zhu & Zhang 2015): every mask explicit, or all masks summed.
+``marginalised_dropout``
+    The marginalised energy of dropout training (Chen, Zhu, Chen & Chen 2015), whose mode is the point fit.
+
+Each runs as ``python -m bayesdrop.models.NAME``: simulated data, NUTS, a summary. They share no code with the
+library beyond :mod:`bayesdrop.distributions`; the tests hold the two statements of each density equal.
+"""

@@ -1,0 +1,103 @@
+"""``log p(y, aux | s) − log p(aux | y, s)`` does not depend on the auxiliary variable, and is ``−C loss(y, s)``.
+
+The joint is the program's, the conditional the distribution that the sampler draws from. No chain is run.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.infer.util import compute_log_probs
+
+from bayesdrop.distributions import GeneralizedInverseGaussian, PolyaGamma
+from bayesdrop.losses import Hinge, Logistic
+from bayesdrop.models import logistic, svm
+
+POWERS = (0.1, 1.0, 2.5)
+# Both sides of the boundary and of the margin, up to 1e-6 of the hinge's kink.
+SCORES = np.concatenate([np.linspace(-6, 6, 23), [0.0, 1 - 1e-6, -1 + 1e-6, 1e-6]])
+LABELS = np.array([-1.0, 1.0])
+
+
+def conditional_hinge(y, score, C):
+    return GeneralizedInverseGaussian(0.5, 1.0, (0.5 * C * (1 - y * score)) ** 2)
+
+
+def conditional_logistic(y, score, C):
+    return PolyaGamma(jnp.full_like(score, C), score)
+
+
+CASES = {
+    "hinge": (svm, Hinge(), conditional_hinge),
+    "logistic": (logistic, Logistic(), conditional_logistic),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+@pytest.fixture
+def rows():
+    """Every score with either label: ``(y, s)``, both (n,)."""
+    y, score = (jnp.asarray(part.ravel()) for part in np.meshgrid(LABELS, SCORES))
+    return y, score
+
+
+def log_factors(program, y, score, C, latent_scale=None):
+    """What each row contributes to the log density of a program with one weight of 1, so that ``x`` is the score."""
+    values = {"weight": jnp.ones(1), "intercept": jnp.zeros(())}
+    if latent_scale is not None:
+        values["latent_scale"] = latent_scale
+    sites, _ = compute_log_probs(program, (score[:, None], y, C), {}, values, sum_log_prob=False)
+    return sum(jnp.broadcast_to(sites[name], y.shape) for name in sites if name not in ("weight", "intercept"))
+
+
+def latent_scales(name, C):
+    """Small to large within the reach of the conditional."""
+    size = C if name == "logistic" else 1.0
+    return size * np.array([0.03, 0.1, 0.25, 1.0, 4.0])
+
+
+@pytest.mark.parametrize("C", POWERS)
+def test_plain_program_is_the_loss(case, rows, C, same):
+    module, loss, _ = case
+    y, score = rows
+    same(log_factors(module.program, y, score, C), -C * loss.value(y, score, jnp.zeros_like(score)))
+
+
+@pytest.mark.parametrize("C", POWERS)
+@pytest.mark.parametrize("name", CASES)
+def test_joint_over_conditional_is_the_pseudo_likelihood(name, rows, C, same):
+    module, loss, conditional = CASES[name]
+    y, score = rows
+    plain = -C * loss.value(y, score, jnp.zeros_like(score))
+    for value in latent_scales(name, C):
+        latent = jnp.full_like(score, value)
+        joint = log_factors(module.augmented, y, score, C, latent)
+        posterior = conditional(y, score, C).log_prob(latent)
+        same(joint - posterior, plain, joint, posterior)
+
+
+@pytest.mark.parametrize("C", POWERS)
+@pytest.mark.parametrize("name", CASES)
+def test_latent_scale_integrates_to_the_plain_program(name, rows, C, same):
+    # In log λ the integrands are analytic and vanish exponentially at both ends, where the trapezoidal rule
+    # converges geometrically; e^{−60/2} of the hinge's mass lies below the grid.
+    module = CASES[name][0]
+    y, score = rows
+    grid = jnp.linspace(-60.0, 6.0, 2001)
+    step = grid[1] - grid[0]
+    terms = jax.vmap(lambda t: log_factors(module.augmented, y, score, C, jnp.full_like(score, jnp.exp(t))) + t)(grid)
+    integral = jax.scipy.special.logsumexp(terms, axis=0) + jnp.log(step)
+    same(integral, log_factors(module.program, y, score, C))
+
+
+def test_hinge_normalising_constant_counts(rows, same):
+    """The identity has the constant 1: half the power, or no 2πλ, is another function of the slack."""
+    y, score = rows
+    joint = svm.augmented_log_likelihood(y, score, jnp.full_like(score, 0.7), 1.0)
+    wrong = conditional_hinge(y, score, 2.0).log_prob(jnp.full_like(score, 0.7))
+    with pytest.raises(AssertionError, match="differ by"):
+        same(joint - wrong, -Hinge().value(y, score, jnp.zeros_like(score)), joint, wrong)

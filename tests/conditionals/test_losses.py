@@ -1,0 +1,182 @@
+"""Laws of every loss: what φ(y, m, v) is, what it bounds, and that ``(ω, κ)`` and the derivatives are its own."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import roots_legendre
+from scipy.stats import norm
+
+import bayesdrop.losses
+from bayesdrop.losses import Hinge, Logistic, Loss
+from bayesdrop.models import logistic, marginalised_dropout, svm
+
+
+def _losses():
+    found = (getattr(bayesdrop.losses, name) for name in bayesdrop.losses.__all__)
+    return [cls() for cls in found if isinstance(cls, type) and cls is not Loss and hasattr(cls, "sample_pseudo")]
+
+
+LOSSES = _losses()
+# The published formulas once more, each as its program states it.
+PLAIN = {"Hinge": svm.log_likelihood, "Logistic": logistic.log_likelihood}
+BOUND = {"Hinge": marginalised_dropout.hinge, "Logistic": marginalised_dropout.logistic}
+POWERS = (0.1, 1.0, 2.5)
+
+MEANS = np.array([-50, -20, -8, -3, -1.2, -1, -0.9, -0.3, -1e-3, 0, 1e-3, 0.3, 0.9, 1, 1.2, 3, 8, 20, 50])
+VARIANCES = np.array([0, 1e-8, 1e-4, 1e-2, 0.1, 1, 10, 100, 1e4])
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def loss(request):
+    return request.param
+
+
+def _grid(means, variances):
+    rows = np.array(list(itertools.product((-1.0, 1.0), means, variances)))
+    return tuple(jnp.asarray(column) for column in rows.T)
+
+
+def _smooth_grid():
+    """Moments at which automatic differentiation of φ itself is accurate: away from the kink, and r >= 0.03."""
+    return _grid(np.array([-50, -8, -3, -0.9, -0.3, -0.05, 0.04, 0.3, 0.8, 1.3, 3, 8, 50]), VARIANCES[3:])
+
+
+def test_losses_are_found():
+    assert {type(loss).__name__ for loss in LOSSES} >= {"Hinge", "Logistic"}
+
+
+def test_without_noise_it_is_the_plain_loss(loss, same):
+    y, mean, var = _grid(MEANS, np.zeros(1))
+    same(loss.value(y, mean, var), -PLAIN[type(loss).__name__](y, mean))
+
+
+def test_value_is_the_published_formula(loss, same):
+    y, mean, var = _grid(MEANS, VARIANCES)
+    same(loss.value(y, mean, var), BOUND[type(loss).__name__](y, mean, var))
+
+
+def test_derivatives_are_those_of_the_value(loss, same):
+    y, mean, var = _smooth_grid()
+
+    def scalar(y, m, v):
+        return loss.value(y, m, v)
+
+    def mapped(function):
+        return jax.vmap(function)(y, mean, var)
+
+    slope_m, slope_v = jax.grad(scalar, 1), jax.grad(scalar, 2)
+    oracle = (slope_m, slope_v, jax.grad(slope_m, 1), jax.grad(slope_m, 2), jax.grad(slope_v, 2))
+    closed = loss.derivatives(y, mean, var)
+    for name, function in zip(closed._fields, oracle, strict=True):
+        part = getattr(closed, name)
+        assert part.shape == mean.shape, name
+        same(part, mapped(function))
+
+
+def test_derivatives_where_autodiff_cannot_reach(same):
+    """The logistic loss at ``r = 0``: tanh(r/2)/(2r) = 1/4 − r²/48 + …, so φ_v = 1/8 and φ_vv = −1/96."""
+    zero = jnp.zeros(1)
+    closed = Logistic().derivatives(jnp.ones(1), zero, zero)
+    same(jnp.concatenate(closed), jnp.array([-1 / 2, 1 / 8, 1 / 4, 0, -1 / 96]))
+
+
+def test_numpy_and_jax_agree(loss, same):
+    arguments = _grid(MEANS, VARIANCES[1:])
+    plain = tuple(np.asarray(part) for part in arguments)
+    same(loss.value(*plain), loss.value(*arguments))
+    for here, there in zip(loss.derivatives(*plain), loss.derivatives(*arguments), strict=True):
+        assert isinstance(here, np.ndarray)
+        same(here, there, there)
+
+
+@pytest.mark.parametrize("C", POWERS)
+def test_pseudo_observation_is_the_derivative(loss, C, same):
+    y, mean, var = _smooth_grid()
+    slope_m, slope_v = jax.vmap(jax.grad(lambda m, v, y: loss.value(y, m, v), (0, 1)))(mean, var, y)
+    omega, kappa = loss.pseudo(y, mean, var, jnp.full_like(mean, C))
+    same(omega, 2 * C * slope_v)
+    same(kappa, omega * mean - C * slope_m, omega * mean)
+
+
+def test_omega_is_not_negative(loss):
+    y, mean, var = _grid(MEANS, VARIANCES)
+    omega = np.asarray(loss.pseudo(y, mean, var, jnp.ones_like(mean)).omega)
+    assert np.all(omega >= 0)
+    assert not np.any(np.isnan(omega))
+
+
+def _expected_plain_loss(plain, y, mean, sd):
+    """``E loss(y, s)``, ``s ~ N(mean, sd²)``: Gauss-Legendre panels, cut at every score where a loss bends."""
+    nodes, weights = roots_legendre(24)
+    bends = (np.array([-40, -20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20, 40]) - mean) / sd
+    cuts = np.unique(np.clip(np.concatenate([np.linspace(-12, 12, 25), bends]), -12, 12))
+    half, centre = np.diff(cuts)[:, None] / 2, (cuts[1:] + cuts[:-1])[:, None] / 2
+    z = centre + half * nodes
+    return np.sum(half * weights * norm.pdf(z) * np.asarray(plain(y, mean + sd * z)))
+
+
+def test_quadrature_knows_the_hinge(same):
+    """Against the closed form, ``ζ Φ(ζ/σ) + σ φ(ζ/σ)``."""
+    for mean, sd in itertools.product(MEANS[::3], np.sqrt(VARIANCES[1:])):
+        slack = 1 - mean
+        exact = slack * norm.cdf(slack / sd) + sd * norm.pdf(slack / sd)
+        same(_expected_plain_loss(svm.log_likelihood, 1.0, mean, sd), -exact)
+
+
+def test_bound_is_above_what_it_bounds(loss, same):
+    plain = PLAIN[type(loss).__name__]
+    largest_gap = 0.0
+    for y, mean, var in zip(*(np.asarray(part) for part in _grid(MEANS, VARIANCES[1:])), strict=True):
+        expectation = -_expected_plain_loss(plain, y, mean, np.sqrt(var))
+        gap = float(loss.value(y, mean, var)) - expectation
+        assert gap >= -1e-12 * max(1.0, abs(expectation)), (y, mean, var)
+        largest_gap = max(largest_gap, gap)
+    assert largest_gap > 0.05, "the grid holds no point at which the bound is loose, so it tests nothing"
+
+
+# Draws of the pseudo-observation. Each statistic is a mean of n independent draws with a known standard deviation;
+# with n = 1e5 the third moment moves the tail beyond |z| = 5.5 by less than a factor of two. Two-sided false-alarm
+# rate 4e-8 a statistic, below 1e-5 for the file.
+DRAWS, LIMIT = 100_000, 5.5
+DRAWN_SCORES = (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0)
+
+
+def _z(draws, mean, sd):
+    return (np.mean(np.asarray(draws, dtype=float)) - mean) / (sd / np.sqrt(np.size(draws)))
+
+
+@pytest.mark.parametrize("C", POWERS)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_hinge_draws_have_the_moments_of_the_latent_scale(y, C):
+    # 1/λ is inverse Gaussian with mean 1/ν and shape 1, so λ has mean ν + 1 and variance ν + 2, on the margin too,
+    # where ω = c²/λ itself has no mean.
+    score = jnp.repeat(jnp.array(DRAWN_SCORES), DRAWS)
+    omega, kappa = Hinge().sample_pseudo(
+        jax.random.key(11), jnp.full_like(score, y), score, jnp.full_like(score, C)
+    )
+    half = C / 2
+    np.testing.assert_allclose(kappa, y * (omega + half), rtol=1e-12)
+    for s, draws in zip(DRAWN_SCORES, np.asarray(omega).reshape(len(DRAWN_SCORES), DRAWS), strict=True):
+        nu = half * abs(1 - y * s)
+        assert abs(_z(half**2 / draws, nu + 1, np.sqrt(nu + 2))) < LIMIT, s
+        if nu > 0.5:  # ω has the variance c⁴/ν³, and is tame enough for the normal tail
+            expected = Hinge().pseudo(*(jnp.asarray(part) for part in (y, s, 0.0, C))).omega
+            assert abs(_z(draws, expected, half**2 * nu**-1.5)) < LIMIT, s
+
+
+@pytest.mark.parametrize("C", POWERS)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_logistic_draws_have_the_expected_omega(y, C):
+    score = jnp.repeat(jnp.array(DRAWN_SCORES), DRAWS)
+    omega, kappa = Logistic().sample_pseudo(
+        jax.random.key(12), jnp.full_like(score, y), score, jnp.full_like(score, C)
+    )
+    np.testing.assert_allclose(kappa, y * C / 2, rtol=1e-12)
+    for s, draws in zip(DRAWN_SCORES, np.asarray(omega).reshape(len(DRAWN_SCORES), DRAWS), strict=True):
+        expected = Logistic().pseudo(*(jnp.asarray(part) for part in (y, s, 0.0, C))).omega
+        # Var PG(C, s) = C (sinh s − s) sech²(s/2) / (4 s³), C/24 at 0.
+        var = C * (np.sinh(s) - s) / np.cosh(s / 2) ** 2 / (4 * s**3) if s else C / 24
+        assert abs(_z(draws, expected, np.sqrt(var))) < LIMIT, s

@@ -1,0 +1,80 @@
+"""The programs as a user meets them: sites and dims in ArviZ, simulation from the prior, and the command line."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.handlers import condition
+from numpyro.infer import MCMC, NUTS, Predictive
+from scipy.stats import binomtest
+
+from bayesdrop.models import feature_noising, logistic, marginalised_dropout, svm
+
+NAMES = ("svm", "logistic", "feature_noising", "marginalised_dropout")
+
+
+@pytest.fixture(autouse=True)
+def _numpyro_promotion():
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        yield
+
+
+@pytest.fixture
+def data():
+    X = np.random.default_rng(41).normal(size=(8, 3))
+    return jnp.asarray(X), jnp.where(jnp.asarray(X[:, 0]) > 0, 1.0, -1.0)
+
+
+def _dims(program, *arguments, **keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces its successor
+        import arviz as az
+    mcmc = MCMC(NUTS(program, max_tree_depth=2), num_warmup=2, num_samples=3, progress_bar=False)
+    mcmc.run(jax.random.key(0), *arguments, **keywords)
+    posterior = az.from_numpyro(mcmc, log_likelihood=False).posterior
+    return {name: variable.dims[2:] for name, variable in posterior.data_vars.items()}
+
+
+def test_dims_of_group_rates(data):
+    assert _dims(feature_noising.enumerated, *data, groups=(0, 0, 1)) == {
+        "weight": ("feature",), "intercept": (), "rate": ("group",)
+    }
+
+
+@pytest.mark.slow
+def test_dims_of_the_other_programs(data):
+    plain = {"weight": ("feature",), "intercept": ()}
+    assert _dims(feature_noising.enumerated, *data) == {**plain, "rate": ("feature",)}
+    assert _dims(marginalised_dropout.program, *data, rate=jnp.full(3, 0.2)) == plain
+    for module in (svm, logistic):
+        assert _dims(module.program, *data) == plain
+        assert _dims(module.augmented, *data) == {**plain, "latent_scale": ("obs_id",)}
+
+
+@pytest.mark.parametrize("groups", [None, (0, 1, 0)])
+def test_masks_are_kept_with_one_minus_the_rate(data, groups):
+    rate = jnp.array([0.1, 0.75, 0.4])[: 3 if groups is None else 2]
+    values = {"weight": jnp.ones(3), "intercept": jnp.zeros(()), "rate": rate}
+    program = condition(feature_noising.program, values)
+    draws = Predictive(program, num_samples=500, return_sites=["kept"])(jax.random.key(1), *data, groups=groups)
+    kept = np.asarray(draws["kept"])
+    assert kept.shape == (500, 8, 3)
+    chance = 1 - np.asarray(rate if groups is None else rate[jnp.asarray(groups)])
+    # Three exact tests of 4,000 masks each; false-alarm rate below 1e-5.
+    for d in range(3):
+        assert binomtest(int(kept[..., d].sum()), kept[..., d].size, chance[d]).pvalue > 3e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_from_the_command_line(name):
+    environment = {**os.environ, "CI": "1"}  # no progress bar
+    command = [sys.executable, "-W", "error::RuntimeWarning:runpy", "-m", f"bayesdrop.models.{name}"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "weight[0]" in result.stdout

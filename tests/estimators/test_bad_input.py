@@ -1,0 +1,152 @@
+"""Bad input: the error names the argument, says what came and what to do."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import bayesdrop as bd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3))
+Y = np.arange(20) % 2
+
+
+def _with(value):
+    bad = X.copy()
+    bad[3, 1] = value
+    return bad
+
+
+FITS = {
+    "estimator": lambda X, y, **kw: bd.DropoutSVC().fit(X, y, **kw),
+    "function": lambda X, y, **kw: bd.fit(bd.Model(), X, y, **kw),
+}
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize(
+    ("features", "labels", "message"),
+    [
+        (_with(np.nan), Y, "X contains NaN"),
+        (_with(np.inf), Y, "X contains infinity"),
+        (sparse.csr_array(_with(np.nan)), Y, "X contains NaN"),
+        (X.astype(complex) + 1j, Y, "[Cc]omplex"),
+        (np.array([["a", "b"]] * 20), Y, "could not convert string|dtype"),
+        (X[:, :0], Y, "0 feature"),
+        (X[:0], Y[:0], "0 sample"),
+        (X[:1], Y[:1], "class"),
+        (X, np.zeros(20), "class"),
+        (X, Y[:5], "inconsistent"),
+        (X, X, "1d|y should be"),
+        (X, X[:, 0], "Unknown label type|continuous"),
+    ],
+)
+def test_data(fit, features, labels, message):
+    with pytest.raises(ValueError, match=message):
+        fit(features, labels)
+
+
+def test_three_classes_where_two_are_asked():
+    with pytest.raises(ValueError, match="y: expected two classes, got 3.*one against the rest"):
+        bd.fit(bd.Model(), X, np.arange(20) % 3)
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (-np.ones(20), "sample_weight.*>= 0"),
+        (np.zeros(20), "all weights are zero"),
+        (np.full(20, np.nan), "finite"),
+        (np.ones(3), "expected 20 numbers"),
+        (Y.astype(float), "every row of class 0 has weight zero"),
+    ],
+)
+def test_sample_weight(fit, weight, message):
+    with pytest.raises(ValueError, match=message):
+        fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, np.nan, "a", [0.2, 1.0, 0.1]])
+def test_rates_outside_the_unit_interval(rate):
+    with pytest.raises(ValueError, match=r"rate: expected .*\[0, 1\)"):
+        bd.Fixed(rate)
+    for kind in (bd.PerFeature, bd.Shared):
+        with pytest.raises(ValueError, match=r"start: expected .*\[0, 1\)"):
+            kind(start=rate if np.ndim(rate) == 0 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        (bd.Fixed([0.1, 0.2]), "expected one number or 3"),
+        (bd.PerGroup(["a", "b"]), "one group label per feature, 3 in all, got 2"),
+        (bd.PerGroup({"a": ["x0", "x1"], "b": ["nope"]}), "unknown column 'nope'"),
+        (bd.PerGroup({"a": ["x0", "x1"]}), "in no group, such as \\['x2'\\]"),
+        (bd.PerGroup({"a": ["x0", "x1"], "b": ["x1", "x2"]}), "exactly one group"),
+        (bd.PerFeature(bd.Beta([1.0, 2.0], 1.0)), "one value per rate, 3 in all, got 2"),
+    ],
+)
+def test_rates_that_do_not_fit(rates, message):
+    with pytest.raises(ValueError, match=message):
+        bd.fit(bd.Model(rates=rates), X, Y)
+    with pytest.raises(ValueError, match=message):
+        bd.DropoutLogisticRegression(rates).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bd.Beta(0, 1), "Beta a: expected finite numbers above 0"),
+        (lambda: bd.Beta.from_mode(1.5, 3), "mode: expected rates in"),
+        (lambda: bd.Beta.from_mode(0.5), "exactly one of strength and relative_strength"),
+        (lambda: bd.Beta.from_mode(0.5, -1), "strength: expected finite numbers >= 0"),
+        (lambda: bd.Normal(0.0), "Normal scale"),
+        (lambda: bd.Hinge(margin=-1), "margin"),
+        (lambda: bd.GaussianNoise(-1.0), "scale"),
+        (lambda: bd.Model(C=0.0), "C: expected a finite number above 0"),
+        (lambda: bd.Model(noise=bd.PoissonNoise(), rates=bd.Fixed(0.3)), "takes no rates"),
+    ],
+)
+def test_components(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_types_of_components():
+    with pytest.raises(TypeError, match="loss: expected an object such as bd.Logistic"):
+        bd.Model(loss="hinge")
+    with pytest.raises(TypeError, match="rates: expected an object such as bd.PerFeature"):
+        bd.Model(rates=0.3)
+
+
+def test_negative_data_under_poisson_noise():
+    with pytest.raises(ValueError, match="Poisson noise needs x >= 0"):
+        bd.DropoutSVC(noise=bd.PoissonNoise()).fit(X, Y)
+
+
+def test_feature_names():
+    with pytest.raises(ValueError, match="expected 3 different names"):
+        bd.fit(bd.Model(), X, Y, feature_names=["a", "a", "b"])
+
+
+def test_stopping_early_is_said():
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model = bd.DropoutSVC(0.3, max_iter=1).fit(X, Y)
+    assert model.status_.name == "MAX_ITERATIONS"
+
+
+def test_all_zero_features():
+    model = bd.DropoutSVC().fit(np.zeros((20, 2)), Y)
+    np.testing.assert_array_equal(model.coef_, 0.0)
+    np.testing.assert_array_equal(model.rates_, 0.5)
+
+
+def test_huge_and_tiny_features_give_no_nan():
+    scaled = X * np.array([1e8, 1e-8, 1.0])
+    for kind in (bd.DropoutSVC, bd.DropoutLogisticRegression):
+        model = kind(0.3).fit(scaled, Y)
+        assert np.all(np.isfinite(model.coef_))
+        assert np.all(np.isfinite(model.predict_proba(scaled)))

@@ -1,0 +1,161 @@
+"""scikit-learn's manners, one-vs-rest, probabilities, names."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesdrop as bd
+
+BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
+
+
+@parametrize_with_checks([bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutSVC(0.3)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("rates", [0.3, bd.PerFeature(class_ratio=False)], ids=["fixed", "learnt"])
+def test_one_vs_rest_is_each_class_alone(kind, rates):
+    X, y = load_iris(return_X_y=True)
+    together = kind(rates, tol=1e-12).fit(X, y)
+    assert together.coef_.shape == (3, 4)
+    assert together.rates_.shape == (3, 4)
+    for k in range(3):
+        alone = kind(rates, tol=1e-12).fit(X, y == k)
+        np.testing.assert_allclose(together.coef_[k], alone.coef_[0], atol=1e-5)
+        np.testing.assert_allclose(together.rates_[k], alone.rates_, atol=1e-12)
+        np.testing.assert_allclose(together.decision_function(X)[:, k], alone.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_sparse_equals_dense(kind, breast_cancer):
+    X, y = breast_cancer
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense = kind(tol=1e-12).fit(X, y)
+    for storage in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix):
+        other = kind(tol=1e-12).fit(storage(X), y)
+        np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-5)
+        np.testing.assert_allclose(other.rates_, dense.rates_, atol=1e-12)
+        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=1e-5)
+
+
+def test_logistic_probability_is_the_expectation_under_the_noise():
+    """Against all 2^4 masks: the score is a sum of four two-point variables."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = X.sum(axis=1) + rng.normal(size=80) > 0
+    model = bd.DropoutLogisticRegression(0.3, C=0.2).fit(X, y)
+    masks = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
+    share = np.prod(np.where(masks == 1, 0.7, 0.3), axis=1)
+    score = np.einsum("id,md,d->im", X, masks, model.coef_[0]) + model.intercept_
+    exact = (share / (1 + np.exp(-score))).sum(axis=1)
+    # The normal approximation of the score is the only error. Lindeberg's replacement bounds it by a sixth of the
+    # largest third derivative of the logistic function (1/8) times the third absolute moments of both sides.
+    size = np.abs(X * model.coef_[0]) ** 3
+    two_point = size * (0.3 * 0.7**3 + 0.7 * 0.3**3)
+    normal = size * (0.3 * 0.7) ** 1.5 * np.sqrt(8 / np.pi)
+    bound = (two_point + normal).sum(axis=1) / 48
+    assert np.all(np.abs(model.predict_proba(X)[:, 1] - exact) <= bound)
+    plain = 1 / (1 + np.exp(-model.decision_function(X)))
+    assert np.abs(plain - exact).mean() > 5 * np.abs(model.predict_proba(X)[:, 1] - exact).mean()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_prediction_conventions(kind, breast_cancer):
+    X, y = breast_cancer
+    model = kind(bd.PerFeature()).fit(X, y)
+    clean = X @ ((1 - model.rates_) * model.coef_[0]) + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), clean, rtol=1e-10)
+    model.set_params(corrupted_inputs=True)
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_, rtol=1e-10)
+
+
+def test_svc_probability_is_the_normalised_pseudo_likelihood():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=60) > 0
+    model = bd.DropoutSVC(0.2, C=0.8, corrupted_inputs=True).fit(X, y)
+    score = model.decision_function(X)
+    up, down = np.exp(-0.8 * np.maximum(0, 1 - score)), np.exp(-0.8 * np.maximum(0, 1 + score))
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], up / (up + down), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_intercept_is_free(kind):
+    """Neither noised nor penalised: a constant added to every score of the plain problem goes into it whole."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(100, 3))
+    y = rng.random(100) < 0.9
+    big = kind(0.5, C=1e-6).fit(X, y)  # the weights vanish, the intercept stays
+    assert np.abs(big.coef_).max() < 1e-3
+    if kind is bd.DropoutLogisticRegression:
+        assert big.intercept_[0] == pytest.approx(np.log(y.mean() / (1 - y.mean())), rel=1e-3)
+    assert kind(0.5, fit_intercept=False).fit(X, y).intercept_[0] == 0
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("several", [False, True])
+def test_warm_start(kind, several):
+    X, y = load_iris(return_X_y=True)
+    y = y if several else y == 1
+    model = kind(warm_start=True, tol=1e-10).fit(X, y)
+    first, coef = model.n_iter_, model.coef_.copy()
+    model.fit(X, y)
+    assert model.n_iter_ < first
+    np.testing.assert_allclose(model.coef_, coef, atol=1e-3)
+    model.fit(X[:, :2], y)  # another width starts afresh
+    assert model.coef_.shape[1] == 2
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_class_weight_is_sample_weight(kind):
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["a", "b", "c"])[y][20:]
+    X = X[20:]
+    by_class = kind(class_weight={"a": 2.0, "b": 1.0, "c": 0.5}).fit(X, y)
+    share = np.array([{"a": 2.0, "b": 1.0, "c": 0.5}[label] for label in y])
+    by_row = kind().fit(X, y, sample_weight=share)
+    np.testing.assert_allclose(by_class.coef_, by_row.coef_, rtol=1e-6)
+    balanced = kind(class_weight="balanced").fit(X, y)
+    total = {label: np.sum(y == label) for label in "abc"}
+    by_row = kind().fit(X, y, sample_weight=[len(y) / 3 / total[label] for label in y])
+    np.testing.assert_allclose(balanced.coef_, by_row.coef_, rtol=1e-6)
+
+
+def test_names_from_data_frames():
+    import pandas as pd
+    import polars as pl
+
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    for frame in (X, pl.from_pandas(X)):
+        model = bd.DropoutSVC().fit(frame, y == 1)
+        assert model.rate_posterior_.names == list(X.columns)
+        groups = {"sepal": list(X.columns[:2]), "petal": list(X.columns[2:])}
+        model = bd.DropoutSVC(bd.PerGroup(groups)).fit(frame, y == 1)
+        assert model.rate_posterior_.names == ["sepal", "petal"]
+        assert bd.fit(bd.Model(), frame, y == 1).feature_names == list(X.columns)
+    assert isinstance(X, pd.DataFrame)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_clone_and_pickle(kind):
+    X, y = load_iris(return_X_y=True)
+    model = kind(bd.PerGroup(["s", "s", "p", "p"], bd.Beta(2, 3)), C=0.3)
+    copy = clone(model).fit(X, y)
+    again = pickle.loads(pickle.dumps(copy))
+    np.testing.assert_array_equal(again.predict_proba(X), copy.predict_proba(X))
+
+
+def test_other_noises_fit_too():
+    X, y = load_iris(return_X_y=True)
+    for noise in (bd.GaussianNoise(0.5), bd.LaplaceNoise(0.3), bd.PoissonNoise(), bd.MultiplicativeNoise(0.2)):
+        model = bd.DropoutLogisticRegression(noise=noise).fit(X, y == 2)
+        assert model.score(X, y == 2) > 0.9
+        assert model.rate_posterior_ is None

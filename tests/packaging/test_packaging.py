@@ -1,0 +1,88 @@
+"""The wheel holds every package, imports in a clean environment, and importing stays light."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import bayesdrop as bd
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_folder_is_a_listed_package():
+    """A forgotten sub-package would be missing from the wheel while the editable install still imports it."""
+    folders = {"bayesdrop"} | {
+        "bayesdrop." + ".".join(path.parent.relative_to(ROOT / "bayesdrop").parts)
+        for path in (ROOT / "bayesdrop").rglob("__init__.py")
+        if path.parent != ROOT / "bayesdrop"
+    }
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == folders | {"bayesdrop.models"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    target = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(target), str(ROOT)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return next(target.glob("*.whl"))
+
+
+def test_the_wheel_holds_every_module(wheel):
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    expected = {str(path.relative_to(ROOT)) for path in (ROOT / "bayesdrop").rglob("*.py")}
+    expected |= {f"bayesdrop/models/{path.name}" for path in (ROOT / "models").glob("*.py")}
+    assert held == expected
+    assert "bayesdrop/py.typed" in zipfile.ZipFile(wheel).namelist()
+
+
+def test_the_wheel_installs_and_imports_elsewhere(wheel, tmp_path):
+    """A clean environment that borrows the dependencies from this one, and nothing else: not the checkout."""
+    import sysconfig
+
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    python = tmp_path / "env" / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True, text=True)
+    code = (
+        f"import sys; sys.path.append({sysconfig.get_paths()['purelib']!r})\n"
+        "import bayesdrop as bd, bayesdrop.models.feature_noising as m\n"
+        "assert 'env' in bd.__file__ and 'env' in m.__file__, (bd.__file__, m.__file__)\n"
+        "for name in bd.__all__: getattr(bd, name)\n"
+        "print(bd.fit(bd.Model(), [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [0, 1, 1, 0]).status.name)\n"
+    )
+    done = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "CONVERGED"
+
+
+def test_import_is_light():
+    code = "import sys, bayesdrop; print([m for m in ('jax', 'arviz', 'sklearn', 'matplotlib') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_everything_allocates_nothing_on_a_device():
+    code = (
+        "import bayesdrop as bd, bayesdrop.distributions\n"
+        "for name in bd.__all__: getattr(bd, name)\n"
+        "import bayesdrop.models.feature_noising, jax\n"
+        "assert not jax.live_arrays()\n"
+        "assert not jax.config.jax_enable_x64\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_public_names():
+    assert set(bd.__all__) <= set(dir(bd))
+    with pytest.raises(AttributeError, match="no attribute 'Nope'"):
+        bd.Nope
