@@ -1,0 +1,192 @@
+r"""Polya-Gamma distribution PG(b, z) of Polson, Scott & Windle (2013).
+
+    E exp(−t x) = cosh^b(z/2) / cosh^b(√(z²/4 + t/2)),      f(x | b, z) = cosh^b(z/2) exp(−z² x/2) f(x | b, 0).
+
+The density at ``z = 0`` is an alternating series where x is small and a numerical inversion of the Laplace transform
+elsewhere: all its singularities lie on the negative axis, for which the contour of Talbot (1979; weights of Abate &
+Valkó 2004) is made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax.scipy.special import gammaln
+from numpyro.distributions import Distribution, constraints
+from numpyro.distributions.util import promote_shapes, validate_sample
+
+from .inverse_gaussian import InverseGaussian, _floats
+from .polya_gamma_one import polya_gamma_one
+
+__all__ = ["PolyaGamma"]
+
+Array = Any
+
+# Integer parts beyond this many draws of PG(1, z) are drawn as one inverse Gaussian of the same mean and variance.
+_MOST_SUMMED = 64
+
+
+class PolyaGamma(Distribution):
+    """Polya-Gamma distribution.
+
+    Parameters
+    ----------
+    b : array > 0
+        Shape, any real number.
+    z : array
+        Tilt, any real number.
+
+    Notes
+    -----
+    The sampler is exact for integer ``b`` up to 64, as a sum of exact draws of PG(1, z). A fractional part is drawn
+    as its first two gamma terms plus an inverse Gaussian that matches the mean and the variance of the rest: mean
+    and variance are exact, and the distribution function is off by less than 1e-3 (tested at 1e-3 down to b = 0.1).
+    What exceeds 64 is drawn as an inverse Gaussian of the same mean and variance (off by less than 1e-3).
+
+    Examples
+    --------
+    >>> float(PolyaGamma(1.0, 0.0).mean)
+    0.25
+    """
+
+    arg_constraints = {"b": constraints.positive, "z": constraints.real}
+    support = constraints.positive
+
+    def __init__(self, b: Array = 1.0, z: Array = 0.0, *, validate_args: bool | None = None) -> None:
+        self.b, self.z = promote_shapes(*_floats(b, z))
+        shape = jnp.broadcast_shapes(jnp.shape(b), jnp.shape(z))
+        super().__init__(batch_shape=shape, validate_args=validate_args)
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draws of shape ``sample_shape + batch_shape``."""
+        shape = tuple(sample_shape) + self.batch_shape
+        b, z = jnp.broadcast_to(self.b, shape), jnp.broadcast_to(self.z, shape)
+        key_sum, key_part, key_rest = random.split(key, 3)
+        whole = jnp.floor(b)
+        part = b - whole
+        summed = jnp.minimum(whole, _MOST_SUMMED)
+
+        def add(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            count, key, total = carry
+            key, key_draw = random.split(key)
+            draw = polya_gamma_one(key_draw, z)
+            return count + 1, key, total + jnp.where(count < summed, draw, 0)
+
+        zero = jnp.zeros(shape, z.dtype)
+        start = (jnp.zeros((), z.dtype), key_sum, zero)
+        most = jnp.max(summed, initial=0)
+        _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
+        total += lax.cond(jnp.any(part > 0), lambda: _fraction(key_part, part, z), lambda: zero)
+        beyond = whole - summed
+        return total + lax.cond(
+            jnp.any(beyond > 0), lambda: _matched(key_rest, beyond, *_moments(beyond, z)), lambda: zero
+        )
+
+    @validate_sample
+    def log_prob(self, value: Array) -> Array:
+        """Log-density."""
+        half = jnp.abs(self.z) / 2
+        log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
+        return self.b * log_cosh - 0.5 * self.z**2 * value + _log_density(value, self.b)
+
+    def log_laplace(self, t: Array) -> Array:
+        """``log E exp(−t x)`` for ``t > −(z² + π²)/2``; broadcasts against the batch."""
+        t = jnp.asarray(t, self.z.dtype)
+        square = self.z**2 / 4 + t / 2
+        root = jnp.sqrt(jnp.abs(square))
+        above = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
+        below = jnp.log(jnp.cos(jnp.where(square < 0, root, jnp.zeros_like(root))))
+        half = jnp.abs(self.z) / 2
+        start = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
+        return self.b * (start - jnp.where(square < 0, below, above))
+
+    @property
+    def mean(self) -> Array:
+        """``b tanh(z/2) / (2z)``, shaped like the batch."""
+        return jnp.broadcast_to(_moments(self.b, self.z)[0], self.batch_shape)
+
+    @property
+    def variance(self) -> Array:
+        """``b (sinh z − z) / (4 z³ cosh²(z/2))``, shaped like the batch."""
+        return jnp.broadcast_to(_moments(self.b, self.z)[1], self.batch_shape)
+
+
+def _moments(b: Array, z: Array) -> tuple[Array, Array]:
+    """Mean and variance, by Taylor series near ``z = 0``."""
+    z = jnp.abs(z)
+    small = z < 0.3
+    safe = jnp.where(small, jnp.ones_like(z), z)
+    decay = jnp.exp(-safe)
+    tanh = (1 - decay) / (1 + decay)
+    sech2 = 4 * decay / ((1 + decay) * (1 + decay))
+    square = z * z
+    # tanh(z/2)/(2z) and (2 tanh(z/2) − z sech²(z/2))/(4z³), expanded in z².
+    near_mean = 1 / 4 - square * (1 / 48 - square * (1 / 480 - square * (17 / 80640 - square * 31 / 1451520)))
+    near_var = 1 / 24 - square * (1 / 120 - square * (17 / 13440 - square * (31 / 181440 - square * 691 / 31933440)))
+    mean = jnp.where(small, near_mean, tanh / (2 * safe))
+    variance = jnp.where(small, near_var, (2 * tanh - safe * sech2) / (4 * safe**3))
+    return b * mean, b * variance
+
+
+def _matched(key: Array, b: Array, mean: Array, variance: Array) -> Array:
+    """Inverse Gaussian of the given mean and variance; 0 where ``b`` is 0."""
+    some = b > 0
+    mean, variance = jnp.where(some, mean, 1), jnp.where(some, variance, 1)
+    draw = InverseGaussian(mean, mean**3 / variance, validate_args=False).sample(key)
+    return jnp.where(some, draw, 0)
+
+
+def _fraction(key: Array, b: Array, z: Array) -> Array:
+    """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² ((k − ½)² + z²/(4π²)))``: two terms and the rest."""
+    key_gamma, key_rest = random.split(key)
+    shape = jnp.where(b > 0, b, 1)
+    # Log-gamma draws: Gamma(b) underflows in single precision at small b.
+    draws = jnp.exp(random.loggamma(key_gamma, shape, (2, *b.shape), z.dtype))
+    mean, variance = _moments(shape, z)
+    total = jnp.zeros_like(z)
+    for k in range(2):
+        weight = 1 / (2 * math.pi**2 * (k + 0.5) ** 2 + z * z / 2)
+        total = total + weight * draws[k]
+        mean, variance = mean - shape * weight, variance - shape * weight**2
+    return jnp.where(b > 0, total + _matched(key_rest, shape, mean, variance), 0)
+
+
+def _log_density(x: Array, b: Array) -> Array:
+    """``log f(x | b, 0)``."""
+    x, b = jnp.broadcast_arrays(x, b)
+    near = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
+    return jnp.where(
+        near, _series(jnp.where(near, x, 0.1), b), _talbot(jnp.where(near, jnp.ones_like(x), x), b)
+    )
+
+
+def _series(x: Array, b: Array) -> Array:
+    """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))``, first term factored out."""
+    total = jnp.ones_like(x)
+    for n in range(1, 12):
+        size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
+        total = total + (-1) ** n * jnp.exp(size - (4 * n * n + 4 * n * b) / (8 * x))
+    first = (b - 1) * math.log(2) + jnp.log(b) - 0.5 * jnp.log(2 * math.pi * x**3) - b * b / (8 * x)
+    return first + math.log(2) + jnp.log(total)
+
+
+def _talbot(x: Array, b: Array) -> Array:
+    """Inverse Laplace transform of ``cosh^{−b}(√(s/2))`` after a shift by its first singularity, ``−π²/2``."""
+    M = 24 if x.dtype == jnp.float64 else 12
+    k = np.arange(1, M)
+    cot = 1 / np.tan(k * np.pi / M)
+    node = np.concatenate([[2 * M / 5 + 0j], 2 * k * np.pi / 5 * (cot + 1j)])
+    weight = np.concatenate([[0.5 + 0j], 1 + 1j * (k * np.pi / M) * (1 + cot**2) - 1j * cot]) * np.exp(node)
+    kind = jnp.complex128 if x.dtype == jnp.float64 else jnp.complex64
+    shift = math.pi**2 / 2
+    total = jnp.zeros_like(x)
+    for delta, gamma in zip(node, weight, strict=True):
+        s = jnp.asarray(delta, kind) / x.astype(kind) - shift
+        root = jnp.sqrt(s / 2)
+        log_cosh = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
+        total = total + jnp.real(jnp.asarray(gamma, kind) * jnp.exp(-b.astype(kind) * log_cosh))
+    return jnp.log(0.4 * total / x) - shift * x
