@@ -79,22 +79,23 @@ class InverseGaussian(Distribution):
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
-        ratio = jnp.broadcast_to(self.concentration / self.loc, shape)
-        # X ~ IG(μ, λ) is λ/μ² Y⁻¹-free: λ/X ~ GIG(½, 1, (λ/μ)²).
-        return jnp.broadcast_to(self.concentration, shape) / reciprocal_inverse_gaussian(key, ratio)
+        loc, concentration = jnp.broadcast_to(self.loc, shape), jnp.broadcast_to(self.concentration, shape)
+        # λ/X ~ GIG(½, 1, (λ/μ)²)
+        return concentration / reciprocal_inverse_gaussian(key, concentration / loc)
 
     @validate_sample
     def log_prob(self, value: Array) -> Array:
         """Log-density."""
-        loc, shape = self.loc, self.concentration
+        value, loc, shape = jnp.broadcast_arrays(value, self.loc, self.concentration)
         z = (value - loc) / loc
         return 0.5 * (jnp.log(shape) - jnp.log(2 * jnp.pi) - 3 * jnp.log(value)) - 0.5 * shape * z * z / value
 
     def cdf(self, value: Array) -> Array:
         """Distribution function, in closed form."""
-        root = jnp.sqrt(self.concentration / value)
-        first = jnp.exp(log_ndtr(root * (value / self.loc - 1)))
-        return first + jnp.exp(2 * self.concentration / self.loc + log_ndtr(-root * (value / self.loc + 1)))
+        value, loc, shape = jnp.broadcast_arrays(value, self.loc, self.concentration)
+        root = jnp.sqrt(shape / value)
+        first = jnp.exp(log_ndtr(root * (value / loc - 1)))
+        return first + jnp.exp(2 * shape / loc + log_ndtr(-root * (value / loc + 1)))
 
     @property
     def mean(self) -> Array:
@@ -104,7 +105,7 @@ class InverseGaussian(Distribution):
     @property
     def variance(self) -> Array:
         """Variance, shaped like the batch."""
-        return jnp.broadcast_to(self.loc**3 / self.concentration, self.batch_shape)
+        return jnp.broadcast_to(self.loc, self.batch_shape) ** 3 / self.concentration
 
 
 def _floats(*values: Array) -> list[Array]:

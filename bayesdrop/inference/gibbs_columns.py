@@ -58,6 +58,18 @@ class Columns(NamedTuple):
         flat = jnp.moveaxis(entries, 1, 0).reshape(weight.shape[0], -1)
         return total.at[:, self.rows.reshape(-1)].add(flat, mode="drop")
 
+    def full_product(self, weight: Array, n: int) -> Array:
+        """``X w`` with nothing dropped: weights (C, p) to (C, n)."""
+        if self.rows is None:
+            return weight @ self.values
+        entries = (weight[:, :, None] * self.values[None]).reshape(weight.shape[0], -1)
+        total = jnp.zeros((weight.shape[0], n), weight.dtype)
+        return total.at[:, self.rows.reshape(-1)].add(entries, mode="drop")
+
+    def squared(self) -> Columns:
+        """The matrix with every entry squared."""
+        return self._replace(values=self.values * self.values)
+
     def transposed_product(self, kept: Array, rowwise: Array) -> Array:
         """``Zᵀ r``: masks (p, C, m) and (C, n) to (C, p)."""
         if self.rows is None:

@@ -96,11 +96,10 @@ def gradient_draw(
     """
     chains, n = omega.shape
     key_rows, key_prior = jax.random.split(key)
-    square = Columns(columns.values * columns.values, columns.occurs, columns.rows)
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
     prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
     right = (columns.transposed_product(kept, rows) + prior, jnp.sum(rows, axis=1))
-    jacobi = (precision + square.transposed_product(kept, omega), jnp.sum(omega, axis=1))
+    jacobi = (precision + columns.squared().transposed_product(kept, omega), jnp.sum(omega, axis=1))
 
     def apply(theta: tuple[Array, Array]) -> tuple[Array, Array]:
         weight, offset = theta

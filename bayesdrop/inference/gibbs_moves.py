@@ -79,6 +79,12 @@ def mask_terms(gain: Array) -> tuple[Array, Array, Array]:
     return jnp.maximum(gain, 0), jnp.where(keeps, 1, small), slope
 
 
+def _ends(rate: Array) -> tuple[float, float]:
+    """Support of a rate: the unit interval, less one unit of round-off at either end."""
+    eps = float(jnp.finfo(rate.dtype).eps)
+    return eps, 1 - eps
+
+
 class FeatureStep(NamedTuple):
     """What the update of one feature reads, besides the scores.
 
@@ -135,10 +141,11 @@ def update_feature(
     cost: Cost,
     multiplier: Callable[[Array], Array],
     learn_rate: bool,
+    thorough: Array,
     score: Array,
     step: FeatureStep,
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """Draw ``v_d``, then ``η_d``, each with the feature's mask column summed out, then the column.
+    """Draw ``v_d``, then ``η_d``, each with the feature's mask column summed out, then the column; only it unless ``thorough``.
 
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
     ``N(v_d; 0, k²/P_d) Beta(η_d; A, B) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
@@ -168,7 +175,11 @@ def update_feature(
 
     key_weight, key_rate = jax.random.split(step.key)
     width = step.weight_width * jnp.ones_like(step.weight)
-    weight = slice_sample(key_weight, weight_density, step.weight, width, -jnp.inf, jnp.inf)
+
+    def draw_weight() -> Array:
+        return slice_sample(key_weight, weight_density, step.weight, width, -jnp.inf, jnp.inf)
+
+    weight = jax.lax.cond(thorough, draw_weight, lambda: step.weight)
     gained = gain(weight)
     _, constant, slope = mask_terms(gained)
     rate = step.rate
@@ -179,8 +190,11 @@ def update_feature(
             prior = log_beta(rate, step.prior_a, step.prior_b)
             return total + prior + log_weight(weight, multiplier(rate), step.precision)
 
-        width = step.rate_width * jnp.ones_like(rate)
-        rate = slice_sample(key_rate, rate_density, rate, width, 0.0, 1.0)
+        def draw_rate() -> Array:
+            rate_width = step.rate_width * jnp.ones_like(step.rate)
+            return slice_sample(key_rate, rate_density, step.rate, rate_width, *_ends(step.rate))
+
+        rate = jax.lax.cond(thorough, draw_rate, lambda: step.rate)
     chance = (1 - rate[:, None]) * jnp.where(gained > 0, 1, constant) / (constant + slope * rate[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution
@@ -245,7 +259,7 @@ def interweave(
     def given_masks(rate: Array) -> Array:
         return prior(rate, shape_a, shape_b, penalty, jnp.broadcast_to(size[:, None], rate.shape))
 
-    first = slice_sample(key_masks, given_masks, rate.T, jnp.full(rate.T.shape, 2, dtype), 0.0, 1.0)
+    first = slice_sample(key_masks, given_masks, rate.T, jnp.full(rate.T.shape, 2, dtype), *_ends(rate))
 
     def group(carry: Any, inputs: Any) -> Any:
         score, kept = carry
@@ -272,7 +286,7 @@ def interweave(
         def given_uniforms(rate: Array) -> Array:
             return prior(rate, a, b, penalty, size) - total_cost(at(rate))
 
-        rate = slice_sample(key_rate, given_uniforms, rate, jnp.full(rate.shape, 2, dtype), 0.0, 1.0)
+        rate = slice_sample(key_rate, given_uniforms, rate, jnp.full(rate.shape, 2, dtype), *_ends(rate))
         masks = (latent > rate[None, :, None]) | (values == 0)
         return (at(rate), kept.at[index].set(masks, mode="drop")), rate
 

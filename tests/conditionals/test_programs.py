@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.handlers import condition
-from numpyro.infer import MCMC, NUTS, Predictive
+from numpyro.handlers import condition, seed, substitute, trace
+from numpyro.infer import HMC, MCMC, Predictive
 from scipy.stats import binomtest
 
 from bayesdrop.models import feature_noising, logistic, marginalised_dropout, svm
@@ -30,30 +30,45 @@ def data():
     return jnp.asarray(X), jnp.where(jnp.asarray(X[:, 0]) > 0, 1.0, -1.0)
 
 
-def _dims(program, *arguments, **keywords):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces its successor
-        import arviz as az
-    mcmc = MCMC(NUTS(program, max_tree_depth=2), num_warmup=2, num_samples=3, progress_bar=False)
-    mcmc.run(jax.random.key(0), *arguments, **keywords)
-    posterior = az.from_numpyro(mcmc, log_likelihood=False).posterior
-    return {name: variable.dims[2:] for name, variable in posterior.data_vars.items()}
+PLAIN = {"weight": ("feature",), "intercept": ()}
+LATENT = {**PLAIN, "latent_scale": ("obs_id",)}
+DIMS = [
+    (svm.program, {}, PLAIN),
+    (svm.augmented, {}, LATENT),
+    (logistic.program, {}, PLAIN),
+    (logistic.augmented, {}, LATENT),
+    (marginalised_dropout.program, {"rate": np.full(3, 0.2)}, PLAIN),
+    (feature_noising.enumerated, {}, {**PLAIN, "rate": ("feature",)}),
+    (feature_noising.enumerated, {"groups": (0, 0, 1)}, {**PLAIN, "rate": ("group",)}),
+    (feature_noising.program, {}, {**PLAIN, "rate": ("feature",), "kept": ("obs_id", "feature")}),
+    (feature_noising.program, {"groups": (0, 0, 1)}, {**PLAIN, "rate": ("group",), "kept": ("obs_id", "feature")}),
+]
 
 
-def test_dims_of_group_rates(data):
-    assert _dims(feature_noising.enumerated, *data, groups=(0, 0, 1)) == {
-        "weight": ("feature",), "intercept": (), "rate": ("group",)
+@pytest.mark.parametrize(("program", "keywords", "dims"), DIMS)
+def test_plates_carry_the_names_of_the_dims(data, program, keywords, dims):
+    values = {"intercept": jnp.zeros(()), "latent_scale": jnp.ones(8), "kept": jnp.ones((8, 3))}
+    sites = trace(substitute(seed(program, 0), values)).get_trace(*data, **keywords)
+    found = {
+        name: tuple(frame.name for frame in site["cond_indep_stack"]) + tuple(site["infer"].get("event_dims", ()))
+        for name, site in sites.items()
+        if site["type"] == "sample" and not site["is_observed"]
     }
+    assert found == dims
+    assert not set(dims) & {"feature", "group", "obs_id"}, "a dim shares the name of a variable"
 
 
 @pytest.mark.slow
-def test_dims_of_the_other_programs(data):
-    plain = {"weight": ("feature",), "intercept": ()}
-    assert _dims(feature_noising.enumerated, *data) == {**plain, "rate": ("feature",)}
-    assert _dims(marginalised_dropout.program, *data, rate=jnp.full(3, 0.2)) == plain
-    for module in (svm, logistic):
-        assert _dims(module.program, *data) == plain
-        assert _dims(module.augmented, *data) == {**plain, "latent_scale": ("obs_id",)}
+@pytest.mark.parametrize(("program", "keywords", "dims"), DIMS[:-2])
+def test_dims_in_arviz(data, program, keywords, dims):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces its successor
+        import arviz as az
+    kernel = HMC(program, num_steps=1, trajectory_length=None)
+    mcmc = MCMC(kernel, num_warmup=2, num_samples=3, progress_bar=False)
+    mcmc.run(jax.random.key(0), *data, **keywords)
+    posterior = az.from_numpyro(mcmc, log_likelihood=False).posterior
+    assert {name: variable.dims[2:] for name, variable in posterior.data_vars.items()} == dims
 
 
 @pytest.mark.parametrize("groups", [None, (0, 1, 0)])

@@ -1,0 +1,279 @@
+"""``sample``: the posterior of weights and dropout rates, as ArviZ groups."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data import Data, prepare
+from ..groups import assemble
+from ..model import Model
+from ..rates import RateMap
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["IncompleteWarning", "MixingWarning", "sample"]
+
+Array = Any
+
+_RHAT, _ESS = 1.01, 400
+_MASKS = 64
+
+
+class MixingWarning(UserWarning):
+    """The chains have not run for long enough, or disagree."""
+
+
+class IncompleteWarning(UserWarning):
+    """The run was interrupted and holds the draws that were finished."""
+
+
+def sample(
+    model: Model,
+    X: Any,
+    y: Any,
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    seed: Any = 0,
+    method: Any = None,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    log_likelihood: bool = False,
+    progress: bool = True,
+) -> Any:
+    """Draw from the posterior of weights, intercept and dropout rates.
+
+    Parameters
+    ----------
+    model : Model
+        A model under dropout noise, with free or fixed rates.
+    X : array, data frame or scipy sparse (n, p)
+        Features. Sparse input is never made dense.
+    y : sequence of n labels
+        Two classes, any labels; the larger one is the positive class.
+    draws, tune, chains : int
+        Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
+    seed : int or JAX key
+        Same seed, same result, on one machine.
+    method : Gibbs, optional
+        ``bd.Gibbs()`` by default: the exact posterior, masks included.
+    sample_weight : array (n,), optional
+        Row weights, >= 0: powers of the rows' likelihoods. Rows of weight 0 are left out.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+    log_likelihood : bool
+        Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, with the masks of the row
+        averaged out over 64 fresh draws of them. It is a Monte Carlo estimate (the likelihood without bias), not
+        the likelihood given the masks of the chain, which have seen ``y_i``. For the hinge it is the pseudo-likelihood ``exp(−C loss)``,
+        which is not normalised over labels.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
+        ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate``
+        (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density ``lp``, up to a
+        constant; ``observed_data`` the labels ``y`` as signs; ``constant_data`` priors or fixed rates, and the
+        group of each feature. Masks and auxiliary variables are not kept.
+
+    Raises
+    ------
+    ValueError
+        If the data, the labels, the groups or a count do not fit; the message names the argument and what to do.
+
+    Warns
+    -----
+    MixingWarning
+        If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
+    IncompleteWarning
+        If the run was interrupted from the keyboard.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> import warnings
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(50, 3, n_informative=2, n_redundant=0, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # a few draws, for show
+    ...     post = bd.sample(bd.Model(), X, y, draws=20, tune=20, chains=2, progress=False)
+    >>> bd.groups.dataset(post, "posterior")["rate"].dims
+    ('chain', 'draw', 'feature')
+    """
+    for name, count, least in (("draws", draws, 1), ("tune", tune, 1), ("chains", chains, 1)):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
+            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
+    if not isinstance(model, Model):
+        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+    data = prepare(X, y, sample_weight, feature_names).with_weight()
+    rate_map = model.bind(data.feature_names)
+
+    import jax
+
+    from .gibbs import Gibbs
+    from .runner import as_key, run
+
+    method = Gibbs() if method is None else method
+    if not hasattr(method, "bind"):
+        raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    with jax.enable_x64(method.dtype == "float64"):
+        kernel, operands = method.bind(model, data, rate_map, int(tune))
+        key = as_key(seed)
+        result = run(kernel, operands, key, tune=int(tune), draws=int(draws), chains=int(chains), progress=progress)
+    broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
+    if broken:
+        raise ValueError(
+            f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
+            'or use method=bd.Gibbs(dtype="float64").'
+        )
+    prior = tuple(np.asarray(part, dtype=np.float64) for part in (operands.prior_a, operands.prior_b))
+    groups = _groups(model, data, rate_map, result, prior)
+    if log_likelihood:
+        groups["log_likelihood"] = _log_likelihood(model, data, rate_map, groups["posterior"], key)
+    attrs = _attributes(model, method, seed, tune, result)
+    for group in groups.values():
+        group.attrs.update(attrs)
+    if not result.complete:
+        warnings.warn(
+            f"interrupted: {result.draws['lp'].shape[1]} of {draws} draws of each chain are there; the attribute "
+            "`complete` is 0.",
+            IncompleteWarning,
+            stacklevel=2,
+        )
+    advice = _advice(groups["posterior"], chains)
+    if advice:
+        warnings.warn(advice, MixingWarning, stacklevel=2)
+    return assemble(groups, attrs)
+
+
+def _groups(model: Model, data: Data, rate_map: RateMap, result: Any, prior: tuple[Array, Array]) -> dict[str, xr.Dataset]:
+    """Draws, data and priors as datasets."""
+    import xarray as xr
+
+    chains, draws = result.draws["lp"].shape
+    steps = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    features = np.array(data.feature_names)
+    coords: dict[str, Any] = {**steps, "feature": features}
+    posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), result.draws["weight"])}
+    if "intercept" in result.draws:
+        posterior["intercept"] = (("chain", "draw"), result.draws["intercept"])
+    constant: dict[str, Any] = {"weight_precision": ("feature", model.weight_prior.precision(len(features)))}
+    fixed_coords: dict[str, Any] = {"feature": features}
+    if rate_map.is_free:
+        coords[rate_map.dim] = fixed_coords[rate_map.dim] = np.array(rate_map.names)
+        posterior["rate"] = (("chain", "draw", rate_map.dim), result.draws["rate"])
+        constant["rate_prior_a"], constant["rate_prior_b"] = ((rate_map.dim, part) for part in prior)
+        if rate_map.dim == "group":
+            constant["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
+    else:
+        constant["fixed_rate"] = ("feature", rate_map.initial)
+    stats = {name: (("chain", "draw"), result.draws[name]) for name in ("lp", "acceptance_rate") if name in result.draws}
+    rows = np.arange(len(data.sign))
+    observed = {"y": ("obs_id", data.sign.astype(np.int8))}
+    if np.any(data.weight != 1):
+        constant["row_weight"] = ("obs_id", data.weight)
+        fixed_coords["obs_id"] = rows
+    return {
+        "posterior": xr.Dataset(posterior, coords=coords),
+        "sample_stats": xr.Dataset(stats, coords=steps),
+        "observed_data": xr.Dataset(observed, coords={"obs_id": rows}),
+        "constant_data": xr.Dataset(constant, coords=fixed_coords),
+    }
+
+
+def _attributes(model: Model, method: Any, seed: Any, tune: int, result: Any) -> dict[str, str | int | float]:
+    """Where the draws come from; text and numbers only, as netCDF takes them."""
+    attrs: dict[str, str | int | float] = {
+        "inference_library": "bayesdrop",
+        "inference_library_version": version("bayesdrop"),
+        **{f"{name}_version": version(name) for name in ("jax", "numpyro", "arviz")},
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(),
+        "sampling_time": result.seconds,
+        "tuning_steps": int(tune),
+        "complete": int(result.complete),
+        "seed": int(seed) if isinstance(seed, int | np.integer) else repr(seed),
+        "model": repr(model),
+        "method": repr(method),
+        "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
+    }
+    return attrs
+
+
+def _advice(posterior: xr.Dataset, chains: int) -> str:
+    """What is wrong with the draws, and what to do; empty if nothing is."""
+    import arviz as az
+
+    if chains < 2:
+        return "chains: one chain cannot show whether it has converged (R-hat); run at least 2, better 4."
+    if posterior.sizes["draw"] < 4:
+        return f"draws: {posterior.sizes['draw']} draws of each chain are too few for any diagnostic; take hundreds."
+    rhat = _extreme(az.rhat(posterior), np.nanmax)
+    sizes = [_extreme(az.ess(posterior, method=kind), np.nanmin) for kind in ("bulk", "tail")]
+    worst, least = max(rhat.items(), key=lambda item: item[1]), min((min(s.items(), key=lambda i: i[1]) for s in sizes),
+                                                                   key=lambda item: item[1])
+    parts = []
+    if worst[1] > _RHAT:
+        parts.append(f"the largest R-hat is {worst[1]:.3f} ({worst[0]}), above {_RHAT}")
+    if least[1] < _ESS:
+        parts.append(f"the smallest effective sample size is {least[1]:.0f} ({least[0]}), below {_ESS}")
+    if not parts:
+        return ""
+    return (
+        f"{' and '.join(parts)}: the chains have not run for long enough. Raise draws and tune, or "
+        "bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails."
+    )
+
+
+def _extreme(result: Any, reduce: Any) -> dict[str, float]:
+    """Extreme over the entries of each variable, NaN (constant variables) left out."""
+    table = result.to_dataset() if hasattr(result, "to_dataset") else result
+    found = {name: np.asarray(table[name].values, dtype=float) for name in table.data_vars}
+    return {str(name): float(reduce(v)) for name, v in found.items() if not np.all(np.isnan(v))} or {"": 1.0}
+
+
+def _log_likelihood(model: Model, data: Data, rate_map: RateMap, posterior: xr.Dataset, key: Any) -> xr.Dataset:
+    """``log mean_m exp(−C s_i loss(y_i, score_im))`` over fresh masks, a block of draws at a time."""
+    import jax
+    import xarray as xr
+    from scipy import sparse
+
+    matrix = sparse.csr_array(data.X)
+    p = matrix.shape[1]
+    weight = posterior["weight"].values.reshape(-1, p).astype(np.float64)
+    total = weight.shape[0]
+    rate = (
+        posterior["rate"].values.reshape(total, -1)[:, rate_map.index].astype(np.float64)
+        if rate_map.is_free
+        else np.broadcast_to(rate_map.initial, (total, p))
+    )
+    intercept = posterior["intercept"].values.reshape(-1).astype(np.float64) if "intercept" in posterior else np.zeros(total)
+    gain = model.noise.coefficients(rate).gain / (1 - rate)
+    effective = weight * gain
+    # The masks come from a generator of their own, started from the key's bits.
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
+    values = np.empty((total, matrix.shape[0]))
+    for t in range(total):
+        chance, entries = (1 - rate[t])[matrix.indices], matrix.data * effective[t][matrix.indices]
+        kept = generator.random((_MASKS, matrix.nnz), dtype=np.float32) < chance
+        contribution = np.where(kept, entries, 0.0)
+        starts = np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))
+        score = np.add.reduceat(contribution, starts, axis=1) if matrix.nnz else np.zeros((_MASKS, matrix.shape[0]))
+        score = np.where(np.diff(matrix.indptr) > 0, score, 0.0) + intercept[t]
+        sign = np.broadcast_to(data.sign, score.shape)
+        minus = -model.C * data.weight * model.loss.value(sign, score, np.zeros_like(score))
+        top = minus.max(axis=0)
+        values[t] = top + np.log(np.mean(np.exp(minus - top), axis=0))
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"], matrix.shape[0])
+    coords = {"chain": posterior["chain"], "draw": posterior["draw"], "obs_id": np.arange(matrix.shape[0])}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)

@@ -1,0 +1,143 @@
+"""The Polya-Gamma density, by independent statements; shapes, transformations and bad parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import pytest
+from jax import random
+from numpyro.handlers import seed, trace
+from scipy import integrate
+
+from bayesdrop.distributions import GeneralizedInverseGaussian, InverseGaussian, PolyaGamma, polya_gamma_one
+
+SHAPES = [0.3, 1.0, 1.7, 4.0, 20.0]
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def both_series(x):
+    """Density of PG(1, 0) by the two alternating series of J*(1), 40 terms each."""
+    y, n = 4 * x, np.arange(40)[:, None]
+    left = np.sum((-1) ** n * np.pi * (n + 0.5) * (2 / (np.pi * y)) ** 1.5 * np.exp(-2 * (n + 0.5) ** 2 / y), axis=0)
+    right = np.sum((-1) ** n * np.pi * (n + 0.5) * np.exp(-((n + 0.5) ** 2) * np.pi**2 * y / 2), axis=0)
+    return 4 * np.where(y < 0.64, left, right)
+
+
+def test_density_of_one():
+    x = np.geomspace(0.005, 6, 200)
+    expected = np.log(both_series(x))
+    np.testing.assert_allclose(PolyaGamma(1.0, 0.0).log_prob(jnp.asarray(x)), expected, rtol=1e-8, atol=1e-8)
+    tilted = expected + np.log(np.cosh(1.5)) - 4.5 * x
+    np.testing.assert_allclose(PolyaGamma(1.0, 3.0).log_prob(jnp.asarray(x)), tilted, rtol=1e-8, atol=1e-8)
+
+
+def test_density_against_the_c_library():
+    polyagamma = pytest.importorskip("polyagamma")
+    for b, z in [(1.0, 0.0), (2.0, 1.0), (5.0, 3.0)]:
+        x = np.linspace(0.05, 1.5, 30) * b / 2
+        expected = polyagamma.polyagamma_pdf(x, h=b, z=z)
+        np.testing.assert_allclose(np.exp(PolyaGamma(b, z).log_prob(jnp.asarray(x))), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("b", SHAPES)
+@pytest.mark.parametrize("z", [0.0, 2.0, 9.0])
+def test_density_has_unit_mass_and_the_stated_moments(b, z):
+    law = PolyaGamma(b, z)
+    mean, sd = float(law.mean), float(jnp.sqrt(law.variance))
+    t = np.linspace(np.log(mean) - 40, np.log(mean + 60 * sd), 20_001)
+    x = np.exp(t)
+    density = np.exp(np.asarray(law.log_prob(jnp.asarray(x)))) * x
+
+    def total(values):
+        return integrate.simpson(values, x=t)
+
+    assert total(density) == pytest.approx(1, abs=1e-7)
+    assert total(density * x) == pytest.approx(mean, rel=1e-7)
+    assert total(density * (x - mean) ** 2) == pytest.approx(sd**2, rel=1e-6)
+    for s in (0.7, 6.0):
+        assert total(density * np.exp(-s * x)) == pytest.approx(float(jnp.exp(law.log_laplace(s))), rel=1e-7)
+
+
+@pytest.mark.parametrize("z", [0.0, 1e-6, 0.29, 0.31, 2.0, 700.0])
+def test_moments_are_derivatives_of_the_laplace_transform(z):
+    law = PolyaGamma(1.3, z)
+    b = 1.3
+
+    def log_laplace(t):
+        root = jnp.sqrt(z * z / 4 + t / 2)
+        return -b * (root + jnp.log1p(jnp.exp(-2 * root)))
+
+    if z > 1e-3:
+        slope = jax.grad(log_laplace)
+        np.testing.assert_allclose(law.mean, -slope(0.0), rtol=1e-9)
+        np.testing.assert_allclose(law.variance, jax.grad(slope)(0.0), rtol=1e-6)
+    else:
+        np.testing.assert_allclose(law.mean, b / 4, rtol=1e-10)
+        np.testing.assert_allclose(law.variance, b / 24, rtol=1e-10)
+
+
+LAWS = {
+    "inverse Gaussian": (InverseGaussian, (1.3, 2.1)),
+    "generalised inverse Gaussian": (GeneralizedInverseGaussian, (0.7, 1.3, 2.1)),
+    "Polya-Gamma": (PolyaGamma, (1.0, 0.8)),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_shapes_and_transformations(name):
+    kind, values = LAWS[name]
+    first = jnp.full((3, 1), values[0])
+    law = kind(first, *(jnp.full(4, value) for value in values[1:]))
+    assert law.batch_shape == (3, 4)
+    draws = law.sample(random.key(0), (5,))
+    assert draws.shape == (5, 3, 4)
+    assert law.log_prob(draws).shape == (5, 3, 4)
+    assert law.mean.shape == law.variance.shape == (3, 4)
+    mapped = jax.vmap(lambda value: kind(value, *values[1:]).log_prob(1.0))(jnp.full(6, values[0]))
+    np.testing.assert_allclose(mapped, kind(*values).log_prob(1.0) * jnp.ones(6))
+    step = 1e-6
+    for position in range(1 if name == "generalised inverse Gaussian" else 0, len(values)):
+
+        def density(value, position=position):
+            return kind(*values[:position], value, *values[position + 1 :]).log_prob(0.6)
+
+        numeric = (density(values[position] + step) - density(values[position] - step)) / (2 * step)
+        np.testing.assert_allclose(jax.grad(density)(values[position]), numeric, rtol=1e-5, atol=1e-7)
+
+    def program():
+        with numpyro.plate("obs_id", 4):
+            numpyro.sample("x", kind(*values))
+
+    assert trace(seed(program, random.key(0))).get_trace()["x"]["value"].shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (InverseGaussian, (-1.0, 1.0)),
+        (InverseGaussian, (1.0, float("nan"))),
+        (GeneralizedInverseGaussian, (0.5, 0.0, 1.0)),
+        (PolyaGamma, (-1.0, 0.0)),
+        (PolyaGamma, (1.0, float("nan"))),
+    ],
+)
+def test_bad_parameters(kind, values):
+    with pytest.raises(ValueError, match="invalid .* parameter"):
+        kind(*values, validate_args=True)
+
+
+def test_no_draws_and_one_draw():
+    assert polya_gamma_one(random.key(0), jnp.zeros((0, 3))).shape == (0, 3)
+    assert polya_gamma_one(random.key(0), jnp.zeros(())).shape == ()
+
+
+def test_chains_may_be_mapped():
+    keys = random.split(random.key(1), 4)
+    draws = jax.vmap(polya_gamma_one)(keys, jnp.ones((4, 5000)))
+    each = jnp.stack([polya_gamma_one(key, jnp.ones(5000)) for key in keys])
+    np.testing.assert_allclose(draws, each, rtol=1e-12)
