@@ -172,12 +172,13 @@ def build_app() -> Any:
     @app.command(short_help="Show it at work on bundled data.")
     def demo(
         out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")] = Path("bayesdrop-output"),
-        quick: Annotated[bool, typer.Option("--quick", help="A few seconds, too few draws to trust.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="Half a minute; too few draws to trust.")] = False,
     ) -> None:
-        """Show it at work on data that comes with scikit-learn (about a minute).
+        """Show it at work on data that comes with scikit-learn (one to two minutes).
 
-        Counts test errors without dropout, with fixed and with learnt rates, then samples the posterior of the
-        rates on the breast-cancer data and writes posterior.nc, fit.nc, rates.csv, weights.csv and plots.
+        Counts test errors without dropout, with fixed and with learnt rates. Then samples the posterior of the
+        rates on the breast-cancer data: one per feature, of which it writes posterior.nc, fit.nc, rates.csv,
+        weights.csv and plots, and one for all.
         """
         from .demo import run_demo
 

@@ -141,10 +141,7 @@ def _print_errors(screen: Any, problem: Problem, wrong: dict[tuple[str, str, str
 
 def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None:
     """Run everything, print it and write the files of the breast-cancer posterior to ``out``."""
-    from . import inference
-    from .losses import Logistic
-    from .model import Model
-    from .rates import PerFeature
+    from .rates import PerFeature, Shared
 
     screen = console()
     folds = 3 if quick else 10
@@ -159,23 +156,42 @@ def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None
         f"({time.perf_counter() - begin:.0f} s)\n"
     )
     problem = found[0]
-    draws, tune, chains = (50, 50, 2) if quick else (500, 300, 4)
-    screen.print(f"[bold]2. Posterior of the rates[/bold]: {problem.title.lower()}, logistic loss, all rows\n")
-    model = Model(loss=Logistic(), rates=PerFeature())
-    X = problem.standardized
-    fit = inference.fit(model, X, problem.y, feature_names=problem.feature_names)
-    screen.print(f"Fit: {fit.status.value} ({fit.n_iter} iterations)")
-    begin = time.perf_counter()
-    post = sample_quietly(
-        model, X, problem.y, draws=draws, tune=tune, chains=chains, seed=_SEED, feature_names=problem.feature_names,
-        progress=progress,
-    )  # fmt: skip
     screen.print(
-        f"MCMC: {chains} chains of {draws} draws after {tune} of tuning, {time.perf_counter() - begin:.0f} s, "
-        "compilation included."
+        f"[bold]2. Posterior of one rate per feature[/bold]: {problem.title.lower()}, logistic loss, all rows\n"
     )
-    print_rates(screen, fit, post, most=len(problem.feature_names))
+    draws, tune, chains = (50, 50, 2) if quick else (400, 200, 4)
+    options = {"draws": draws, "tune": tune, "chains": chains, "seed": _SEED, "progress": progress}
     advice = "Run it without --quick." if quick else "Ask bd.sample for more draws."
-    print_sample(screen, fit, post, draws, advice)
+    fit, post = _posterior(screen, problem, PerFeature(), options, advice)
     write_fit(out, fit, post)
     write_posterior(out, post)
+    screen.print("\n[bold]3. Posterior of one rate for all features[/bold]\n")
+    if quick:
+        screen.print("Left out with --quick.")
+        return
+    _posterior(screen, problem, Shared(), options, advice)
+    screen.print(
+        "\nPooled, the rate is learnt from every entry of the table. Compare its posterior with the fixed rates that "
+        "made the fewest errors on complete rows in part 1."
+    )
+
+
+def _posterior(screen: Any, problem: Problem, rates: Any, options: dict[str, Any], advice: str) -> tuple[Any, Any]:
+    """Fit and sample on all rows, print both, and return them."""
+    from . import inference
+    from .losses import Logistic
+    from .model import Model
+
+    model = Model(loss=Logistic(), rates=rates)
+    X, names = problem.standardized, problem.feature_names
+    fit = inference.fit(model, X, problem.y, feature_names=names)
+    screen.print(f"Fit: {fit.status.value} ({fit.n_iter} iterations)")
+    begin = time.perf_counter()
+    post = sample_quietly(model, X, problem.y, feature_names=names, **options)
+    screen.print(
+        f"MCMC: {options['chains']} chains of {options['draws']} draws after {options['tune']} of tuning, "
+        f"{time.perf_counter() - begin:.0f} s, compilation included."
+    )
+    print_rates(screen, fit, post, most=len(names))
+    print_sample(screen, fit, post, options["draws"], advice)
+    return fit, post

@@ -1,0 +1,1 @@
+"""What is timed or reproduced, one command each."""

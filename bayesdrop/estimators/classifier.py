@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import check_sample_weight
+from ..data import check_sample_weight, prepare
 from ..designs import as_design
 from ..inference import Newton
 from ..inference.descent import Status
@@ -41,7 +41,7 @@ _PARAMETERS = """
         ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
         weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
     C : float
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.{paper}
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is. Other noises take no ``rates``.
     weight_prior : Normal, optional
@@ -85,8 +85,21 @@ _PARAMETERS = """
 """
 
 
+def _with_parameters(kind: type) -> type:
+    """Fill the shared list of parameters and attributes into the docstring of an estimator."""
+    kind.__doc__ = (kind.__doc__ or "").replace("    {parameters}\n", _PARAMETERS.lstrip("\n"))
+    return kind
+
+
 class _DropoutClassifier(ClassifierMixin, BaseEstimator):
     """Shared by the classifiers; a subclass names its loss."""
+
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    rates_: Array
+    n_features_in_: int
+    _free_rates: Array
 
     def __init__(
         self,
@@ -125,7 +138,7 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
 
     def _model(self) -> Model:
         rates = Fixed(self.rates) if isinstance(self.rates, numbers.Real | np.ndarray) else self.rates
-        noise = Dropout() if self.noise is None else self.noise
+        noise: Any = Dropout() if self.noise is None else self.noise
         if rates is None and getattr(noise, "has_rate", False):
             rates = PerFeature()
         prior = Normal() if self.weight_prior is None else self.weight_prior
@@ -135,13 +148,13 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return [f"x{d}" for d in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
-    def _class_weights(self, code: Array, weight: Array) -> Array:
+    def _class_weights(self, classes: Array, code: Array, weight: Array) -> Array:
         if self.class_weight is None:
             return weight
         if self.class_weight == "balanced":
-            totals = np.bincount(code, weights=weight, minlength=len(self.classes_))
-            return weight * (weight.sum() / (len(self.classes_) * totals))[code]
-        return weight * compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[code])[code]
+            totals = np.bincount(code, weights=weight, minlength=len(classes))
+            return weight * (weight.sum() / (len(classes) * totals))[code]
+        return weight * compute_class_weight(self.class_weight, classes=classes, y=classes[code])[code]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit weights and rates.
@@ -182,7 +195,7 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
             X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
         self.classes_ = classes
-        weight = self._class_weights(code, weight)
+        weight = self._class_weights(classes, code, weight)
         target = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
         sign = np.where(code[:, None] == target, 1.0, -1.0)
         rate_map = model.bind(self._names())
@@ -262,27 +275,25 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is.
         """
-        from ..data import check_sample_weight, prepare
         from ..inference import sample
 
         if self.class_weight is not None:
-            data = prepare(X, y)
-            totals = {label: share for label, share in zip(data.classes, (0, 1), strict=True)}
-            code = np.array([totals[label] for label in np.asarray(y).ravel()])
-            weight = check_sample_weight(sample_weight, len(code))
-            fitted = type(self)(class_weight=self.class_weight)
-            fitted.classes_ = data.classes
-            sample_weight = fitted._class_weights(code, weight)
+            data = prepare(X, y, sample_weight)
+            code = (data.sign > 0).astype(int)
+            sample_weight = self._class_weights(data.classes, code, data.weight)
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
 
+@_with_parameters
 class DropoutLogisticRegression(_DropoutClassifier):
-    __doc__ = f"""Logistic regression trained under marginalised feature noise, with learnt dropout rates.
+    """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
     Chen 2015, section 5) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Probabilities are the
-    expectation of the logistic function under the noise.
-{_PARAMETERS.format(paper=" It is c/2 of Chen et al. (2015).")}
+    expectation of the logistic function under the noise. ``C`` is c/2 of Chen et al. (2015).
+
+    {parameters}
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -298,14 +309,17 @@ class DropoutLogisticRegression(_DropoutClassifier):
         return Logistic()
 
 
+@_with_parameters
 class DropoutSVC(_DropoutClassifier):
-    __doc__ = f"""Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
+    """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
     Chen 2015, section 3) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
     linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge: a monotone transform of the score
-    whose steepness depends on C, not a calibrated probability.
-{_PARAMETERS.format(paper=" It is c of Chen et al. (2015).")}
+    whose steepness depends on C, not a calibrated probability. ``C`` is c of Chen et al. (2015).
+
+    {parameters}
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

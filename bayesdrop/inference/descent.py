@@ -126,8 +126,13 @@ class Point:
 class Descent(Protocol):
     """Protocol of a minimiser, for one convex energy (fixed rates)."""
 
-    tol: float
-    max_iter: int
+    @property
+    def tol(self) -> float:
+        """Suboptimality, relative to the energy, at which to stop."""
+
+    @property
+    def max_iter(self) -> int:
+        """Most steps."""
 
     def step(self, energy: Energy, point: Point, goal: Array) -> Array:
         """Move ``point`` downhill in place and set ``remaining``, its estimated suboptimality.

@@ -7,7 +7,7 @@ on until the sign pattern stands still; from then on it is one convex solve (Zhu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ def fit_block(
     start : (array (p + 1, K), array (k, K)), optional
         Weights and free rates of an earlier fit.
     """
-    (n, p), K = design.shape, sign.shape[1]
+    p, K = design.shape[1], sign.shape[1]
     model.noise.check(design.minimum())
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     row_weight = (model.C * weight)[:, None]
@@ -108,7 +108,14 @@ def fit_block(
     )
 
 
-def _learn(learner, energy_at, energy, point, method, trace) -> tuple[Energy, Status | None]:
+def _learn(
+    learner: RateLearner,
+    energy_at: Callable[[Array], Energy],
+    energy: Energy,
+    point: Point,
+    method: Descent,
+    trace: Trace,
+) -> tuple[Energy, Status | None]:
     """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
 
     The rates follow every step: they depend on the weights through signs alone, most of which the first step gets
@@ -183,7 +190,7 @@ def fit(
 
         warnings.warn(block.status.value, ConvergenceWarning, stacklevel=2)
     posterior = None
-    if block.posterior is not None:
+    if block.posterior is not None and block.occurrences is not None:
         a, b = block.posterior
         posterior = RatePosterior(a[:, 0], b[:, 0], block.occurrences[:, 0], rate_map.names, rate_map.dim)
     return Fit(

@@ -459,7 +459,7 @@ class Gibbs:
             sweeps=int(self.sweeps_per_draw),
             jumps=int(self.joint_moves),
         )
-        a, b = rate_map.prior.concentrations(_occurrences(data, rate_map))
+        a, b = rate_map.prior.concentrations(occurrences(data, rate_map))
         real = partial(jnp.asarray, dtype=self.dtype)
         operands = Operands(
             columns=columns,
@@ -483,7 +483,7 @@ def _gaussian_draw(columns: Columns, n: int, p: int) -> Callable[..., tuple[Arra
     return precision_draw if p <= n else outer_draw
 
 
-def _occurrences(data: Data, rate_map: RateMap) -> Array:
+def occurrences(data: Data, rate_map: RateMap) -> Array:
     """Weighted number of non-zero entries behind each free rate, (k,)."""
     count = np.asarray((data.X != 0).T @ data.weight, dtype=np.float64)
     return np.bincount(rate_map.index, weights=count, minlength=rate_map.size)[: rate_map.size]

@@ -13,7 +13,7 @@ All methods are written against the array's own namespace, so NumPy and JAX arra
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 __all__ = ["Derivatives", "Loss", "Pseudo"]
 
@@ -41,7 +41,7 @@ class Pseudo(NamedTuple):
 class Loss(Protocol):
     """Protocol of a loss; arguments come in the order ``(y, mean, var)`` and share one shape."""
 
-    kinked: bool
+    kinked: ClassVar[bool]
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
 
     def value(self, y: Array, mean: Array, var: Array) -> Array:

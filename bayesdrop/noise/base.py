@@ -6,7 +6,7 @@ variance function. A noise never sees the matrix, and a matrix never sees the no
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 __all__ = ["Coefficients", "Noise"]
 
@@ -27,7 +27,7 @@ class Coefficients(NamedTuple):
 class Noise(Protocol):
     """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored where ``has_rate`` is false."""
 
-    has_rate: bool
+    has_rate: ClassVar[bool]
     """True if the noise is governed by dropout rates, which may then be learnt."""
 
     def coefficients(self, rate: Array) -> Coefficients:
