@@ -276,13 +276,19 @@ def hidden_by_plug_in(fit: Fit, post: Any) -> str:
     posterior = frame["posterior_high"] - frame["posterior_low"]
     low, high = plots.prior_interval(fit, PROBABILITY)
     outside = (frame["posterior_median"] < frame["plug_in_low"]) | (frame["posterior_median"] > frame["plug_in_high"])
-    return (
+    many = len(frame) > 1
+    widths = "Median widths" if many else "Widths"
+    text = (
         "The plug-in interval takes the fitted weights as known and the masks as their signs, although no mask was "
-        f"seen. Median widths of the 90 % intervals: plug-in {plug_in.median():.2f}, posterior "
-        f"{posterior.median():.2f}, prior {np.median(high - low):.2f}; {int(outside.sum())} of {len(frame)} posterior "
-        f"medians lie outside the plug-in interval, and {int(np.sum(posterior > 0.9 * (high - low)))} posterior "
-        "intervals are hardly narrower than the prior's. As a statement about the rates, report the posterior."
+        f"seen. {widths} of the 90 % intervals: plug-in {plug_in.median():.2f}, posterior "
+        f"{posterior.median():.2f}, prior {np.median(high - low):.2f}"
     )
+    if many:
+        text += (
+            f"; {int(outside.sum())} of {len(frame)} posterior medians lie outside the plug-in interval, and "
+            f"{int(np.sum(posterior > 0.9 * (high - low)))} posterior intervals are hardly narrower than the prior's"
+        )
+    return f"{text}. As a statement about the rates, report the posterior."
 
 
 def print_sample(screen: Any, fit: Fit, post: Any, draws: int, advice: str) -> None:

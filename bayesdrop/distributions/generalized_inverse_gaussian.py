@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax, random
 from jax.scipy.special import logsumexp
@@ -35,7 +36,11 @@ def log_bessel_k(order: Array, x: Array) -> Array:
     >>> round(float(log_bessel_k(jnp.array(0.5), jnp.array(1.0))), 4)  # √(π/2) e⁻¹
     -0.7742
     """
-    order, x = jnp.broadcast_arrays(*_floats(order, x))
+    return _log_bessel_k(*jnp.broadcast_arrays(*_floats(order, x)))
+
+
+@jax.jit
+def _log_bessel_k(order: Array, x: Array) -> Array:
     order = jnp.abs(order)
     # Beyond these ends the integrand is below e⁻⁴⁵ of its peak, which lies at sinh t = p/x.
     low = -jnp.arccosh(1 + 45 / x)
@@ -107,6 +112,7 @@ class GeneralizedInverseGaussian(Distribution):
         return self.moment(2) - self.moment(1) ** 2
 
 
+@jax.jit
 def _devroye(key: Array, p: Array, omega: Array) -> Array:
     """Draws of density ``∝ x^{p−1} exp(−ω(x + 1/x)/2)``: rejection in ``log x``, all elements until all accept."""
     order = jnp.abs(p)

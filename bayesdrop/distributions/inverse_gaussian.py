@@ -22,6 +22,7 @@ __all__ = ["InverseGaussian", "reciprocal_inverse_gaussian"]
 Array = Any
 
 
+@jax.jit
 def reciprocal_inverse_gaussian(key: Array, nu: Array) -> Array:
     """Draw from GIG(½, 1, ν²), the law of the reciprocal of an inverse Gaussian with mean ``1/ν`` and shape 1.
 

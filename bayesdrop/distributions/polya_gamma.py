@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
@@ -65,27 +66,7 @@ class PolyaGamma(Distribution):
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
-        b, z = jnp.broadcast_to(self.b, shape), jnp.broadcast_to(self.z, shape)
-        key_sum, key_part, key_rest = random.split(key, 3)
-        whole = jnp.floor(b)
-        part = b - whole
-        summed = jnp.minimum(whole, _MOST_SUMMED)
-
-        def add(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            count, key, total = carry
-            key, key_draw = random.split(key)
-            draw = polya_gamma_one(key_draw, z)
-            return count + 1, key, total + jnp.where(count < summed, draw, 0)
-
-        zero = jnp.zeros(shape, z.dtype)
-        start = (jnp.zeros((), z.dtype), key_sum, zero)
-        most = jnp.max(summed, initial=0)
-        _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
-        total += lax.cond(jnp.any(part > 0), lambda: _fraction(key_part, part, z), lambda: zero)
-        beyond = whole - summed
-        return total + lax.cond(
-            jnp.any(beyond > 0), lambda: _matched(key_rest, beyond, *_moments(beyond, z)), lambda: zero
-        )
+        return _draw(key, jnp.broadcast_to(self.b, shape), jnp.broadcast_to(self.z, shape))
 
     @validate_sample
     def log_prob(self, value: Array) -> Array:
@@ -115,6 +96,30 @@ class PolyaGamma(Distribution):
     def variance(self) -> Array:
         """``b (sinh z − z) / (4 z³ cosh²(z/2))``, shaped like the batch."""
         return _moments(*jnp.broadcast_arrays(self.b, self.z))[1].reshape(self.batch_shape)
+
+
+@jax.jit
+def _draw(key: Array, b: Array, z: Array) -> Array:
+    """Whole part by summing, fraction and excess by matching."""
+    key_sum, key_part, key_rest = random.split(key, 3)
+    whole = jnp.floor(b)
+    part = b - whole
+    summed = jnp.minimum(whole, _MOST_SUMMED)
+
+    def add(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, key, total = carry
+        key, key_draw = random.split(key)
+        draw = polya_gamma_one(key_draw, z)
+        return count + 1, key, total + jnp.where(count < summed, draw, 0)
+
+    zero = jnp.zeros_like(z)
+    most = jnp.max(summed, initial=0)
+    start = (jnp.zeros((), z.dtype), key_sum, zero)
+    _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
+    beyond = whole - summed
+    total += lax.cond(jnp.any(part > 0), lambda: _fraction(key_part, part, z), lambda: zero)
+    total += lax.cond(jnp.any(beyond > 0), lambda: _matched(key_rest, beyond, *_moments(beyond, z)), lambda: zero)
+    return total
 
 
 def _moments(b: Array, z: Array) -> tuple[Array, Array]:
@@ -182,6 +187,7 @@ def _tail_moments(first: Array, z: Array) -> tuple[Array, Array]:
     return mean, second / (square**2 * first**3) - square * first * edge**3 / 6
 
 
+@jax.jit
 def _log_density(x: Array, b: Array) -> Array:
     """``log f(x | b, 0)``."""
     near = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
@@ -209,10 +215,9 @@ def _talbot(x: Array, b: Array) -> Array:
     weight = np.concatenate([[0.5 + 0j], 1 + 1j * (k * np.pi / M) * (1 + cot**2) - 1j * cot]) * np.exp(node)
     kind = jnp.complex128 if x.dtype == jnp.float64 else jnp.complex64
     shift = math.pi**2 / 2
-    total = jnp.zeros_like(x)
-    for delta, gamma in zip(node, weight, strict=True):
-        s = jnp.asarray(delta, kind) / x.astype(kind) - shift
-        root = jnp.sqrt(s / 2)
-        log_cosh = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
-        total = total + jnp.real(jnp.asarray(gamma, kind) * jnp.exp(-b.astype(kind) * log_cosh))
-    return jnp.log(0.4 * total / x) - shift * x
+    along = (1,) * x.ndim + (-1,)
+    s = jnp.asarray(node, kind).reshape(along) / x.astype(kind)[..., None] - shift
+    root = jnp.sqrt(s / 2)
+    log_cosh = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
+    terms = jnp.asarray(weight, kind).reshape(along) * jnp.exp(-b.astype(kind)[..., None] * log_cosh)
+    return jnp.log(0.4 * jnp.real(terms).sum(axis=-1) / x) - shift * x

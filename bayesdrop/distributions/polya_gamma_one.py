@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax, random
 
@@ -31,6 +32,7 @@ _TAIL = 0.10564977366685535  # Φ(−1/√T) = Φ(−1.25)
 _SWITCH = -math.log(2 * _TAIL)
 
 
+@jax.jit
 def polya_gamma_one(key: Array, z: Array) -> Array:
     """Draw from PG(1, z).
 

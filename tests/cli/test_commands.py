@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
+from bayesdrop.groups import assemble, dataset, load
 
 FIT_FILES = {"fit.nc", "rates.csv", "weights.csv", "rates.png", "rate_against_weight.png", "objective.png"}
 
@@ -69,28 +70,58 @@ def test_constant_columns_are_reported(command, table, tmp_path, shop):
     assert unit["rate"] == 0.5
 
 
-@pytest.mark.parametrize("rates", ["feature", "group", "0.2"])
-def test_sample_writes_a_posterior_that_loads(command, table, tmp_path, rates):
-    options = ["--rates", rates, "--sample", "--draws", 30, "--tune", 10, "--chains", 2, "--seed", 3]
+def test_sample_writes_a_posterior_that_loads(command, table, tmp_path):
+    options = ["--sample", "--draws", 30, "--tune", 10, "--chains", 2, "--seed", 3]
     result = command("fit", table, "--target", "bought", *options)
     assert result.exit_code == 0
-    assert "Raise --draws and --tune" in result.stdout
+    assert "Raise --draws and --tune" in " ".join(result.stdout.split())
     folder = tmp_path / "bayesdrop-output"
-    post = xr.load_dataset(folder / "posterior.nc", group="posterior", engine="h5netcdf")
+    assert _files(folder) == FIT_FILES | {"posterior.nc", "ranks.png"}
+    post = dataset(load(folder / "posterior.nc"), "posterior")
     assert post["weight"].sizes == {"chain": 2, "draw": 30, "feature": 7}
-    assert {"posterior.nc", "ranks.png"} <= _files(folder)
-    if rates != "0.2":
-        written = pd.read_csv(folder / "rates.csv")
-        np.testing.assert_allclose(written["posterior_median"], post["rate"].median(("chain", "draw")), rtol=1e-5)
-        assert {"r_hat", "ess_bulk", "ess_tail"} <= set(written)
+    rates = pd.read_csv(folder / "rates.csv")
+    assert rates["feature"].tolist() == post["feature"].values.tolist()
+    np.testing.assert_allclose(rates["posterior_median"], post["rate"].median(("chain", "draw")), rtol=1e-5)
+    assert {"posterior_low", "posterior_high", "r_hat", "ess_bulk", "ess_tail"} <= set(rates)
 
 
-def test_posterior_loads_with_arviz(command, table, tmp_path):
-    import arviz as az
+def _fake_sample(draws_there=None):
+    """A stand-in for the sampler that draws from normals, or was interrupted after ``draws_there`` draws."""
 
-    command("fit", table, "--target", "bought", "--sample", "--draws", 20, "--tune", 5, "--chains", 2)
-    post = az.from_netcdf(tmp_path / "bayesdrop-output" / "posterior.nc")
-    assert post["posterior"]["rate"].shape == (2, 20, 7)
+    def sample(model, X, y, *, draws, chains, seed, feature_names, **_):
+        generator = np.random.default_rng(seed)
+        steps = (chains, draws_there or draws)
+        rate_map = model.bind(feature_names)
+        data = {"weight": (("chain", "draw", "feature"), generator.normal(size=(*steps, X.shape[1])))}
+        coords = {"feature": feature_names}
+        if rate_map.is_free:
+            coords[rate_map.dim] = rate_map.names
+            data["rate"] = (("chain", "draw", rate_map.dim), generator.random((*steps, rate_map.size)))
+        return assemble({"posterior": xr.Dataset(data, coords=coords)})
+
+    return sample
+
+
+@pytest.mark.parametrize("rates", ["group", "shared", "0.2"])
+def test_posterior_of_other_rates(command, table, tmp_path, monkeypatch, rates):
+    monkeypatch.setattr("bayesdrop.inference.sampling.sample", _fake_sample())
+    result = command("fit", table, "--target", "bought", "--rates", rates, "--sample", "--draws", 500)
+    said = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert "The chains agree: largest R-hat 1.00" in said
+    assert ("4 rates" if rates == "group" else "1 rate" if rates == "shared" else "7 weights") in said
+    assert ("plug-in interval" in said) == (rates != "0.2")
+    assert {"posterior.nc", "ranks.png", "rates.csv"} <= _files(tmp_path / "bayesdrop-output")
+
+
+def test_an_interrupted_sample_is_kept_and_said_to_be_partial(command, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesdrop.inference.sampling.sample", _fake_sample(draws_there=15))
+    result = command("fit", table, "--target", "bought", "--sample", "--draws", 500)
+    assert result.exit_code == 0
+    assert "the 15 of 500 draws of each chain that were finished are kept: partial" in " ".join(result.stdout.split())
+    post = dataset(load(tmp_path / "bayesdrop-output" / "posterior.nc"), "posterior")
+    assert post.sizes["draw"] == 15
+    assert "ranks.png" not in _files(tmp_path / "bayesdrop-output")
 
 
 def test_demo(command, tmp_path):
@@ -100,7 +131,7 @@ def test_demo(command, tmp_path):
         assert phrase in result.stdout
     assert "Run it without --quick" in result.stdout
     assert _files(tmp_path / "here") == FIT_FILES | {"posterior.nc", "ranks.png"}
-    post = xr.load_dataset(tmp_path / "here" / "posterior.nc", group="posterior", engine="h5netcdf")
+    post = dataset(load(tmp_path / "here" / "posterior.nc"), "posterior")
     assert post.sizes["feature"] == 30
 
 
