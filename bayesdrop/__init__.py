@@ -39,7 +39,7 @@ _HOME = {
     "fit": "inference",
     "sample": "inference",
 }
-_MODULES = ("distributions", "models", "plots")
+_MODULES = ("distributions", "groups", "models", "plots")
 
 __all__ = [*sorted(_HOME), "__version__"]
 
