@@ -1,10 +1,12 @@
 """The one seam to ArviZ: groups are plain xarray datasets until the last line.
 
-ArviZ before 1.0 holds them in an ``InferenceData``, later versions in an ``xarray.DataTree``. Only this module asks which.
+ArviZ before 1.0 holds them in an ``InferenceData``, later versions in an ``xarray.DataTree``. Only this module asks
+which.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["assemble", "dataset", "group_names", "load", "save"]
+__all__ = ["arviz", "assemble", "dataset", "group_names", "load", "save"]
+
+
+def arviz() -> Any:
+    """Import ArviZ without the announcement of its successor that version 0.23 makes once a day."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz as az
+
+    return az
 
 
 def _has_data_tree() -> bool:
@@ -49,9 +60,7 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, str | int | f
         tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
         tree.attrs.update(attrs)
         return tree
-    import arviz as az
-
-    return az.InferenceData(attrs=attrs, **groups)
+    return arviz().InferenceData(attrs=attrs, **groups)
 
 
 def group_names(tree: Any) -> list[str]:
@@ -88,6 +97,4 @@ def load(path: Any) -> Any:
 
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             return tree.load()
-    import arviz as az
-
-    return az.from_netcdf(str(path), engine="h5netcdf")
+    return arviz().from_netcdf(str(path), engine="h5netcdf")

@@ -7,7 +7,6 @@ Rank plots follow Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,15 +66,6 @@ def prior_interval(fit: Fit, probability: float) -> tuple[Array, Array]:
     a, b = fit.model.bind(fit.feature_names).prior.concentrations(fit.rate_posterior.occurrences)
     tail = (1 - probability) / 2
     return beta.ppf(tail, a, b), beta.ppf(1 - tail, a, b)
-
-
-def arviz() -> Any:
-    """Import ArviZ without the announcement of its successor that version 0.23 makes once a day."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz as az
-
-    return az
 
 
 def rates_forest(
@@ -337,6 +327,8 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     """
     import xarray as xr
     from scipy.stats import rankdata
+
+    from .groups import arviz
 
     az = arviz()
 

@@ -166,7 +166,7 @@ def diagnose(post: Any) -> Diagnosis:
     >>> diagnose({"posterior": post}).short
     []
     """
-    from .plots import arviz
+    from .groups import arviz
 
     az = arviz()
     group = post["posterior"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import Data, prepare
-from ..groups import assemble
+from ..groups import arviz, assemble
 from ..model import Model
 from ..rates import RateMap
 
@@ -212,7 +212,7 @@ def _attributes(model: Model, method: Any, seed: Any, tune: int, result: Any) ->
 
 def _advice(posterior: xr.Dataset, chains: int) -> str:
     """What is wrong with the draws, and what to do; empty if nothing is."""
-    import arviz as az
+    az = arviz()
 
     if chains < 2:
         return "chains: one chain cannot show whether it has converged (R-hat); run at least 2, better 4."

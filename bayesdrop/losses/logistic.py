@@ -27,23 +27,24 @@ _SERIES = tuple(
 _NODES = 32
 
 
-def _half_tanh(root: Array) -> tuple[Array, Array]:
-    """Return ``t = tanh(r/2)/(2r)`` and ``t'(r)/r``, stable as ``r → 0``."""
+def _half_tanh(root: Array) -> tuple[Array, Array, Array]:
+    """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r`` and ``(r t)' = sech²(r/2)/4``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
     square = root * root
     small = root < 0.1
     safe = xp.where(small, xp.ones_like(root), root)
+    decay = xp.exp(-root)
+    sech2 = 4 * decay / ((1 + decay) * (1 + decay))
     decay = xp.exp(-safe)
     tanh = (1 - decay) / (1 + decay)
     direct = tanh / (2 * safe)
-    sech2 = 4 * decay / ((1 + decay) * (1 + decay))
     direct_slope = (sech2 / 4 - direct) / (safe * safe)
     series, series_slope = xp.zeros_like(root), xp.zeros_like(root)
     for j in reversed(range(len(_SERIES))):
         series = series * square + _SERIES[j]
         if j:
             series_slope = series_slope * square + 2 * j * _SERIES[j]
-    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope)
+    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2 / 4
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Logistic:
     def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
         xp = mean.__array_namespace__()
-        weight, slope = _half_tanh(xp.sqrt(mean * mean + var))
+        weight, slope, curve = _half_tanh(xp.sqrt(mean * mean + var))
         return Derivatives(
             mean=mean * weight - 0.5 * y,
             var=0.5 * weight,
-            mean_mean=weight + mean * mean * slope,
+            mean_mean=curve - var * slope,  # = t + m² t'/r, in two terms that are never negative
             mean_var=0.5 * mean * slope,
             var_var=0.25 * slope,
         )
@@ -83,7 +84,7 @@ class Logistic:
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""
         xp = mean.__array_namespace__()
-        half_tanh, _ = _half_tanh(xp.sqrt(mean * mean + var))
+        half_tanh, _, _ = _half_tanh(xp.sqrt(mean * mean + var))
         return Pseudo(weight * half_tanh, 0.5 * weight * y)
 
     def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:

@@ -201,3 +201,12 @@ def test_suboptimality_is_below_the_tolerance_asked_for():
             for tol in (1e-4, 1e-8):
                 got = bd.fit(model, X, y, method=bd.Newton(tol=tol, preconditioner=Jacobi())).objective_trace[-1]
                 assert got / best - 1 <= tol
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_curvature_in_the_mean_is_never_negative(loss):
+    """φ is convex in m; a difference of two equal terms once came out below zero far from the boundary."""
+    mean = np.concatenate([-np.geomspace(1e-9, 1e3, 400), np.geomspace(1e-9, 1e3, 400)])
+    for var in (0.0, 1e-12, 1e-4, 1.0, 1e4):
+        for y in (-1.0, 1.0):
+            assert np.all(loss.derivatives(np.full_like(mean, y), mean, np.full_like(mean, var)).mean_mean >= 0)
