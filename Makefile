@@ -10,11 +10,11 @@ demo: $(STAMP)
 	$(BIN)/bayesdrop demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
-	$(BIN)/python -m pytest -q -p no:doctest --nbmake notebooks
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -o addopts= --nbmake notebooks
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -41,7 +41,31 @@ _HOME = {
 }
 _MODULES = ("distributions", "groups", "models", "plots")
 
-__all__ = [*sorted(_HOME), "__version__"]
+__all__ = [
+    "Beta",
+    "Dropout",
+    "DropoutLogisticRegression",
+    "DropoutSVC",
+    "EM",
+    "Fit",
+    "Fixed",
+    "GaussianNoise",
+    "Gibbs",
+    "Hinge",
+    "LaplaceNoise",
+    "Logistic",
+    "Model",
+    "MultiplicativeNoise",
+    "Newton",
+    "Normal",
+    "PerFeature",
+    "PerGroup",
+    "PoissonNoise",
+    "Shared",
+    "__version__",
+    "fit",
+    "sample",
+]
 
 if TYPE_CHECKING:
     from .estimators import DropoutLogisticRegression, DropoutSVC

@@ -83,6 +83,9 @@ def test_importing_everything_allocates_nothing_on_a_device():
 
 
 def test_public_names():
+    assert set(bd.__all__) == {*bd._HOME, "__version__"}
     assert set(bd.__all__) <= set(dir(bd))
+    for name in bd.__all__:
+        assert getattr(bd, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Nope'"):
         bd.Nope
