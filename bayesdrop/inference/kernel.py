@@ -27,7 +27,7 @@ class NumpyroState(NamedTuple):
         ``weight`` (p,), ``intercept`` () and ``rate`` (k,), with a leading axis of chains if they are vectorised.
     lp : array
         Joint log density up to a constant.
-    inner : bayesdrop.inference.gibbs.State
+    inner : bayesdrop.inference.gibbs_kernel.State
         State of the kernel.
     rng_key : key
         NumPyro's key or keys; the chains draw from ``inner.key``.

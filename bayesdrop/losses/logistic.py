@@ -88,12 +88,15 @@ class Logistic:
         return Pseudo(weight * half_tanh, 0.5 * weight * y)
 
     def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
-        """Draw ``ω ~ PG(C, s)``."""
+        """Draw ``ω ~ PG(C, s)``; a plain number 1 for the weight takes the exact sampler of PG(1, s) at once."""
         import jax.numpy as jnp
 
-        from ..distributions import PolyaGamma
+        from ..distributions import PolyaGamma, polya_gamma_one
 
-        omega = PolyaGamma(weight, score, validate_args=False).sample(key)
+        if isinstance(weight, float | np.ndarray | np.floating) and np.all(np.asarray(weight) == 1):
+            omega = polya_gamma_one(key, score)
+        else:
+            omega = PolyaGamma(weight, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(0.5 * weight * y, omega.shape))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
