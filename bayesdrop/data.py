@@ -67,9 +67,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Array:
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}."
-        )
+        raise ValueError(f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise ValueError("sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one.")
     if not np.any(weight > 0):
@@ -112,7 +110,9 @@ def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[s
     weight = check_sample_weight(sample_weight, X.shape[0])
     if len(classes) != 2:
         advice = (
-            "a classifier needs two" if len(classes) < 2 else "use DropoutSVC or DropoutLogisticRegression, which "
+            "a classifier needs two"
+            if len(classes) < 2
+            else "use DropoutSVC or DropoutLogisticRegression, which "
             "solve more classes one against the rest, or take y == one_class"
         )
         raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")

@@ -184,8 +184,10 @@ def conjugate_gradient(
         active &= curvature > 0
         alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
         x += alpha * direction
-        extras = tuple(alpha * part for part in parts) if iteration == 0 else tuple(
-            total + alpha * part for total, part in zip(extras, parts, strict=True)
+        extras = (
+            tuple(alpha * part for part in parts)
+            if iteration == 0
+            else tuple(total + alpha * part for total, part in zip(extras, parts, strict=True))
         )
         residual -= alpha * applied
         iteration += 1

@@ -43,7 +43,9 @@ def mnist(split: str = "train") -> tuple[np.ndarray, np.ndarray]:
     return pixels.reshape(-1, 784) / 255.0, labels
 
 
-def bag_of_words(n: int = 20_000, p: int = 50_000, length: int = 100, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+def bag_of_words(
+    n: int = 20_000, p: int = 50_000, length: int = 100, seed: int = 0
+) -> tuple[sparse.csr_array, np.ndarray]:
     """Synthetic 0/1 bag of words: about ``length`` words a row, Zipf frequencies, 1 % of the words informative."""
     generator = np.random.default_rng(seed)
     frequency = 1 / (np.arange(p) + 10.0)

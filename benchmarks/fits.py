@@ -71,7 +71,9 @@ def row(name: str, X, y, loss, repeats: int) -> None:
 
 def main() -> None:
     warnings.simplefilter("ignore")  # LinearSVC stops at its own iteration limit
-    print("| data | loss | fixed rate 0.3, s | scikit-learn, s | ratio | above optimum, ours / theirs | learnt, s | ratio |")
+    print(
+        "| data | loss | fixed rate 0.3, s | scikit-learn, s | ratio | above optimum, ours / theirs | learnt, s | ratio |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     sets = [("books 2,000 × 5,000", *amazon("books", "train"), 9), ("sparse 20,000 × 50,000", *bag_of_words(), 5)]
     if "--skip-mnist" not in sys.argv:

@@ -145,9 +145,9 @@ def _devroye(key: Array, p: Array, omega: Array) -> Array:
         u, v, w = random.uniform(key_draw, (3, *omega.shape), omega.dtype, minval=tiny)
         u = u * (left + middle + right)
         log_v = jnp.log(v)
-        proposal = jnp.where(u < middle, -s_in + middle * v, jnp.where(
-            u < middle + right, t_in - right * log_v, -s_in + left * log_v
-        ))
+        proposal = jnp.where(
+            u < middle, -s_in + middle * v, jnp.where(u < middle + right, t_in - right * log_v, -s_in + left * log_v)
+        )
         envelope = jnp.where(proposal > t_in, -eta - zeta * (proposal - t), jnp.zeros_like(proposal))
         envelope = jnp.where(proposal < -s_in, -theta + xi * (proposal + s), envelope)
         accept = ~done & (jnp.log(w) + envelope <= psi(proposal))
@@ -157,5 +157,3 @@ def _devroye(key: Array, p: Array, omega: Array) -> Array:
     _, x, _ = lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)
     mode = jnp.log((order + root) / omega)
     return jnp.exp(jnp.where(p < 0, -(x + mode), x + mode))
-
-

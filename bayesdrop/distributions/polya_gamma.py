@@ -191,9 +191,7 @@ def _tail_moments(first: Array, z: Array) -> tuple[Array, Array]:
 def _log_density(x: Array, b: Array) -> Array:
     """``log f(x | b, 0)``."""
     near = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
-    return jnp.where(
-        near, _series(jnp.where(near, x, 0.1), b), _talbot(jnp.where(near, jnp.ones_like(x), x), b)
-    )
+    return jnp.where(near, _series(jnp.where(near, x, 0.1), b), _talbot(jnp.where(near, jnp.ones_like(x), x), b))
 
 
 def _series(x: Array, b: Array) -> Array:

@@ -182,9 +182,7 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         classes, code = np.unique(y, return_inverse=True)
         weight = check_sample_weight(sample_weight, X.shape[0])
         if len(classes) < 2:
-            raise ValueError(
-                f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two."
-            )
+            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
         totals = np.bincount(code, weights=weight)
         if np.any(totals == 0):
             raise ValueError(

@@ -48,9 +48,7 @@ class EM:
     def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""
         moments = energy.moments
-        omega, kappa = energy.loss.pseudo(
-            energy.sign, point.mean, point.var + point.smoothing**2, energy.weight
-        )
+        omega, kappa = energy.loss.pseudo(energy.sign, point.mean, point.var + point.smoothing**2, energy.weight)
         right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)

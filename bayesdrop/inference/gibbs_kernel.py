@@ -217,7 +217,9 @@ class GibbsKernel:
 
     def _pack_scale(self, operands: Operands) -> Array:
         free = operands.prior_a.shape[0]
-        return jnp.concatenate([1 / jnp.sqrt(operands.precision), jnp.ones(self.fit_intercept + free, operands.sign.dtype)])
+        return jnp.concatenate(
+            [1 / jnp.sqrt(operands.precision), jnp.ones(self.fit_intercept + free, operands.sign.dtype)]
+        )
 
     def _unpack(self, operands: Operands, theta: Array) -> tuple[Array, Array, Array]:
         """Effective weights (C, p), intercept (C,) and free rates (C, k), inside the open unit interval."""

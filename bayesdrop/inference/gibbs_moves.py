@@ -291,7 +291,5 @@ def interweave(
         return (at(rate), kept.at[index].set(masks, mode="drop")), rate
 
     keys = jax.random.split(key_groups, members.shape[0])
-    (score, kept), rate = jax.lax.scan(
-        group, (score, kept), (members, first, prior_a, prior_b, penalty, size, keys)
-    )
+    (score, kept), rate = jax.lax.scan(group, (score, kept), (members, first, prior_a, prior_b, penalty, size, keys))
     return score, kept, rate.T

@@ -103,10 +103,14 @@ class NumpyroGibbs(MCMCKernel):
                 self._bound[dtype, tune] = method.bind(self._model, self._data, self._rate_map, tune)
         return self._bound[dtype, tune]
 
-    def init(self, rng_key: Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any) -> NumpyroState:
+    def init(
+        self, rng_key: Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
+    ) -> NumpyroState:
         """Start one chain, or as many as there are keys."""
         if model_args or model_kwargs:
-            raise TypeError("MCMC.run: expected the key alone, got data too; give X and y to NumpyroGibbs(model, X, y).")
+            raise TypeError(
+                "MCMC.run: expected the key alone, got data too; give X and y to NumpyroGibbs(model, X, y)."
+            )
         del init_params
         self._tune = num_warmup
         kernel, operands = self._bind(num_warmup)

@@ -157,7 +157,9 @@ def sample(
     return assemble(groups, attrs)
 
 
-def _groups(model: Model, data: Data, rate_map: RateMap, result: Any, prior: tuple[Array, Array]) -> dict[str, xr.Dataset]:
+def _groups(
+    model: Model, data: Data, rate_map: RateMap, result: Any, prior: tuple[Array, Array]
+) -> dict[str, xr.Dataset]:
     """Draws, data and priors as datasets."""
     import xarray as xr
 
@@ -178,7 +180,9 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any, prior: tup
             constant["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
-    stats = {name: (("chain", "draw"), result.draws[name]) for name in ("lp", "acceptance_rate") if name in result.draws}
+    stats = {
+        name: (("chain", "draw"), result.draws[name]) for name in ("lp", "acceptance_rate") if name in result.draws
+    }
     rows = np.arange(len(data.sign))
     observed = {"y": ("obs_id", data.sign.astype(np.int8))}
     if np.any(data.weight != 1):
@@ -220,8 +224,10 @@ def _advice(posterior: xr.Dataset, chains: int) -> str:
         return f"draws: {posterior.sizes['draw']} draws of each chain are too few for any diagnostic; take hundreds."
     rhat = _extreme(az.rhat(posterior), np.nanmax)
     sizes = [_extreme(az.ess(posterior, method=kind), np.nanmin) for kind in ("bulk", "tail")]
-    worst, least = max(rhat.items(), key=lambda item: item[1]), min((min(s.items(), key=lambda i: i[1]) for s in sizes),
-                                                                   key=lambda item: item[1])
+    worst, least = (
+        max(rhat.items(), key=lambda item: item[1]),
+        min((min(s.items(), key=lambda i: i[1]) for s in sizes), key=lambda item: item[1]),
+    )
     parts = []
     if worst[1] > _RHAT:
         parts.append(f"the largest R-hat is {worst[1]:.3f} ({worst[0]}), above {_RHAT}")
@@ -257,7 +263,9 @@ def _log_likelihood(model: Model, data: Data, rate_map: RateMap, posterior: xr.D
         if rate_map.is_free
         else np.broadcast_to(rate_map.initial, (total, p))
     )
-    intercept = posterior["intercept"].values.reshape(-1).astype(np.float64) if "intercept" in posterior else np.zeros(total)
+    intercept = (
+        posterior["intercept"].values.reshape(-1).astype(np.float64) if "intercept" in posterior else np.zeros(total)
+    )
     gain = model.noise.coefficients(rate).gain / (1 - rate)
     effective = weight * gain
     # The masks come from a generator of their own, started from the key's bits.

@@ -109,8 +109,10 @@ class Beta:
     def mode(self) -> Any:
         """Most likely rate, 1/2 for a flat prior."""
         relative = np.any(self.a_per_count) or np.any(self.b_per_count)
-        return _plain(beta_mode(*self.concentrations(np.ones(np.shape(self.a) or ())))) if relative else _plain(
-            beta_mode(np.asarray(self.a, float), np.asarray(self.b, float))
+        return (
+            _plain(beta_mode(*self.concentrations(np.ones(np.shape(self.a) or ()))))
+            if relative
+            else _plain(beta_mode(np.asarray(self.a, float), np.asarray(self.b, float)))
         )
 
     @property

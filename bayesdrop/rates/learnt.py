@@ -120,9 +120,7 @@ class PerGroup:
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
-        labels = (
-            _from_mapping(self.groups, feature_names) if isinstance(self.groups, Mapping) else list(self.groups)
-        )
+        labels = _from_mapping(self.groups, feature_names) if isinstance(self.groups, Mapping) else list(self.groups)
         if len(labels) != p:
             raise ValueError(
                 f"groups: expected one group label per feature, {p} in all, got {len(labels)}; "

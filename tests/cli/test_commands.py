@@ -226,9 +226,7 @@ def test_help_and_version(command):
 
 @pytest.mark.parametrize("absent", [["typer"], ["pandas", "matplotlib"]])
 def test_missing_extra_gives_advice(absent):
-    program = (
-        f"import sys\nfor name in {absent!r}: sys.modules[name] = None\nfrom bayesdrop.cli import main\nmain()"
-    )
+    program = f"import sys\nfor name in {absent!r}: sys.modules[name] = None\nfrom bayesdrop.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == f'bayesdrop: the command line needs {", ".join(absent)}: pip install "bayesdrop[cli]"\n'

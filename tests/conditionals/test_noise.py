@@ -66,7 +66,11 @@ class _EveryUniform:
 
 def test_noises_are_found():
     assert {type(noise).__name__ for noise in NOISES} >= {
-        "Dropout", "GaussianNoise", "LaplaceNoise", "MultiplicativeNoise", "PoissonNoise"
+        "Dropout",
+        "GaussianNoise",
+        "LaplaceNoise",
+        "MultiplicativeNoise",
+        "PoissonNoise",
     }
 
 

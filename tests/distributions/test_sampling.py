@@ -98,7 +98,9 @@ def test_polya_gamma_one(dtype, z):
         check_mean(np.exp(-t * np.asarray(draws, dtype=float)), float(np.exp(law.log_laplace(t))))
 
 
-@pytest.mark.parametrize(("b", "z"), [(0.02, 1.0), (0.1, 1.0), (0.5, 0.0), (0.5, 4.0), (2.0, 1.0), (3.7, 2.0), (20.3, 0.5), (150.0, 1.0)])
+@pytest.mark.parametrize(
+    ("b", "z"), [(0.02, 1.0), (0.1, 1.0), (0.5, 0.0), (0.5, 4.0), (2.0, 1.0), (3.7, 2.0), (20.3, 0.5), (150.0, 1.0)]
+)
 def test_polya_gamma_any_shape(dtype, b, z):
     draws = PolyaGamma(jnp.asarray(b, dtype), jnp.asarray(z, dtype)).sample(random.key(1), (50_000,))
     values = np.asarray(draws, dtype=float)
@@ -154,8 +156,17 @@ def test_inverse_gaussian(dtype, loc, concentration):
     assert float(law.variance) == pytest.approx(reference.var(), rel=1e-5)
 
 
-GIG = [(0.5, 1.0, 4.0), (-0.5, 2.0, 0.3), (1.0, 1.0, 1.0), (-3.2, 0.5, 7.0), (0.01, 1e-4, 1e-4), (0.0, 0.1, 0.1),
-       (20.0, 3.0, 0.01), (0.3, 50.0, 80.0), (5.0, 1e-3, 1e-3)]
+GIG = [
+    (0.5, 1.0, 4.0),
+    (-0.5, 2.0, 0.3),
+    (1.0, 1.0, 1.0),
+    (-3.2, 0.5, 7.0),
+    (0.01, 1e-4, 1e-4),
+    (0.0, 0.1, 0.1),
+    (20.0, 3.0, 0.01),
+    (0.3, 50.0, 80.0),
+    (5.0, 1e-3, 1e-3),
+]
 
 
 @pytest.mark.parametrize(("p", "a", "b"), GIG)

@@ -35,9 +35,7 @@ def counts(X, y, weight, s):
 def test_rates_are_a_fixed_point_of_the_rule(loss, prior, ratio, storage):
     X, y = data()
     weight = np.random.default_rng(1).random(len(y)) + 0.5
-    fit = bd.fit(
-        bd.Model(loss, rates=bd.PerFeature(prior, class_ratio=ratio)), storage(X), y, sample_weight=weight
-    )
+    fit = bd.fit(bd.Model(loss, rates=bd.PerFeature(prior, class_ratio=ratio)), storage(X), y, sample_weight=weight)
     assert fit.status.name == "CONVERGED"
     sign = 2.0 * y - 1
     s = weight.copy()
@@ -62,9 +60,7 @@ def test_rates_are_a_fixed_point_of_the_rule(loss, prior, ratio, storage):
 @pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=20_000)], ids=["newton", "em"])
 def test_the_start_does_not_matter(loss, method):
     X, y = data(seed=2)
-    fits = [
-        bd.fit(bd.Model(loss, rates=bd.PerFeature(start=start)), X, y, method=method) for start in (0.1, 0.5, 0.9)
-    ]
+    fits = [bd.fit(bd.Model(loss, rates=bd.PerFeature(start=start)), X, y, method=method) for start in (0.1, 0.5, 0.9)]
     for other in fits[1:]:
         np.testing.assert_allclose(other.rates, fits[0].rates, atol=1e-12)
         np.testing.assert_allclose(other.weight, fits[0].weight, atol=1e-5)

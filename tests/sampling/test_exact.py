@@ -41,8 +41,10 @@ def log_marginal(model, X, y, row_weight, weight, intercept, rate):
     kept_value = model.noise.coefficients(rate).gain / (1 - rate)
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=p)))
     with np.errstate(divide="ignore"):
-        log_mask = np.log1p(-rate) @ masks.T + np.log(rate) @ (1 - masks).T if np.all(rate > 0) else np.log(
-            np.prod(np.where(masks[None] == 1, 1 - rate[:, None], rate[:, None]), axis=-1)
+        log_mask = (
+            np.log1p(-rate) @ masks.T + np.log(rate) @ (1 - masks).T
+            if np.all(rate > 0)
+            else np.log(np.prod(np.where(masks[None] == 1, 1 - rate[:, None], rate[:, None]), axis=-1))
         )
     total = np.zeros(len(weight))
     for i in range(n):
@@ -86,7 +88,9 @@ def chain_means(model, X, y, method, *, sample_weight=None, chains=64, tune=300,
     with jax.enable_x64(method.dtype == "float64"):
         kernel, operands = method.bind(model, data, rate_map, tune)
         result = run(kernel, operands, as_key(seed), tune=tune, draws=draws, chains=chains, progress=False)
-    drawn = {name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in result.draws.items()}
+    drawn = {
+        name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in result.draws.items()
+    }
     intercept = drawn.get("intercept", np.zeros(chains * draws))
     rate = drawn.get("rate", np.zeros((chains * draws, 0)))
     values = statistics(drawn["weight"], intercept, rate).reshape(chains, draws, -1).mean(axis=1)
@@ -117,13 +121,19 @@ SLOW = [
     pytest.param(bd.Model(bd.Logistic(), fit_intercept=False), BOTH, None, id="logistic, no intercept"),
     pytest.param(bd.Model(bd.Hinge()), GIBBS, None, id="hinge, no joint moves"),
     pytest.param(bd.Model(bd.Logistic()), GIBBS, None, id="logistic, no joint moves"),
-    pytest.param(bd.Model(bd.Hinge(), rates=bd.PerGroup(["a", "b", "a"])), GIBBS, None, id="hinge, groups, no joint moves"),
+    pytest.param(
+        bd.Model(bd.Hinge(), rates=bd.PerGroup(["a", "b", "a"])), GIBBS, None, id="hinge, groups, no joint moves"
+    ),
     pytest.param(bd.Model(bd.Hinge(), rates=bd.Shared(bd.Beta(2, 3))), BOTH, None, id="hinge, shared"),
     pytest.param(bd.Model(bd.Hinge(), rates=bd.Fixed(0.4)), GIBBS, None, id="hinge, fixed"),
     pytest.param(bd.Model(bd.Hinge(), C=2.0), BOTH, WEIGHTS, id="hinge, row weights"),
     pytest.param(bd.Model(bd.Logistic(), C=2.0), BOTH, WEIGHTS, id="logistic, integer and real row weights"),
-    pytest.param(bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(2, 3))), BOTH, None, id="unbiased"),
-    pytest.param(bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.Shared(bd.Beta(2, 3))), GIBBS, None, id="unbiased, shared"),
+    pytest.param(
+        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(2, 3))), BOTH, None, id="unbiased"
+    ),
+    pytest.param(
+        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.Shared(bd.Beta(2, 3))), GIBBS, None, id="unbiased, shared"
+    ),
     pytest.param(
         bd.Model(rates=bd.PerFeature(bd.Beta.from_mode(0.2, relative_strength=0.5))), BOTH, None, id="relative prior"
     ),
