@@ -251,7 +251,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
     if len(constant) == len(names):
         raise InputError("TABLE: every feature is constant, so there is nothing to fit; give columns that vary.")
     if len(y) * len(names) <= _DENSE_CELLS or not categorical:
-        X = np.hstack([block.toarray() if sparse.issparse(block) else block for block in blocks])
+        X: Any = np.hstack([block.toarray() if hasattr(block, "toarray") else block for block in blocks])
     else:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")
         notes.append(f"{X.shape[1]} features are kept sparse ({X.nnz / (X.shape[0] * X.shape[1]):.1%} non-zero).")

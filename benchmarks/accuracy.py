@@ -26,11 +26,11 @@ def optima() -> None:
     from bayesdrop.inference.energy import Energy
     from bayesdrop.moments import ScoreMoments
 
-    X, y = load_breast_cancer(return_X_y=True)
+    table, outcome = load_breast_cancer(return_X_y=True)
     words, label = amazon("books", "train")
     print("\n| data | loss | EM above Newton | BFGS above Newton |\n|---|---|---|---|")
     for name, X, y in (
-        ("breast cancer, dense", StandardScaler().fit_transform(X), y),
+        ("breast cancer, dense", StandardScaler().fit_transform(table), outcome),
         ("books, sparse", words, label),
     ):
         for loss in (bd.Hinge(), bd.Logistic()):

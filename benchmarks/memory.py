@@ -18,9 +18,7 @@ def main() -> None:
     X, y = bag_of_words(40_000, 50_000, 200)
     counts = X.copy()
     counts.data = 1.0 + (counts.indices % 3)
-    print(
-        "\n| data | loss | rates | matrix, MB | peak of the fit with the matrix | in matrices |\n|---|---|---|---|---|---|"
-    )
+    print("\n| data | estimator | rates | matrix, MB | peak with the matrix | in matrices |\n|---|---|---|---|---|---|")
     for name, data in (("0/1", X), ("counts", counts)):
         size = data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
         for kind in (bd.DropoutLogisticRegression, bd.DropoutSVC):

@@ -1,4 +1,4 @@
-"""The sampler that a user chooses: :class:`Gibbs`, which builds the kernel of :mod:`.gibbs_kernel` for a model and data."""
+"""The sampler that a user chooses: it builds the kernel of :mod:`.gibbs_kernel` for a model and data."""
 
 from __future__ import annotations
 

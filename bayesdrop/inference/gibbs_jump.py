@@ -1,7 +1,7 @@
 r"""Joint moves of all weights and rates, with every mask redrawn: Hamiltonian Monte Carlo on a surrogate.
 
-Given ``θ = (v, b, logit η)`` the score of a row is a sum of independent two-point variables with mean ``m`` and variance
-``s²``, nearly normal. Two things follow. The surrogate energy
+Given ``θ = (v, b, logit η)`` the score of a row is a sum of independent two-point variables with mean ``m`` and
+variance ``s²``, nearly normal. Two things follow. The surrogate energy
 
     Ũ(θ) = −log p(θ) − Σ_i log E_{z~N(0,1)} exp{−C s_i loss(y_i, m_i + s_i z)}
 

@@ -69,7 +69,7 @@ def slice_sample(
 
 
 def mask_terms(gain: Array) -> tuple[Array, Array, Array]:
-    """Terms ``(g⁺, a, b)`` of ``log[(1 − η) e^g + η] = g⁺ + log(a + b η)``, with ``g`` the log-likelihood gained by keeping.
+    """Terms ``(g⁺, a, b)`` of ``log[(1 − η) e^g + η] = g⁺ + log(a + b η)``, ``g`` the log-likelihood gained by keeping.
 
     ``a + bη`` lies in [0, 1], so nothing overflows; all shaped like ``gain``.
     """
@@ -145,7 +145,7 @@ def update_feature(
     score: Array,
     step: FeatureStep,
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """Draw ``v_d``, then ``η_d``, each with the feature's mask column summed out, then the column; only it unless ``thorough``.
+    """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column; only it unless ``thorough``.
 
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
     ``N(v_d; 0, k²/P_d) Beta(η_d; A, B) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
@@ -217,8 +217,9 @@ def interweave(
 ) -> tuple[Array, Array, Array]:
     """Draw the rates of groups twice: given the masks, and given uniform variables behind them (Yu & Meng 2011).
 
-    First ``η_j`` given the masks. Then every mask of the group is written ``α_id = 1(u_id > η_j)``, with ``u_id`` uniform on
-    ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks and scores move along.
+    First ``η_j`` given the masks. Then every mask of the group is written ``α_id = 1(u_id > η_j)``, with ``u_id``
+    uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks and
+    scores move along.
 
     Parameters
     ----------

@@ -42,8 +42,8 @@ class NumpyroState(NamedTuple):
 class NumpyroGibbs(MCMCKernel):
     """``bd.Gibbs`` as a kernel of :class:`numpyro.infer.MCMC`, for chain methods "vectorized" and "sequential".
 
-    It runs in the precision of the JAX session, whatever ``method.dtype`` says, and MCMC stores no masks. ``bd.sample`` is faster to
-    start and returns names; this is for users whose tools speak MCMC.
+    It runs in the precision of the JAX session, whatever ``method.dtype`` says, and MCMC stores no masks. ``bd.sample``
+    is faster to start and returns names; this is for users whose tools speak MCMC.
 
     Parameters
     ----------

@@ -1,14 +1,15 @@
 """Runs a sampler's kernel in chunks: progress, interruption and time between them, one compilation for all.
 
-A kernel is a hashable object that holds nothing but what is fixed at compilation; the data are operands of the compiled function:
+A kernel is a hashable object that holds nothing but what is fixed at compilation; the data are operands of the
+compiled function:
 
     kernel.init(operands, key, chains) -> state
     kernel.step(operands, state) -> state             one draw of all chains
     kernel.record(operands, state) -> {name: (C, …)}  what is kept of it
 
 The compiled function belongs to this module and is keyed by the kernel and the shapes, so a second run with the same
-ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk share
-one executable, and a chunk lasts about half a second whatever the model.
+ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
+share one executable, and a chunk lasts about half a second whatever the model.
 """
 
 from __future__ import annotations

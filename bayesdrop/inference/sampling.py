@@ -73,8 +73,8 @@ def sample(
     log_likelihood : bool
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, with the masks of the row
         averaged out over 64 fresh draws of them. It is a Monte Carlo estimate (the likelihood without bias), not
-        the likelihood given the masks of the chain, which have seen ``y_i``. For the hinge it is the pseudo-likelihood ``exp(−C loss)``,
-        which is not normalised over labels.
+        the likelihood given the masks of the chain, which have seen ``y_i``. For the hinge it is the
+        pseudo-likelihood ``exp(−C loss)``, which is not normalised over labels.
     progress : bool
         Show a progress bar.
 
@@ -82,10 +82,10 @@ def sample(
     -------
     arviz.InferenceData or xarray.DataTree
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
-        ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate``
-        (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density ``lp``, up to a
-        constant; ``observed_data`` the labels ``y`` as signs; ``constant_data`` priors or fixed rates, and the
-        group of each feature. Masks and auxiliary variables are not kept.
+        ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
+        ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
+        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs; ``constant_data`` priors or fixed
+        rates, and the group of each feature. Masks and auxiliary variables are not kept.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def sample(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
             'or use method=bd.Gibbs(dtype="float64").'
         )
-    prior = tuple(np.asarray(part, dtype=np.float64) for part in (operands.prior_a, operands.prior_b))
+    prior = (np.asarray(operands.prior_a, dtype=np.float64), np.asarray(operands.prior_b, dtype=np.float64))
     groups = _groups(model, data, rate_map, result, prior)
     if log_likelihood:
         groups["log_likelihood"] = _log_likelihood(model, data, rate_map, groups["posterior"], key)
