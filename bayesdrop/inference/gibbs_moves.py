@@ -218,8 +218,8 @@ def interweave(
     """Draw the rates of groups twice: given the masks, and given uniform variables behind them (Yu & Meng 2011).
 
     First ``η_j`` given the masks. Then every mask of the group is written ``α_id = 1(u_id > η_j)``, with ``u_id``
-    uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks and
-    scores move along.
+    uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks
+    and scores move along.
 
     Parameters
     ----------
