@@ -141,6 +141,7 @@ def _print_errors(screen: Any, problem: Problem, wrong: dict[tuple[str, str, str
 
 def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None:
     """Run everything, print it and write the files of the breast-cancer posterior to ``out``."""
+    from .inference import Gibbs
     from .rates import PerFeature, Shared
 
     screen = console()
@@ -160,7 +161,15 @@ def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None
         f"[bold]2. Posterior of one rate per feature[/bold]: {problem.title.lower()}, logistic loss, all rows\n"
     )
     draws, tune, chains = (50, 50, 2) if quick else (400, 200, 4)
-    options = {"draws": draws, "tune": tune, "chains": chains, "seed": _SEED, "progress": progress}
+    method = Gibbs(sweeps_per_draw=1)  # on data this small one sweep will do
+    options = {
+        "draws": draws,
+        "tune": tune,
+        "chains": chains,
+        "seed": _SEED,
+        "method": method,
+        "progress": progress,
+    }
     advice = "Run it without --quick." if quick else "Ask bd.sample for more draws."
     fit, post = _posterior(screen, problem, PerFeature(), options, advice)
     write_fit(out, fit, post)
