@@ -1,4 +1,4 @@
-"""Checked data: a matrix, two-class labels as signs, row weights and names."""
+"""Checked data: a matrix, targets (two classes as signs, or numbers), row weights and names."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ Array = Any
 
 @dataclass(frozen=True)
 class Data:
-    """Data of a two-class problem.
+    """Data of a two-class problem or a regression.
 
     Attributes
     ----------
     X : array or scipy sparse (n, p)
-        Features, finite, float64.
-    sign : array (n,)
-        Labels as −1 and +1.
+        Features, finite, float64 or float32.
+    target : array (n,)
+        Labels as −1 and +1, or numbers.
     weight : array (n,)
         Row weights, >= 0.
     feature_names : list of str
         Names of the columns, ``x0, x1, …`` where the input has none.
-    classes : array (2,)
-        The user's labels, negative class first.
+    classes : array (2,) or None
+        The user's labels, negative class first; None in a regression.
     """
 
     X: Any
-    sign: Array
+    target: Array
     weight: Array
     feature_names: list[str]
-    classes: Array
+    classes: Array | None
 
     def with_weight(self) -> Data:
         """Leave out the rows of weight zero, which are no data."""
         keep = self.weight > 0
         if np.all(keep):
             return self
-        return replace(self, X=self.X[keep], sign=self.sign[keep], weight=self.weight[keep])
+        return replace(self, X=self.X[keep], target=self.target[keep], weight=self.weight[keep])
 
 
 def feature_names_of(X: Any) -> list[str]:
@@ -75,8 +75,14 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Array:
     return weight
 
 
-def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[str] | None = None) -> Data:
-    """Check a two-class problem and code its labels as signs.
+def prepare(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    binary: bool = True,
+) -> Data:
+    """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
     Raises
     ------
@@ -86,7 +92,7 @@ def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[s
 
     Examples
     --------
-    >>> prepare([[0.0], [1.0]], ["no", "yes"]).sign.tolist()
+    >>> prepare([[0.0], [1.0]], ["no", "yes"]).target.tolist()
     [-1.0, 1.0]
     """
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
@@ -95,7 +101,7 @@ def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[s
     names = list(feature_names) if feature_names is not None else None
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if names is None:
         names = feature_names_of(X)
     if len(names) != X.shape[1] or len(set(names)) != len(names):
@@ -105,9 +111,12 @@ def prepare(X: Any, y: Any, sample_weight: Any = None, feature_names: Sequence[s
         )
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
+    weight = check_sample_weight(sample_weight, X.shape[0])
+    if not binary:
+        target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        return Data(X, target, weight, names, None)
     check_classification_targets(y)
     classes, code = np.unique(y, return_inverse=True)
-    weight = check_sample_weight(sample_weight, X.shape[0])
     if len(classes) != 2:
         advice = (
             "a classifier needs two"

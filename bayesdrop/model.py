@@ -29,7 +29,7 @@ class Model:
     Parameters
     ----------
     loss : Loss
-        ``bd.Logistic()`` or ``bd.Hinge()``.
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``, each with a ``bound``.
     noise : Noise
         ``bd.Dropout()`` (biased) by default.
     rates : Rates, optional

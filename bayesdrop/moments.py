@@ -9,6 +9,7 @@ With ``dm, dv`` the directional derivatives along ``u`` and ``q(r) = a∘(X²)�
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ class ScoreMoments:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
         self.coefficients: Coefficients = noise.coefficients(rate)
         self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
+
+    def without_variance(self) -> ScoreMoments:
+        """Keep the mean of the noise and forget its variance."""
+        result = copy(self)
+        zero = np.zeros_like(self.coefficients.gain)
+        result.coefficients = self.coefficients._replace(quadratic=zero, linear=zero, constant=zero)
+        result._has = Coefficients(*(bool(np.any(part)) for part in result.coefficients))
+        return result
 
     def select(self, columns: Array) -> ScoreMoments:
         """Keep the given columns of the rates."""
@@ -108,12 +117,15 @@ class ScoreMoments:
 
     def variance(self, weights: Array) -> Array:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
+        return self.covariance(weights[:-1] ** 2)
+
+    def covariance(self, square: Array) -> Array:
+        """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
         _, _, quadratic, linear, constant = self.coefficients
-        square = weights[:-1] ** 2
         var = (
             self.design.sq_matvec(quadratic * square)
             if self._has.quadratic
-            else np.zeros((self.design.shape[0], weights.shape[1]))
+            else np.zeros((self.design.shape[0], square.shape[1]))
         )
         if self._has.linear:
             var += self.design.matvec(linear * square)

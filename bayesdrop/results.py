@@ -108,7 +108,7 @@ class Fit:
     status: Status
     n_iter: int
     feature_names: list[str]
-    classes: Array
+    classes: Array | None
     model: Model
 
     def to_dataset(self) -> xr.Dataset:
@@ -128,13 +128,14 @@ class Fit:
             data["rate_a"] = (posterior.dim, posterior.a)
             data["rate_b"] = (posterior.dim, posterior.b)
             data["rate_occurrences"] = (posterior.dim, posterior.occurrences)
-        attrs = {
+        attrs: dict[str, Any] = {
             "status": self.status.name,
             "advice": self.status.value,
             "n_iter": self.n_iter,
-            "classes": [str(label) for label in self.classes],
             "model": repr(self.model),
         }
+        if self.classes is not None:
+            attrs["classes"] = [str(label) for label in self.classes]
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def save(self, path: Any) -> None:

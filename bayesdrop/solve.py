@@ -181,8 +181,12 @@ def conjugate_gradient(
     while iteration < max_iter and np.any(active):
         applied, parts = product(direction)
         curvature = np.einsum("ij,ij->j", direction, applied)
+        bent = active & ~(curvature > 0)
         active &= curvature > 0
         alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
+        if iteration == 0:
+            # The matrix is not positive along the first direction: take that direction, for the caller to search.
+            alpha = np.where(bent, 1.0, alpha)
         x += alpha * direction
         extras = (
             tuple(alpha * part for part in parts)

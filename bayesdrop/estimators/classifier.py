@@ -277,7 +277,7 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
 
         if self.class_weight is not None:
             data = prepare(X, y, sample_weight)
-            code = (data.sign > 0).astype(int)
+            code = (data.target > 0).astype(int)
             sample_weight = self._class_weights(data.classes, code, data.weight)
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 

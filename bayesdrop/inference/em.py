@@ -47,8 +47,13 @@ class EM:
 
     def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""
+        if not energy.loss.augmented or energy.plain_weight is not None:
+            raise ValueError(
+                f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), which "
+                "minimises every form."
+            )
         moments = energy.moments
-        omega, kappa = energy.loss.pseudo(energy.sign, point.mean, point.var + point.smoothing**2, energy.weight)
+        omega, kappa = energy.loss.pseudo(energy.target, point.mean, point.var + point.smoothing**2, energy.weight)
         right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)

@@ -1,10 +1,11 @@
-"""The marginalised energy of ``K`` two-class problems that share one matrix.
+"""The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
 
-    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, m_ik, v_ik + ε²),       c = C × row weight
+    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, m_ik, 0),       c = C × row weight
 
 Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
 a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
-loss by ``√(ζ² + v)``.
+loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
+(Wager, Wang & Liang 2013: rows without labels).
 """
 
 from __future__ import annotations
@@ -46,34 +47,57 @@ class Energy:
         Design, noise and rates.
     loss : Loss
         Marginalised loss.
-    sign : array (n, K)
-        Labels as −1 and +1.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
     weight : array (n, 1) or (n, K)
         ``C`` times the row weight.
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercept.
+    plain_weight : array (n, 1), optional
+        The ``d`` of the loss without noise; it may be negative.
     """
 
     moments: ScoreMoments
     loss: Loss
-    sign: Array
+    target: Array
     weight: Array
     precision: Array
+    plain_weight: Array | None = None
+
+    @property
+    def convex(self) -> bool:
+        """True if the energy is known to be convex."""
+        return self.loss.convex and self.plain_weight is None
+
+    def without_variance(self) -> Energy:
+        """The energy of the fit without noise: same mean of the scores, no variance."""
+        return replace(self, moments=self.moments.without_variance())
 
     def select(self, columns: Array) -> Energy:
         """Keep the given problems."""
         weight = self.weight[:, columns] if self.weight.shape[1] > 1 else self.weight
-        return replace(self, moments=self.moments.select(columns), sign=self.sign[:, columns], weight=weight)
+        return replace(self, moments=self.moments.select(columns), target=self.target[:, columns], weight=weight)
 
     def value(self, weights: Array, mean: Array, var: Array, smoothing: Array) -> Array:
         """Energy of each problem, (K,), given the scores' moments."""
-        loss = self.loss.value(self.sign, mean, var + smoothing**2)
-        return 0.5 * np.sum(self.precision * weights**2, axis=0) + np.sum(self.weight * loss, axis=0)
+        loss = self.loss.value(self.target, mean, var + smoothing**2)
+        total = 0.5 * np.sum(self.precision * weights**2, axis=0) + np.sum(self.weight * loss, axis=0)
+        if self.plain_weight is not None:
+            plain = self.loss.plain.value(self.target, mean, np.zeros_like(var))
+            total += np.sum(self.plain_weight * plain, axis=0)
+        return total
 
     def derivatives(self, mean: Array, var: Array, smoothing: Array) -> Derivatives:
         """Derivatives of ``c φ`` in the moments, (n, K) each."""
-        parts = self.loss.derivatives(self.sign, mean, var + smoothing**2)
-        return Derivatives(*(self.weight * part for part in parts))
+        parts = self.loss.derivatives(self.target, mean, var + smoothing**2)
+        slopes = Derivatives(*(self.weight * part for part in parts))
+        if self.plain_weight is not None:
+            plain = self.loss.plain.derivatives(self.target, mean, np.zeros_like(var))
+            slopes = slopes._replace(
+                mean=slopes.mean + self.plain_weight * plain.mean,
+                mean_mean=slopes.mean_mean + self.plain_weight * plain.mean_mean,
+            )
+        return slopes
 
     def gradient(self, weights: Array, slopes: Derivatives) -> tuple[Array, Array]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""

@@ -34,7 +34,7 @@ _MODEST = 1e-3
 
 @dataclass(frozen=True)
 class BlockFit:
-    """Fit of ``K`` two-class problems: weights (p + 1, K), rates (p, K), free rates and their posterior (k, K)."""
+    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), free rates and their posterior (k, K)."""
 
     weights: Array
     rates: Array
@@ -50,12 +50,13 @@ def fit_block(
     model: Model,
     design: Design,
     rate_map: RateMap,
-    sign: Array,
+    target: Array,
     weight: Array,
     method: Descent,
     start: tuple[Array, Array] | None = None,
+    unlabelled: tuple[int, float] | None = None,
 ) -> BlockFit:
-    """Fit ``K`` two-class problems that share a matrix, as one block.
+    """Fit ``K`` problems that share a matrix, as one block.
 
     Parameters
     ----------
@@ -65,19 +66,27 @@ def fit_block(
         Checked matrix, n rows and p columns.
     rate_map : RateMap
         ``model.bind(feature_names)``.
-    sign : array (n, K)
-        Labels as −1 and +1.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
     weight : array (n,)
         Row weights.
     method : Newton or EM
         Minimiser.
     start : (array (p + 1, K), array (k, K)), optional
         Weights and free rates of an earlier fit.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
     """
-    p, K = design.shape[1], sign.shape[1]
+    p, K = design.shape[1], target.shape[1]
     model.noise.check(design.minimum())
+    if rate_map.is_free and not model.loss.binary:
+        raise ValueError(
+            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule needs "
+            f"two classes; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or draw the "
+            "rates from their posterior with bd.sample."
+        )
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
-    row_weight = (model.C * weight)[:, None]
+    weight, noisy, plain = _row_weights(model, weight, unlabelled)
     rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
@@ -85,13 +94,18 @@ def fit_block(
 
     def energy_at(rate: Array) -> Energy:
         moments = ScoreMoments(design, model.noise, rate, model.fit_intercept)
-        return Energy(moments, model.loss, sign, row_weight, precision)
+        return Energy(moments, model.loss, target, noisy, precision, plain)
 
     energy, trace = energy_at(rate), Trace()
+    if start is None and not energy.convex:
+        # Of the valleys of an energy that is not convex, take the one below the fit without noise.
+        level = Point.start(energy.without_variance(), weights)
+        minimise(method, energy.without_variance(), level, max(method.tol, _MODEST), method.max_iter, Trace())
+        weights = level.weights
     point = Point.start(energy, weights)
     learner, status, theta = None, None, np.empty((0, K))
     if rate_map.is_free:
-        learner = RateLearner.count(design, rate_map, sign, weight[:, None], many=K > 1)
+        learner = RateLearner.count(design, rate_map, target, weight[:, None], many=K > 1)
         energy, status = _learn(learner, energy_at, energy, point, method, trace)
         theta = learner.rates()
     else:
@@ -106,6 +120,30 @@ def fit_block(
         status=status or trace.status,
         iterations=trace.iterations,
     )
+
+
+def _row_weights(
+    model: Model, weight: Array, unlabelled: tuple[int, float] | None
+) -> tuple[Array, Array, Array | None]:
+    """Row weights of the labels (n,), of the noised loss and of the plain loss, (n, 1) each.
+
+    Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
+    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5).
+    """
+    if unlabelled is None:
+        return weight, model.C * weight[:, None], None
+    if not model.loss.separable:
+        raise ValueError(
+            f"unlabelled: what noise adds to {type(model.loss).__name__} depends on the label, so that rows without "
+            "one say nothing; use the logistic loss."
+        )
+    count, share = unlabelled
+    known = np.append(weight[:-count], np.zeros(count))
+    total = known.sum()
+    ratio = total / (total + share * count)
+    free = np.append(np.zeros(len(weight) - count), np.full(count, share))
+    noisy = model.C * ratio * (known + free)
+    return known, noisy[:, None], (model.C * ((1 - ratio) * known - ratio * free))[:, None]
 
 
 def _learn(
@@ -144,7 +182,7 @@ def fit(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit weights and dropout rates to a two-class problem.
+    """Fit weights and dropout rates to a two-class problem or a regression.
 
     Parameters
     ----------
@@ -152,8 +190,8 @@ def fit(
         What to fit.
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
-    y : sequence of n labels
-        Two classes, any labels; the larger one is the positive class.
+    y : sequence of n labels or numbers
+        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     method : Newton or EM, optional
         ``bd.Newton()`` by default.
     sample_weight : array (n,), optional
@@ -181,10 +219,10 @@ def fit(
     ('CONVERGED', (5,))
     """
     method = Newton() if method is None else method
-    data = prepare(X, y, sample_weight, feature_names).with_weight()
+    data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
-    block = fit_block(model, design, rate_map, data.sign[:, None], data.weight, method)
+    block = fit_block(model, design, rate_map, data.target[:, None], data.weight, method)
     if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
         from sklearn.exceptions import ConvergenceWarning
 

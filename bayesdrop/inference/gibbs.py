@@ -80,7 +80,7 @@ class Gibbs:
         per_feature = rate_map.size == p and bool(np.all(sizes == 1))
         row_weight = model.C * data.weight
         kernel = GibbsKernel(
-            loss=model.loss,
+            loss=model.loss.plain,
             noise=model.noise,
             fit_intercept=model.fit_intercept,
             per_feature=per_feature,
@@ -94,7 +94,7 @@ class Gibbs:
         real = partial(jnp.asarray, dtype=self.dtype)
         operands = Operands(
             columns=columns,
-            sign=real(data.sign),
+            target=real(data.target),
             row_weight=real(row_weight),
             precision=real(model.weight_prior.precision(p)),
             fixed_rate=real(rate_map.initial),

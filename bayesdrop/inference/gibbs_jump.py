@@ -36,35 +36,37 @@ __all__ = ["Metric", "adapt_metric", "first_metric", "log_expected_likelihood", 
 Array = Any
 Cost = Callable[[Array, Array, Array], Array]
 
-_LOOK_AHEAD_NODES = 3
+_LOOK_AHEAD_NODES = 5
 _ENERGY_NODES = 9
-_KICKS = 8
+_KICKS = 12
 _LARGEST_ANGLE = float(np.pi / 2) / _KICKS
-_TARGET = 0.55
+_TARGET = 0.65
 # Above this many coordinates the metric is diagonal.
 _DENSE = 500
 
 
-def log_expected_likelihood(cost: Cost, sign: Array, row_weight: Array, mean: Array, var: Array, nodes: int) -> Array:
+def log_expected_likelihood(cost: Cost, target: Array, row_weight: Array, mean: Array, var: Array, nodes: int) -> Array:
     """``log E exp(−cost)`` of a normal score by Gauss-Hermite quadrature; all arrays (C, m)."""
     points, shares = np.polynomial.hermite_e.hermegauss(nodes)
     # The floor keeps the gradient of the root finite where a row has no noise at all.
     spread = jnp.sqrt(var + jnp.finfo(var.dtype).tiny ** 0.5)
-    costs = [cost(sign, mean + float(point) * spread, row_weight) for point in points]
-    least = costs[0]
-    for other in costs[1:]:
-        least = jnp.minimum(least, other)
-    least = jax.lax.stop_gradient(least)
-    total = jnp.zeros_like(mean)
-    for value, share in zip(costs, shares / shares.sum(), strict=True):
-        total = total + float(share) * jnp.exp(least - value)
-    return jnp.log(total) - least
+    shape = (nodes, *mean.shape)
+    point, share = (
+        jnp.asarray(part, mean.dtype).reshape(nodes, *(1,) * mean.ndim) for part in (points, shares / shares.sum())
+    )
+    costs = cost(
+        jnp.broadcast_to(target[None], shape),
+        mean[None] + point * spread[None],
+        jnp.broadcast_to(row_weight[None], shape),
+    )
+    least = jax.lax.stop_gradient(jnp.min(costs, axis=0))
+    return jnp.log(jnp.sum(share * jnp.exp(least[None] - costs), axis=0)) - least
 
 
 def mask_pass(
     columns: Columns,
     cost: Cost,
-    sign: Array,
+    target: Array,
     row_weight: Array,
     weight: Array,
     intercept: Array,
@@ -76,7 +78,7 @@ def mask_pass(
 
     Parameters
     ----------
-    sign, row_weight : array (n,)
+    target, row_weight : array (n,)
         Labels and loss weights.
     weight, intercept, rate : array (C, p), (C,), (C, p)
         Effective weights, intercept and rates per feature.
@@ -90,7 +92,7 @@ def mask_pass(
     log_ratio, score, kept
         ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks (p, C, m).
     """
-    chains, n = weight.shape[0], sign.shape[0]
+    chains, n = weight.shape[0], target.shape[0]
     mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
     var = columns.squared().full_product(weight * weight * rate * (1 - rate), n)
 
@@ -99,7 +101,7 @@ def mask_pass(
         values, rows, masks, draws, v, eta = inputs
         shape = (chains, values.shape[0])
         pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
-        y, s = (jnp.broadcast_to(pick(r)[None], shape) for r in (sign, row_weight))
+        y, s = (jnp.broadcast_to(pick(r)[None], shape) for r in (target, row_weight))
         u, eta = v[:, None] * values[None], jnp.broadcast_to(eta[:, None], shape)
         own = u * u * eta * (1 - eta)
         here, rest = columns.gather(mean, rows), jnp.maximum(columns.gather(var, rows) - own, 0)
@@ -118,19 +120,19 @@ def mask_pass(
     inputs = (columns.values, columns.rows, kept, uniform, weight.T, rate.T)
     (score, _, total), masks = jax.lax.scan(body, (mean, var, jnp.zeros(chains, mean.dtype)), inputs)
     shape = score.shape
-    final = cost(jnp.broadcast_to(sign[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
+    final = cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
     return total - jnp.sum(final, axis=-1), score, masks
 
 
 def surrogate_likelihood(
-    columns: Columns, cost: Cost, sign: Array, row_weight: Array, weight: Array, intercept: Array, rate: Array
+    columns: Columns, cost: Cost, target: Array, row_weight: Array, weight: Array, intercept: Array, rate: Array
 ) -> Array:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
-    n = sign.shape[0]
+    n = target.shape[0]
     mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
     var = columns.squared().full_product(weight * weight * rate * (1 - rate), n)
     shape = mean.shape
-    y, s = jnp.broadcast_to(sign[None], shape), jnp.broadcast_to(row_weight[None], shape)
+    y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
     return jnp.sum(log_expected_likelihood(cost, y, s, mean, var, _ENERGY_NODES), axis=-1)
 
 
@@ -220,25 +222,29 @@ def trajectory(
         centred / metric.factor[None]
     )  # fmt: skip
 
-    def remainder(z: Array) -> Array:
-        return jnp.sum(log_density(colour(z)) + 0.5 * jnp.sum(z * z, axis=-1))
+    def remainder(z: Array) -> tuple[Array, Array]:
+        log_density_there = log_density(colour(z))
+        return jnp.sum(log_density_there + 0.5 * jnp.sum(z * z, axis=-1)), log_density_there
 
-    kick = jax.grad(remainder)
+    slope = jax.value_and_grad(remainder, has_aux=True)
     key_momentum, key_angle = jax.random.split(key)
     start = jax.random.normal(key_momentum, z.shape, z.dtype)
     jitter = 0.8 + 0.4 * jax.random.uniform(key_angle, (), z.dtype)
     angle = jnp.exp(metric.log_angle) * jitter
-    cosine, sine = jnp.cos(angle), jnp.sin(angle)
 
-    def move(_: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        z, momentum, force = carry
-        momentum = momentum + 0.5 * angle * force
+    def move(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        # Rotate, then kick; the first passage does not rotate, and it and the last kick by half: one copy of the
+        # gradient in the compiled program.
+        z, momentum, first, _ = carry
+        turn = jnp.where(i > 0, angle, 0)
+        cosine, sine = jnp.cos(turn), jnp.sin(turn)
         z, momentum = z * cosine + momentum * sine, momentum * cosine - z * sine
-        force = kick(z)
-        return z, momentum + 0.5 * angle * force, force
+        (_, value), force = slope(z)
+        length = angle * jnp.where((i == 0) | (i == _KICKS), jnp.asarray(0.5, z.dtype), jnp.asarray(1, z.dtype))
+        return z, momentum + length * force, jnp.where(i == 0, value, first), value
 
-    end, momentum, _ = jax.lax.fori_loop(0, _KICKS, move, (z, start, kick(z)))
+    nothing = jnp.zeros(z.shape[0], z.dtype)
+    end, momentum, first, last = jax.lax.fori_loop(0, _KICKS + 1, move, (z, start, nothing, nothing))
     change = 0.5 * jnp.sum(start * start - momentum * momentum, axis=-1)
-    proposed = colour(end)
-    gain = change + log_density(proposed) - log_density(theta)
-    return proposed, change, jnp.minimum(1, jnp.exp(jnp.where(jnp.isfinite(gain), gain, -jnp.inf)))
+    gain = change + last - first
+    return colour(end), change, jnp.minimum(1, jnp.exp(jnp.where(jnp.isfinite(gain), gain, -jnp.inf)))

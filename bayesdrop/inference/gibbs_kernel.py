@@ -49,8 +49,8 @@ class Operands(NamedTuple):
 
     Attributes
     ----------
-    sign, row_weight : array (n,)
-        Labels −1 and +1, and ``C`` times the row weights.
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights.
     precision : array (p,)
         Prior precision of the weights.
     fixed_rate : array (p,)
@@ -66,7 +66,7 @@ class Operands(NamedTuple):
     """
 
     columns: Columns
-    sign: Array
+    target: Array
     row_weight: Array
     precision: Array
     fixed_rate: Array
@@ -150,15 +150,15 @@ class GibbsKernel:
         """What a kept entry is multiplied by, ``k(η)``; shaped like ``rate``."""
         return self.noise.coefficients(rate).gain / (1 - rate)
 
-    def cost(self, sign: Array, score: Array, row_weight: Array) -> Array:
+    def cost(self, target: Array, score: Array, row_weight: Array) -> Array:
         """Loss of each score, elementwise."""
-        value = self.loss.value(sign, score, jnp.zeros_like(score))
+        value = self.loss.value(target, score, jnp.zeros_like(score))
         return value if self.unit_weight else row_weight * value
 
     def total_cost(self, operands: Operands, score: Array) -> Array:
         """Loss of each chain: (C, n) to (C,)."""
-        sign = jnp.broadcast_to(operands.sign[None], score.shape)
-        return jnp.sum(self.cost(sign, score, jnp.broadcast_to(operands.row_weight[None], score.shape)), axis=-1)
+        target = jnp.broadcast_to(operands.target[None], score.shape)
+        return jnp.sum(self.cost(target, score, jnp.broadcast_to(operands.row_weight[None], score.shape)), axis=-1)
 
     def feature_rate(self, operands: Operands, rate: Array) -> Array:
         """Rates per feature: (C, k) to (C, p)."""
@@ -167,13 +167,12 @@ class GibbsKernel:
         return jnp.broadcast_to(operands.fixed_rate[None], (rate.shape[0], operands.fixed_rate.shape[0]))
 
     def init(self, operands: Operands, key: Array, chains: int) -> State:
-        """Scattered starting points: rates and masks from their priors, weights at half their prior scale."""
-        (p, m), n = operands.columns.values.shape, operands.sign.shape[0]
-        dtype = operands.sign.dtype
+        """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
+        (p, m), n = operands.columns.values.shape, operands.target.shape[0]
+        dtype = operands.target.dtype
         key, key_rate, key_weight, key_mask = jax.random.split(key, 4)
         k = operands.prior_a.shape[0]
-        a, b = (jnp.broadcast_to(prior[None], (chains, k)) for prior in (operands.prior_a, operands.prior_b))
-        rate = jnp.clip(jax.random.beta(key_rate, a, b, dtype=dtype), 0.02, 0.98)
+        rate = jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98)
         feature_rate = self.feature_rate(operands, rate)
         scale = jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
         uniform = jax.random.uniform(key_mask, (p, chains, m), jnp.float32)
@@ -218,7 +217,7 @@ class GibbsKernel:
     def _pack_scale(self, operands: Operands) -> Array:
         free = operands.prior_a.shape[0]
         return jnp.concatenate(
-            [1 / jnp.sqrt(operands.precision), jnp.ones(self.fit_intercept + free, operands.sign.dtype)]
+            [1 / jnp.sqrt(operands.precision), jnp.ones(self.fit_intercept + free, operands.target.dtype)]
         )
 
     def _unpack(self, operands: Operands, theta: Array) -> tuple[Array, Array, Array]:
@@ -239,7 +238,7 @@ class GibbsKernel:
 
     def jump(self, operands: Operands, state: State, tuning: Array) -> State:
         """Joint moves of weights, intercept, rates and all masks; see :mod:`bayesdrop.inference.gibbs_jump`."""
-        data = (operands.columns, self.cost, operands.sign, operands.row_weight)
+        data = (operands.columns, self.cost, operands.target, operands.row_weight)
 
         def surrogate(theta: Array) -> Array:
             weight, intercept, rate = self._unpack(operands, theta)
@@ -306,14 +305,14 @@ class GibbsKernel:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
         chains, n = state.score.shape
         key_aux, key_draw = jax.random.split(key)
-        sign = jnp.broadcast_to(operands.sign[None], (chains, n)).reshape(-1)
+        target = jnp.broadcast_to(operands.target[None], (chains, n)).reshape(-1)
         # A plain number, not a traced array: the auxiliary sampler of weight 1 is then exact and cheaper.
         weight = (
-            np.ones((), operands.sign.dtype)
+            np.ones((), operands.target.dtype)
             if self.unit_weight
             else jnp.broadcast_to(operands.row_weight[None], (chains, n)).reshape(-1)
         )
-        pseudo = self.loss.sample_pseudo(key_aux, sign, state.score.reshape(-1), weight)
+        pseudo = self.loss.sample_pseudo(key_aux, target, state.score.reshape(-1), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.multiplier(self.feature_rate(operands, state.rate))
         precision = operands.precision[None] / (factor * factor)
@@ -329,13 +328,13 @@ class GibbsKernel:
         p, chains, m = state.kept.shape
         key_uniform, key_steps = jax.random.split(key)
         free = self.per_feature
-        ones = jnp.ones(p, operands.sign.dtype)
+        ones = jnp.ones(p, operands.target.dtype)
 
         def body(score: Array, inputs: tuple[Array, ...]) -> Any:
             values, rows, kept, uniform, weight, rate, widths, rate_width, precision, a, b, key = inputs
             pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
             step = FeatureStep(
-                values, rows, pick(operands.sign), pick(operands.row_weight), kept, uniform, weight, rate,
+                values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, rate,
                 widths, rate_width, precision, a, b, key,
             )  # fmt: skip
             return update_feature(columns, self.cost, self.multiplier, free, thorough, score, step)

@@ -92,7 +92,7 @@ class FeatureStep(NamedTuple):
     ----------
     values, rows : array (m,)
         Its column, see :class:`bayesdrop.inference.gibbs_columns.Columns`; ``rows`` may be None.
-    sign, row_weight : array (m,)
+    target, row_weight : array (m,)
         Label and loss weight of each entry's row.
     kept : bool array (C, m)
         Masks.
@@ -110,7 +110,7 @@ class FeatureStep(NamedTuple):
 
     values: Array
     rows: Array | None
-    sign: Array
+    target: Array
     row_weight: Array
     kept: Array
     uniform: Array
@@ -158,13 +158,13 @@ def update_feature(
     """
     shape = step.kept.shape
     values = jnp.broadcast_to(step.values[None], shape)
-    sign, row_weight = jnp.broadcast_to(step.sign[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
+    target, row_weight = jnp.broadcast_to(step.target[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
     contribution = jnp.where(step.kept, values * step.weight[:, None], 0)
     base = columns.gather(score, step.rows) - contribution
-    dropped_cost = cost(sign, base, row_weight)
+    dropped_cost = cost(target, base, row_weight)
 
     def gain(weight: Array) -> Array:
-        return dropped_cost - cost(sign, base + weight[:, None] * values, row_weight)
+        return dropped_cost - cost(target, base + weight[:, None] * values, row_weight)
 
     factor = multiplier(step.rate)
 

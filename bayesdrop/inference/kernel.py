@@ -81,7 +81,7 @@ class NumpyroGibbs(MCMCKernel):
         method: Gibbs | None = None,
     ) -> None:
         self._model, self._method = model, Gibbs() if method is None else method
-        self._data = prepare(X, y, sample_weight, feature_names).with_weight()
+        self._data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         self._rate_map = model.bind(self._data.feature_names)
         self._bound: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._tune = 0

@@ -1,7 +1,8 @@
 """Newton's method on the marginalised energy itself, by inexact conjugate gradients.
 
 The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
-steps. Two things keep them cheap and safe:
+steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
+bends downwards. Two things keep the steps cheap and safe:
 
 - early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*, one at the
   start and gone as soon as full steps succeed;
@@ -61,7 +62,9 @@ class Newton:
         exact = bool(np.any(point.slow))
         curvature = energy.curvature(slopes, spread, point.damping, exact)
         solver = self.preconditioner or choose_preconditioner(energy.moments.design)
-        precondition = solver.prepare(energy.moments, curvature.mean_mean, curvature.diagonal)
+        # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
+        upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
+        precondition = solver.prepare(energy.moments, upward, curvature.diagonal)
         size = _square(gradient, precondition)
         if np.all(point.calibration > 0):
             # The rates or the smoothing may have moved by too little to matter.

@@ -58,8 +58,8 @@ def sample(
         A model under dropout noise, with free or fixed rates.
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
-    y : sequence of n labels
-        Two classes, any labels; the larger one is the positive class.
+    y : sequence of n labels or numbers
+        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     draws, tune, chains : int
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
     seed : int or JAX key
@@ -73,8 +73,8 @@ def sample(
     log_likelihood : bool
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, with the masks of the row
         averaged out over 64 fresh draws of them. It is a Monte Carlo estimate (the likelihood without bias), not
-        the likelihood given the masks of the chain, which have seen ``y_i``. For the hinge it is the
-        pseudo-likelihood ``exp(−C loss)``, which is not normalised over labels.
+        the likelihood given the masks of the chain, which have seen ``y_i``. For all but the logistic loss it is the
+        pseudo-likelihood ``exp(−C loss)``, which is not normalised over ``y``.
     progress : bool
         Show a progress bar.
 
@@ -84,7 +84,7 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs; ``constant_data`` priors or fixed
+        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or the numbers; ``constant_data`` priors or fixed
         rates, and the group of each feature. Masks and auxiliary variables are not kept.
 
     Raises
@@ -116,7 +116,7 @@ def sample(
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
-    data = prepare(X, y, sample_weight, feature_names).with_weight()
+    data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     rate_map = model.bind(data.feature_names)
 
     import jax
@@ -183,8 +183,8 @@ def _groups(
     stats = {
         name: (("chain", "draw"), result.draws[name]) for name in ("lp", "acceptance_rate") if name in result.draws
     }
-    rows = np.arange(len(data.sign))
-    observed = {"y": ("obs_id", data.sign.astype(np.int8))}
+    rows = np.arange(len(data.target))
+    observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):
         constant["row_weight"] = ("obs_id", data.weight)
         fixed_coords["obs_id"] = rows
@@ -278,8 +278,8 @@ def _log_likelihood(model: Model, data: Data, rate_map: RateMap, posterior: xr.D
         starts = np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))
         score = np.add.reduceat(contribution, starts, axis=1) if matrix.nnz else np.zeros((_MASKS, matrix.shape[0]))
         score = np.where(np.diff(matrix.indptr) > 0, score, 0.0) + intercept[t]
-        sign = np.broadcast_to(data.sign, score.shape)
-        minus = -model.C * data.weight * model.loss.value(sign, score, np.zeros_like(score))
+        target = np.broadcast_to(data.target, score.shape)
+        minus = -model.C * data.weight * model.loss.plain.value(target, score, np.zeros_like(score))
         top = minus.max(axis=0)
         values[t] = top + np.log(np.mean(np.exp(minus - top), axis=0))
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], matrix.shape[0])

@@ -1,23 +1,36 @@
 """What a marginalised loss must offer.
 
-A loss sees a label ``y`` in {-1, +1} and the two moments ``(m, v)`` of the score under the noise. Its
-marginalised form ``φ(y, m, v)`` equals the plain loss at ``v = 0`` and bounds the expected loss from above.
-Profiling the auxiliary variable out makes every loss a Gaussian pseudo-observation ``exp(κ s − ½ ω s²)`` with
+A loss sees a label ``y`` and the two moments ``(m, v)`` of the score under the noise. Its marginalised form
+``φ(y, m, v)`` equals the plain loss at ``v = 0``. There are up to three of them, chosen by ``bound``:
+
+``"augmentation"``
+    The bound of the papers: auxiliary variables make every loss a Gaussian pseudo-observation
+    ``exp(κ s − ½ ω s²)``, and Jensen's inequality with the variables profiled out bounds ``E loss`` from above (Chen,
+    Zhu, Chen & Chen 2015; Polson & Scott 2011; Polson, Scott & Windle 2013). Convex in the weights.
+``"gaussian"``
+    ``E loss(s)`` for a normal score with moments ``(m, v)``: exact up to the central limit theorem (Wager, Wang &
+    Liang 2013, section 4). Convex in the weights.
+``"taylor"``
+    ``loss(m) + ½ loss''(m) v``, the quadratic penalty of Wager, Wang & Liang (2013, eq. 7). Not convex: a fit starts
+    from the one without noise and goes downhill from there.
+
+The pseudo-observation of the augmentation is
 
     ω = 2 C ∂φ/∂v,      κ = ω m − C ∂φ/∂m,
 
-taken in expectation by EM and drawn by Gibbs (Polson & Scott 2011; Polson, Scott & Windle 2013).
-
-All methods are written against the array's own namespace, so NumPy and JAX arrays both work.
+taken in expectation by EM and drawn by Gibbs. All methods are written against the array's own namespace, so NumPy and
+JAX arrays both work.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Derivatives", "Loss", "Pseudo"]
+__all__ = ["Derivatives", "Loss", "Pseudo", "choose", "pseudo_from"]
 
 Array = Any
+Form = TypeVar("Form")
 
 
 class Derivatives(NamedTuple):
@@ -44,6 +57,25 @@ class Loss(Protocol):
     kinked: ClassVar[bool]
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
 
+    binary: ClassVar[bool]
+    """True if ``y`` is a class, coded −1 and +1; False if it is a number."""
+
+    @property
+    def convex(self) -> bool:
+        """True if ``φ`` makes the energy convex in the weights."""
+
+    @property
+    def augmented(self) -> bool:
+        """True if ``φ`` is the augmentation bound, which EM needs."""
+
+    @property
+    def separable(self) -> bool:
+        """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that rows without labels have it too."""
+
+    @property
+    def plain(self) -> Loss:
+        """The same loss in the form that costs least, for scores without noise."""
+
     def value(self, y: Array, mean: Array, var: Array) -> Array:
         """Marginalised loss ``φ(y, m, v)``."""
 
@@ -57,4 +89,17 @@ class Loss(Protocol):
         """Draw of the pseudo-observation given the score (Gibbs step, JAX)."""
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Probability of ``y = +1`` when the score has the given moments."""
+        """Probability of ``y = +1`` when the score has the given moments; binary losses only."""
+
+
+def choose(forms: Mapping[str, Form], bound: str, loss: str, advice: str = "") -> Form:
+    """Return the form of the given name, or raise ValueError that lists the forms there are."""
+    if bound not in forms:
+        raise ValueError(f"bound: expected one of {sorted(forms)} for {loss}, got {bound!r}.{advice}")
+    return forms[bound]
+
+
+def pseudo_from(slopes: Derivatives, mean: Array, weight: Array) -> Pseudo:
+    """``(ω, κ)`` by the generic identity."""
+    omega = 2 * weight * slopes.var
+    return Pseudo(omega, omega * mean - weight * slopes.mean)

@@ -1,6 +1,6 @@
-r"""Hinge loss, marginalised by the location-scale augmentation.
+r"""Hinge loss ``max(0, ζ)`` with ``ζ = ℓ − y s``.
 
-Plain loss ``max(0, ℓ − y s)``. With ``ζ = ℓ − y m`` and ``c = C/2`` the identity of Polson & Scott (2011),
+With ``c = C/2`` the identity of Polson & Scott (2011, theorem 1),
 
     exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ,
 
@@ -10,14 +10,20 @@ is ``φ = ½(ζ + √(ζ² + v))``, with ``ω = C / (2√(ζ² + v))`` and ``κ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from .base import Array, Derivatives, Pseudo
+from . import positive_part
+from .base import Array, Derivatives, Pseudo, choose, pseudo_from
 
 __all__ = ["Hinge"]
+
+_NO_CURVATURE = (
+    " The loss is piecewise linear, so its second derivative, and with it the Taylor penalty, is zero; "
+    'bound="gaussian" is its expectation in closed form.'
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Hinge:
     ----------
     margin : float
         The margin ``ℓ > 0`` (1 in the usual support vector machine).
+    bound : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
     Examples
     --------
@@ -37,59 +45,44 @@ class Hinge:
     """
 
     margin: float = 1.0
+    bound: str = "augmentation"
     kinked: ClassVar[bool] = True
+    binary: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    separable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.margin) and self.margin > 0):
             raise ValueError(f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0.")
+        choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
 
-    def _residual(self, y: Array, mean: Array, var: Array) -> tuple[Array, Array]:
-        xp = mean.__array_namespace__()
-        slack = self.margin - y * mean
-        # The floor stands for 0/0 at a row that sits on the kink with no noise; solvers smooth before it matters.
-        tiny = float(xp.finfo(mean.dtype).tiny) ** 0.5
-        return slack, xp.maximum(xp.sqrt(slack * slack + var), xp.asarray(tiny, dtype=mean.dtype))
+    @property
+    def augmented(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.bound == "augmentation"
+
+    @property
+    def plain(self) -> Hinge:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, bound="augmentation")
 
     def value(self, y: Array, mean: Array, var: Array) -> Array:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        xp = mean.__array_namespace__()
-        slack, root = self._residual(y, mean, var)
-        # For negative slack the two terms cancel: ζ + r = v / (r − ζ).
-        return 0.5 * xp.where(slack > 0, slack + root, var / (root + xp.abs(slack)))
+        return positive_part.FORMS[self.bound].value(self.margin - y * mean, var)
 
     def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
-        xp = mean.__array_namespace__()
-        slack, root = self._residual(y, mean, var)
-        slope = 0.5 * xp.where(slack > 0, 1 + slack / root, var / (root * (root + xp.abs(slack))))
-        inverse = 1 / root
-        cubed = inverse * inverse * inverse
-        return Derivatives(
-            mean=-y * slope,
-            var=0.25 * inverse,
-            mean_mean=0.5 * var * cubed,
-            mean_var=0.25 * y * slack * cubed,
-            var_var=-0.125 * cubed,
-        )
+        part = positive_part.FORMS[self.bound].derivatives(self.margin - y * mean, var)
+        return part._replace(mean=-y * part.mean, mean_var=-y * part.mean_var)
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = C E[1/λ] c²`` in closed form."""
-        _, root = self._residual(y, mean, var)
-        omega = weight / (2 * root)
-        return Pseudo(omega, y * (omega * self.margin + weight / 2))
+        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
         """Draw ``λ ~ GIG(½, 1, c²ζ²)`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""
-        import jax.numpy as jnp
-
-        from ..distributions import reciprocal_inverse_gaussian
-
         half = weight / 2
-        scale = reciprocal_inverse_gaussian(key, half * jnp.abs(self.margin - y * score))
-        # λ is a chi-square with one degree of freedom on the margin, so 1/λ is unbounded; the floor keeps the
-        # Cholesky factor of the weights' precision finite (1e-8 in double, 1e-5 in single precision).
-        floor = 1e-8 if scale.dtype == jnp.float64 else 1e-5
-        omega = half * half / jnp.maximum(scale, jnp.asarray(floor, scale.dtype))
+        omega = positive_part.draw_precision(key, self.margin - y * score, half)
         return Pseudo(omega, y * (omega * self.margin + half))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:

@@ -1,0 +1,174 @@
+"""What the linear estimators share: parameters, the model they build, the fit and the moments of new scores."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..designs import as_design
+from ..inference import Newton
+from ..inference.descent import Status
+from ..inference.fitting import BlockFit, fit_block
+from ..losses import Loss
+from ..model import Model
+from ..moments import ScoreMoments
+from ..noise import Dropout
+from ..priors import Normal
+from ..rates import Fixed
+from ..results import RatePosterior
+
+__all__ = ["FLOATS", "DropoutEstimator", "default_names", "with_parameters"]
+
+Array = Any
+
+FLOATS = (np.float64, np.float32)
+"""Types that a design keeps as they are."""
+
+_TEXTS = {
+    "C": """    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+""",
+    "noise": """    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is. Other noises take no ``rates``.
+""",
+    "common": """    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+""",
+    "fitted": """    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+""",
+}
+
+
+def with_parameters(kind: type) -> type:
+    """Fill the shared descriptions of parameters and attributes, ``{C}`` and so on, into an estimator's docstring."""
+    text = kind.__doc__ or ""
+    for name, block in _TEXTS.items():
+        text = text.replace(f"    {{{name}}}\n", block)
+    kind.__doc__ = text
+    return kind
+
+
+def default_names(estimator: Any) -> list[str]:
+    """Feature names of a fitted estimator, ``x0, x1, …`` where the data had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+class DropoutEstimator(BaseEstimator):
+    """Base of the linear estimators; a subclass names its loss and the rates that it takes by default."""
+
+    rates: Any
+    C: float
+    noise: Any
+    bound: str
+    weight_prior: Any
+    method: Any
+    fit_intercept: bool
+    warm_start: bool
+    corrupted_inputs: bool
+    tol: float
+    max_iter: int
+    coef_: Array
+    intercept_: Any
+    rates_: Array
+    n_features_in_: int
+    _free_rates: Array
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _default_rates(self) -> Any:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _model(self) -> Model:
+        rates = Fixed(self.rates) if isinstance(self.rates, numbers.Real | np.ndarray) else self.rates
+        noise: Any = Dropout() if self.noise is None else self.noise
+        if rates is None and getattr(noise, "has_rate", False):
+            rates = self._default_rates()
+        prior = Normal() if self.weight_prior is None else self.weight_prior
+        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
+
+    def _check_limits(self) -> None:
+        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
+            raise ValueError(f"max_iter: expected an integer above 0, got {self.max_iter!r}.")
+        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
+            raise ValueError(f"tol: expected a number above 0, got {self.tol!r}.")
+
+    def _solve(
+        self,
+        model: Model,
+        X: Any,
+        target: Array,
+        weight: Array,
+        earlier: tuple[Array, Array] | None,
+        unlabelled: tuple[int, float] | None = None,
+    ) -> BlockFit:
+        """Fit the block of problems and keep everything but the coefficients, whose shape is the subclass's."""
+        rate_map = model.bind(default_names(self))
+        method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
+        block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
+        if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
+            warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
+        several = target.shape[1] > 1
+
+        def shape(part: Array) -> Array:
+            return part if several else part[:, 0]
+
+        self.rates_ = np.ascontiguousarray(block.rates.T) if several else block.rates[:, 0].copy()
+        self.rate_posterior_ = None
+        if block.posterior is not None:
+            a, b = block.posterior
+            self.rate_posterior_ = RatePosterior(
+                shape(a), shape(b), shape(block.occurrences), rate_map.names, rate_map.dim
+            )
+        self._free_rates = block.free_rates
+        self.objective_trace_ = shape(block.trace)
+        self.n_iter_ = block.iterations
+        self.status_ = block.status
+        return block
+
+    def _weights(self) -> Array:
+        """Fitted weights as a block (p + 1, K)."""
+        coef = np.atleast_2d(self.coef_)
+        return np.vstack([coef.T, np.broadcast_to(self.intercept_, coef.shape[0])])
+
+    def _moments(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
+        check_is_fitted(self)
+        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        weights = self._weights()
+        if self.corrupted_inputs:
+            mean = design.matvec(weights[:-1]) + weights[-1]
+            return mean, np.zeros_like(mean)
+        model = self._model()
+        rate = np.atleast_2d(self.rates_).T
+        return ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)

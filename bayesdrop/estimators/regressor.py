@@ -1,0 +1,213 @@
+"""Linear regression under feature noise, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from ..data import check_sample_weight
+from ..losses import EpsilonInsensitive, Loss, Squared
+from ..rates import Fixed
+from .base import FLOATS, DropoutEstimator, with_parameters
+
+__all__ = ["DropoutRidge", "DropoutSVR"]
+
+Array = Any
+
+
+class _DropoutRegressor(RegressorMixin, DropoutEstimator):
+    """Shared by the regressors; a subclass names its loss."""
+
+    def _default_rates(self) -> Any:
+        return Fixed(0.1)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Targets.
+        sample_weight : array (n,), optional
+            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+
+        Returns
+        -------
+        self
+        """
+        model = self._model()
+        self._check_limits()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        if np.any(weight == 0):
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        earlier = None
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
+            earlier = (self._weights(), self._free_rates)
+        block = self._solve(model, X, y[:, None], weight, earlier)
+        self.coef_ = block.weights[:-1, 0].copy()
+        self.intercept_ = float(block.weights[-1, 0])
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Mean of the score under the noise, (n,): ``((1 − η)∘w)ᵀx + b`` under biased dropout.
+
+        With ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        """
+        return self._moments(X)[0][:, 0]
+
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+        """Draw from the posterior of the feature-noising model with this estimator's settings.
+
+        Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as
+        in ``rates=bd.PerFeature()``, to draw those too.
+        """
+        from ..inference import sample
+
+        return sample(self._model(), X, y, sample_weight=sample_weight, **options)
+
+
+@with_parameters
+class DropoutSVR(_DropoutRegressor):
+    """Linear support vector regression trained under marginalised feature noise.
+
+    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected ε-insensitive loss (Chen, Zhu, Chen & Chen
+    2015, section 4.3). At rate 0 it is the ordinary linear SVR. ``C`` is c of Chen et al. (2015).
+
+    Parameters
+    ----------
+    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
+    epsilon : float
+        Half-width of the tube within which a residual costs nothing, in units of ``y``.
+    {C}
+    {noise}
+    bound : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+    {common}
+
+    Attributes
+    ----------
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array (n_iter_,)
+        Energy after each iteration.
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DropoutSVR(0.1, C=10.0).fit(X / X.std(axis=0), y)
+    >>> bool(model.score(X / X.std(axis=0), y) > 0.48)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        epsilon: float = 0.1,
+        C: float = 1.0,
+        noise: Any = None,
+        bound: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.epsilon = epsilon
+        self.C = C
+        self.noise = noise
+        self.bound = bound
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _loss(self) -> Loss:
+        return EpsilonInsensitive(self.epsilon, self.bound)
+
+
+@with_parameters
+class DropoutRidge(_DropoutRegressor):
+    """Ridge regression trained under marginalised feature noise, in closed form.
+
+    Minimises ``½‖w‖² + ½C Σ E(y − wᵀx̃ − b)² = ½‖w‖² + ½C Σ [(y − m)² + v]``, exactly (van der Maaten, Chen, Tyree &
+    Weinberger 2013, section 3.1). At rate 0 it is scikit-learn's ``Ridge`` with ``alpha = 1/C``.
+
+    Parameters
+    ----------
+    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
+    {C}
+    {noise}
+    {common}
+
+    Attributes
+    ----------
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array (n_iter_,)
+        Energy after each iteration.
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DropoutRidge(0.1).fit(X / X.std(axis=0), y)
+    >>> bool(model.score(X / X.std(axis=0), y) > 0.48)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.C = C
+        self.noise = noise
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _loss(self) -> Loss:
+        return Squared()

@@ -1,0 +1,257 @@
+r"""Softmax (multinomial) logistic regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
+
+The scores ``s = Wᵀx̃ + b`` of a row have the mean ``m`` (K,) and the covariance ``V`` (K, K),
+``V_kl = Σ_d Var(x̃_d) W_dk W_dl``. What the noise adds to the loss ``log Σ exp(s_k) − s_y`` is
+
+    taylor      R = ½ tr(A'' V),  A'' = diag(π) − ππᵀ,  π = softmax(m)          (their quadratic penalty)
+    gaussian    R = E log Σ exp(s_k) − log Σ exp(m_k),  s ~ N(m, V)             (theirs up to the central limit theorem)
+
+It does not depend on the label, so that rows without one have it too (their section 5):
+
+    U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
+
+The Gaussian expectation is taken over 128 quasi-random normal points, the same for every row. The energy falls by
+truncated Newton steps on the model that keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..losses.base import choose
+from ..moments import ScoreMoments
+from ..solve import conjugate_gradient
+from .descent import Status, Trace
+
+__all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax"]
+
+Array = Any
+
+_POINTS = 128
+# Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor.
+_JITTER = 1e-9
+
+
+class Form(Protocol):
+    """Protocol of a form of ``R``: value (n,), slope in ``m`` (n, K), slope in ``V`` and its positive part (n, K, K)."""
+
+    def __call__(self, mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]: ...
+
+
+def _softmax(score: Array) -> tuple[Array, Array]:
+    """``log Σ exp`` and softmax over the last axis."""
+    top = score.max(axis=-1, keepdims=True)
+    rise = np.exp(score - top)
+    total = rise.sum(axis=-1, keepdims=True)
+    return (np.log(total) + top)[..., 0], rise / total
+
+
+def _curvature(chance: Array) -> Array:
+    """``diag(π) − ππᵀ``, (n, K, K)."""
+    result = -chance[:, :, None] * chance[:, None, :]
+    k = np.arange(chance.shape[1])
+    result[:, k, k] += chance
+    return result
+
+
+def taylor(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
+    """Quadratic penalty ``½ tr(A'' V)``; see :class:`Form`."""
+    _, chance = _softmax(mean)
+    half = 0.5 * _curvature(chance)
+    along = np.einsum("nkk->nk", cov) - 2 * np.einsum("nkl,nl->nk", cov, chance)
+    slope = 0.5 * chance * (along - np.sum(chance * along, axis=1, keepdims=True))
+    return np.einsum("nkl,nkl->n", half, cov), slope, half, half
+
+
+@cache
+def _points(dimension: int) -> Array:
+    """Normal points (128, K): scrambled Sobol numbers with a fixed seed, each with its mirror image."""
+    from scipy.stats import norm, qmc
+
+    uniform = qmc.Sobol(dimension, seed=0).random(_POINTS // 2)
+    half = norm.ppf(np.clip(uniform, 1e-9, 1 - 1e-9))
+    return np.concatenate([half, -half])
+
+
+def _factor(cov: Array) -> Array:
+    K = cov.shape[1]
+    scale = np.einsum("nkk->n", cov) / K
+    return np.linalg.cholesky(cov + (_JITTER * scale + 1e-14)[:, None, None] * np.eye(K))
+
+
+def gaussian(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
+    """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :class:`Form`."""
+    n, K = mean.shape
+    root = _factor(cov)
+    level, plain = _softmax(mean)
+    value, slope = np.zeros(n), np.zeros((n, K))
+    to_root, curve = np.zeros((n, K, K)), np.zeros((n, K, K))
+    for point in _points(K):
+        top, chance = _softmax(mean + root @ point)
+        value += top
+        slope += chance
+        to_root += chance[:, :, None] * point
+        curve += _curvature(chance)
+    # The derivative of a Cholesky factor, backwards: V' = L⁻ᵀ tril(Lᵀ L', half its diagonal) L⁻¹, made symmetric.
+    inner = np.tril(np.einsum("nki,nkj->nij", root, np.tril(to_root / _POINTS)))
+    inner[:, np.arange(K), np.arange(K)] *= 0.5
+    inverse = np.linalg.inv(root)
+    to_cov = np.einsum("nji,njk,nkl->nil", inverse, inner, inverse, optimize=True)
+    # The jitter follows the variances, and its slope with them.
+    own = np.einsum("nkk->n", to_cov) * (_JITTER / K)
+    to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + own[:, None, None] * np.eye(K)
+    return value / _POINTS - level, slope / _POINTS - plain, to_cov, 0.5 * curve / _POINTS
+
+
+FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
+
+
+def expected_softmax(mean: Array, cov: Array) -> Array:
+    """``E softmax(s)`` for ``s ~ N(m, V)``, (n, K), over the points of the Gaussian form; rows sum to 1."""
+    root = _factor(cov)
+    return sum(_softmax(mean + root @ point)[1] for point in _points(mean.shape[1])) / _POINTS
+
+
+@dataclass(frozen=True)
+class SoftmaxEnergy:
+    """Energy of the joint problem.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise and rates, the same for all classes.
+    form : str
+        ``"taylor"`` or ``"gaussian"``.
+    code : int array (n,)
+        Class of each row; rows without a label have any class and ``loss_weight`` 0.
+    loss_weight, noise_weight : array (n,)
+        The weights ``c`` and ``d``.
+    precision : array (p + 1, 1)
+        Prior precision, 0 for the intercepts.
+    """
+
+    moments: ScoreMoments
+    form: str
+    code: Array
+    loss_weight: Array
+    noise_weight: Array
+    precision: Array
+    _pairs: tuple[Array, Array] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        choose(FORMS, self.form, "softmax")
+        K = int(self.code.max()) + 1
+        object.__setattr__(self, "_pairs", np.triu_indices(K))
+
+    def covariance(self, weights: Array) -> Array:
+        """Covariances of the scores, (n, K, K)."""
+        first, second = self._pairs
+        flat = self.moments.covariance(weights[:-1, first] * weights[:-1, second])
+        cov = np.empty((len(flat), weights.shape[1], weights.shape[1]))
+        cov[:, first, second] = flat
+        cov[:, second, first] = flat
+        return cov
+
+    def value(self, weights: Array) -> float:
+        """Energy at the weights (p + 1, K)."""
+        return self.evaluate(weights)[0]
+
+    def evaluate(self, weights: Array) -> tuple[float, Array, Array, Array | None]:
+        """Energy, gradient (p + 1, K), softmax (n, K) and the slopes ``∂V`` of the model, (p, K(K + 1)/2)."""
+        mean = self.moments.mean(weights)
+        level, chance = _softmax(mean)
+        rows = np.arange(len(mean))
+        total = 0.5 * np.sum(self.precision * weights**2) + self.loss_weight @ (level - mean[rows, self.code])
+        for_mean = self.loss_weight[:, None] * chance
+        for_mean[rows, self.code] -= self.loss_weight
+        bend = None
+        gradient = np.zeros_like(weights)
+        if np.any(self.noise_weight):
+            extra, slope, to_cov, curve = FORMS[self.form](mean, self.covariance(weights))
+            total += self.noise_weight @ extra
+            for_mean += self.noise_weight[:, None] * slope
+            gradient[:-1] += self._along(self._spread(to_cov), weights[:-1])
+            bend = self._spread(curve)
+        gradient += self.moments.mean_adjoint(for_mean) + self.precision * weights
+        return float(total), gradient, chance, bend
+
+    def _spread(self, to_cov: Array) -> Array:
+        """Adjoint of the products of weights: (n, K, K) to (p, K(K + 1)/2)."""
+        first, second = self._pairs
+        factor = np.where(first == second, 1.0, 2.0) * self.noise_weight[:, None]
+        return self.moments.spread(factor * to_cov[:, first, second])
+
+    def _along(self, spread: Array, direction: Array) -> Array:
+        """``Σ_l ∂V_kl u_l`` for each class, (p, K)."""
+        first, second = self._pairs
+        result = np.zeros_like(direction)
+        for j, (k, other) in enumerate(zip(first, second, strict=True)):
+            result[:, k] += spread[:, j] * direction[:, other]
+            result[:, other] += spread[:, j] * direction[:, k]
+        return result
+
+    def product(self, chance: Array, bend: Array | None, direction: Array) -> Array:
+        """Model's Hessian times ``u``: ``Pu + Mᵀ c A'' M u + ∂V u``."""
+        mean = self.moments.mean(direction)
+        curved = chance * (mean - np.sum(chance * mean, axis=1, keepdims=True))
+        result = self.moments.mean_adjoint(self.loss_weight[:, None] * curved) + self.precision * direction
+        if bend is not None:
+            result[:-1] += self._along(bend, direction[:-1])
+        return result
+
+    def diagonal(self, chance: Array, bend: Array | None) -> Array:
+        """Diagonal of the model's Hessian, (p + 1, K)."""
+        result = self.moments.diagonal(self.loss_weight[:, None] * chance * (1 - chance)) + self.precision
+        if bend is not None:
+            first, second = self._pairs
+            result[:-1] += 2 * bend[:, first == second]
+        return np.maximum(result, np.finfo(float).tiny)
+
+
+def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
+    """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
+    if np.any(energy.noise_weight) and not np.any(weights):
+        plain = replace(energy, noise_weight=np.zeros_like(energy.noise_weight))
+        weights, _ = fit_softmax(plain, weights, max(tol, 1e-3), max_iter)
+    trace = Trace()
+    value, gradient, chance, bend = energy.evaluate(weights)
+    reference, shape = 0.0, weights.shape
+    for _ in range(max_iter):
+        inverse = (1 / energy.diagonal(chance, bend)).reshape(-1, 1)
+        size = float(np.sum(inverse * gradient.reshape(-1, 1) ** 2))
+        reference = max(reference, size, np.finfo(float).tiny)
+        direction, _, _ = conjugate_gradient(
+            lambda u: (energy.product(chance, bend, u.reshape(shape)).reshape(-1, 1), ()),  # noqa: B023
+            -gradient.reshape(-1, 1),
+            lambda r: inverse * r,  # noqa: B023
+            np.array([min(0.1, (size / reference) ** 0.25)]),
+            500,
+        )
+        direction = direction.reshape(shape)
+        slope = float(np.sum(gradient * direction))
+        slack = 8 * np.finfo(float).eps * abs(value)
+        length, accepted = 1.0, None
+        while length > 1e-10 and -slope > 0:
+            candidate = energy.evaluate(weights + length * direction)
+            if candidate[0] <= value + 1e-4 * length * slope + slack:
+                accepted = candidate
+                break
+            length *= 0.5
+        trace.iterations += 1
+        if accepted is None:
+            trace.values.append(np.array([value]))
+            trace.status = Status.CONVERGED if -slope <= 2 * tol * abs(value) else Status.ROUND_OFF
+            return weights, trace
+        weights = weights + length * direction
+        value, gradient, chance, bend = accepted
+        trace.values.append(np.array([value]))
+        # The decrement of a truncated step, with a margin of four.
+        if -2 * slope <= tol * abs(value):
+            trace.status = Status.CONVERGED
+            return weights, trace
+    trace.status = Status.MAX_ITERATIONS
+    return weights, trace

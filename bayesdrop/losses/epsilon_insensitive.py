@@ -1,0 +1,104 @@
+r"""ε-insensitive loss ``max(0, |y − s| − ε)``, a sum of two positive parts.
+
+With ``Δ = y − m`` it is ``max(0, Δ − ε) + max(0, −Δ − ε)``, each with its own auxiliary variable: two draws from
+``GIG(½, 1, c²ζ²)`` with ``c = C/2`` and ``ζ = Δ − ε`` or ``−Δ − ε`` (Chen, Zhu, Chen & Chen 2015, section 4.3, whose
+printed integrands lack the squares around ``λ`` and ``ω``). Jensen's bound with both profiled out is
+
+    φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v),    ω = a + b,    κ = a(y − ε) + b(y + ε),
+
+with ``a = C / (2√((Δ − ε)² + v))`` and ``b = C / (2√((Δ + ε)² + v))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from . import positive_part
+from .base import Array, Derivatives, Pseudo, choose, pseudo_from
+
+__all__ = ["EpsilonInsensitive"]
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive:
+    """ε-insensitive loss of support vector regression.
+
+    Parameters
+    ----------
+    epsilon : float
+        Half-width ``ε >= 0`` of the tube within which a residual costs nothing, in units of ``y``.
+    bound : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> EpsilonInsensitive(0.5).value(np.array([2.0, 0.1]), np.zeros(2), np.zeros(2)).tolist()
+    [1.5, 0.0]
+    """
+
+    epsilon: float = 0.1
+    bound: str = "augmentation"
+    kinked: ClassVar[bool] = True
+    binary: ClassVar[bool] = False
+    convex: ClassVar[bool] = True
+    separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(f"epsilon: expected a finite number >= 0, got {self.epsilon!r}.")
+        choose(
+            positive_part.FORMS,
+            self.bound,
+            "EpsilonInsensitive",
+            ' The loss is piecewise linear: its Taylor penalty is zero; bound="gaussian" is its exact expectation.',
+        )
+
+    @property
+    def augmented(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.bound == "augmentation"
+
+    @property
+    def plain(self) -> EpsilonInsensitive:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, bound="augmentation")
+
+    def value(self, y: Array, mean: Array, var: Array) -> Array:
+        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
+        part, residual = positive_part.FORMS[self.bound], y - mean
+        return part.value(residual - self.epsilon, var) + part.value(-residual - self.epsilon, var)
+
+    def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
+        part, residual = positive_part.FORMS[self.bound], y - mean
+        above = part.derivatives(residual - self.epsilon, var)
+        below = part.derivatives(-residual - self.epsilon, var)
+        return Derivatives(
+            mean=below.mean - above.mean,
+            var=above.var + below.var,
+            mean_mean=above.mean_mean + below.mean_mean,
+            mean_var=below.mean_var - above.mean_var,
+            var_var=above.var_var + below.var_var,
+        )
+
+    def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+        """E-step: ``ω = a + b`` in closed form."""
+        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
+
+    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
+        """Draw both auxiliary variables; ``κ = a(y − ε) + b(y + ε)``, since the linear parts cancel."""
+        import jax
+
+        above_key, below_key = jax.random.split(key)
+        half, residual = weight / 2, y - score
+        above = positive_part.draw_precision(above_key, residual - self.epsilon, half)
+        below = positive_part.draw_precision(below_key, -residual - self.epsilon, half)
+        return Pseudo(above + below, above * (y - self.epsilon) + below * (y + self.epsilon))
+
+    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
+        """Raise TypeError: a real ``y`` has no class probability."""
+        raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")

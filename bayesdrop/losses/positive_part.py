@@ -1,0 +1,117 @@
+r"""The expected positive part ``E max(0, ζ + √v z)``, of which the hinge, the ε-insensitive and the logistic loss are made.
+
+Two forms, each a function of the mean ``ζ`` and the variance ``v``:
+
+    augmentation   ½(ζ + √(ζ² + v)),              an upper bound (Chen, Zhu, Chen & Chen 2015, section 3)
+    gaussian       ζ Φ(ζ/√v) + √v φ(ζ/√v),        exact for a normal variable
+
+Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from .base import Array, Derivatives
+
+__all__ = ["FORMS", "Form", "draw_precision"]
+
+
+class Form(Protocol):
+    """Protocol of a form; arguments ``(ζ, v)`` share one shape."""
+
+    def value(self, mean: Array, var: Array) -> Array:
+        """Expected positive part."""
+
+    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+        """First and second derivatives in ``(ζ, v)``."""
+
+
+class _Augmentation(NamedTuple):
+    @staticmethod
+    def _root(mean: Array, var: Array) -> Array:
+        xp = mean.__array_namespace__()
+        # The floor stands for 0/0 on the kink with no noise; solvers smooth before it matters.
+        tiny = float(xp.finfo(mean.dtype).tiny) ** 0.5
+        return xp.maximum(xp.sqrt(mean * mean + var), xp.asarray(tiny, dtype=mean.dtype))
+
+    def value(self, mean: Array, var: Array) -> Array:
+        xp = mean.__array_namespace__()
+        root = self._root(mean, var)
+        # For a negative mean the two terms cancel: ζ + r = v / (r − ζ).
+        return 0.5 * xp.where(mean > 0, mean + root, var / (root + xp.abs(mean)))
+
+    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+        xp = mean.__array_namespace__()
+        root = self._root(mean, var)
+        inverse = 1 / root
+        cubed = inverse * inverse * inverse
+        return Derivatives(
+            mean=0.5 * xp.where(mean > 0, 1 + mean * inverse, var * inverse / (root + xp.abs(mean))),
+            var=0.25 * inverse,
+            mean_mean=0.5 * var * cubed,
+            mean_var=-0.25 * mean * cubed,
+            var_var=-0.125 * cubed,
+        )
+
+
+class _Gaussian(NamedTuple):
+    @staticmethod
+    def _standard(mean: Array, var: Array) -> tuple[Array, Array, Array, Array]:
+        """``1/√v``, ``ζ/√v`` and the normal density and distribution function there."""
+        xp = mean.__array_namespace__()
+        # Below the floor the density underflows unless ζ is as small, where the value is too.
+        tiny = float(xp.finfo(mean.dtype).tiny) ** 0.25
+        inverse = 1 / xp.maximum(xp.sqrt(var), xp.asarray(tiny, dtype=mean.dtype))
+        z = mean * inverse
+        density = xp.exp(-0.5 * xp.minimum(z * z, xp.asarray(1500.0, dtype=mean.dtype))) / math.sqrt(2 * math.pi)
+        return inverse, z, density, _distribution_function(z)
+
+    def value(self, mean: Array, var: Array) -> Array:
+        inverse, _, density, below = self._standard(mean, var)
+        return mean * below + density / inverse
+
+    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+        inverse, z, density, below = self._standard(mean, var)
+        half = 0.5 * density * inverse
+        square = inverse * inverse
+        return Derivatives(
+            mean=below,
+            var=half,
+            mean_mean=2 * half,
+            mean_var=-half * z * inverse,
+            var_var=0.5 * half * (z * z - 1) * square,
+        )
+
+
+FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian()}
+
+
+def _distribution_function(z: Array) -> Array:
+    """Normal distribution function in the array's own library."""
+    if isinstance(z, np.ndarray | np.generic):
+        from scipy.special import ndtr
+
+        return ndtr(z)
+    from jax.scipy.special import ndtr as jax_ndtr
+
+    return jax_ndtr(z)
+
+
+def draw_precision(key: Array, slack: Array, half: Array) -> Array:
+    r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²ζ²)`` and ``c = C/2`` (Polson & Scott 2011, theorem 1).
+
+    ``exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ``, shaped like ``slack``.
+    """
+    import jax.numpy as jnp
+
+    from ..distributions import reciprocal_inverse_gaussian
+
+    scale = reciprocal_inverse_gaussian(key, half * jnp.abs(slack))
+    # λ is a chi-square with one degree of freedom on the margin, so 1/λ is unbounded; the floor keeps the
+    # Cholesky factor of the weights' precision finite (1e-8 in double, 1e-5 in single precision).
+    floor = 1e-8 if scale.dtype == jnp.float64 else 1e-5
+    return half * half / jnp.maximum(scale, jnp.asarray(floor, scale.dtype))
