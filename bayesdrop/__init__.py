@@ -18,7 +18,11 @@ __version__ = _version("bayesdrop")
 _HOME = {
     "Beta": "priors",
     "DropoutLogisticRegression": "estimators",
+    "DropoutRidge": "estimators",
     "DropoutSVC": "estimators",
+    "DropoutSVR": "estimators",
+    "EpsilonInsensitive": "losses",
+    "Squared": "losses",
     "Dropout": "noise",
     "EM": "inference",
     "Fit": "results",
@@ -45,8 +49,11 @@ __all__ = [
     "Beta",
     "Dropout",
     "DropoutLogisticRegression",
+    "DropoutRidge",
     "DropoutSVC",
+    "DropoutSVR",
     "EM",
+    "EpsilonInsensitive",
     "Fit",
     "Fixed",
     "GaussianNoise",
@@ -62,15 +69,16 @@ __all__ = [
     "PerGroup",
     "PoissonNoise",
     "Shared",
+    "Squared",
     "__version__",
     "fit",
     "sample",
 ]
 
 if TYPE_CHECKING:
-    from .estimators import DropoutLogisticRegression, DropoutSVC
+    from .estimators import DropoutLogisticRegression, DropoutRidge, DropoutSVC, DropoutSVR
     from .inference import EM, Gibbs, Newton, fit, sample
-    from .losses import Hinge, Logistic
+    from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model
     from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
     from .priors import Beta, Normal

@@ -119,7 +119,7 @@ def _fit(
         # The status printed below says the same.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = inference.fit(model, table.X, table.y, feature_names=table.feature_names)
-    negative, positive = fit.classes
+    negative, positive = fit.classes if fit.classes is not None else ("", "")
     say(f"{target}: positive weights speak for {positive}, negative ones for {negative}.")
     say(f"Fit: {fit.status.value} ({fit.n_iter} iterations, {type(model.loss).__name__.lower()} loss, C = {C:g})")
     post = None

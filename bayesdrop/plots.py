@@ -203,7 +203,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     crowd = 0.85 if len(weight) <= 200 else 0.35
     for side, marker, color in ((weight >= 0, "^", BLUE), (weight < 0, "v", VERMILLION)):
         if np.any(side):
-            label = str(fit.classes[1] if marker == "^" else fit.classes[0])
+            label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
                 markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {_shortened(label)}",

@@ -11,16 +11,17 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..designs import as_design
+from ..designs import Design, as_design
 from ..inference import Newton
 from ..inference.descent import Status
 from ..inference.fitting import BlockFit, fit_block
+from ..inference.online import Online
 from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
 from ..priors import Normal
-from ..rates import Fixed
+from ..rates import Fixed, RateMap
 from ..results import RatePosterior
 
 __all__ = ["FLOATS", "DropoutEstimator", "default_names", "with_parameters"]
@@ -31,6 +32,27 @@ FLOATS = (np.float64, np.float32)
 """Types that a design keeps as they are."""
 
 _TEXTS = {
+    "rates": """    rates : float or Rates, optional
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default, with a flat prior) or
+        ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
+        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
+""",
+    "class_weight": """    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+""",
+    "classifier": """    coef_ : array (1, p) or (K, p)
+        Weights, un-noised.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,) or (K, p)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
+    objective_trace_ : array (n_iter_,) or (n_iter_, K)
+        Energy after each iteration.
+""",
     "C": """    C : float
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
 """,
@@ -78,13 +100,18 @@ def default_names(estimator: Any) -> list[str]:
     return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def _shape(part: Array) -> Array:
+    """One problem as a vector, several as a block."""
+    return part if part.shape[1] > 1 else part[:, 0]
+
+
 class DropoutEstimator(BaseEstimator):
     """Base of the linear estimators; a subclass names its loss and the rates that it takes by default."""
 
     rates: Any
     C: float
     noise: Any
-    bound: str
+    bound: Any
     weight_prior: Any
     method: Any
     fit_intercept: bool
@@ -97,6 +124,7 @@ class DropoutEstimator(BaseEstimator):
     rates_: Array
     n_features_in_: int
     _free_rates: Array
+    _online: Online | None
 
     def _loss(self) -> Loss:
         raise NotImplementedError
@@ -135,26 +163,51 @@ class DropoutEstimator(BaseEstimator):
         """Fit the block of problems and keep everything but the coefficients, whose shape is the subclass's."""
         rate_map = model.bind(default_names(self))
         method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
+        self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
         if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
             warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
-        several = target.shape[1] > 1
-
-        def shape(part: Array) -> Array:
-            return part if several else part[:, 0]
-
-        self.rates_ = np.ascontiguousarray(block.rates.T) if several else block.rates[:, 0].copy()
-        self.rate_posterior_ = None
-        if block.posterior is not None:
-            a, b = block.posterior
-            self.rate_posterior_ = RatePosterior(
-                shape(a), shape(b), shape(block.occurrences), rate_map.names, rate_map.dim
-            )
-        self._free_rates = block.free_rates
-        self.objective_trace_ = shape(block.trace)
+        self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)
+        self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
         return block
+
+    def _keep_rates(
+        self, rate_map: RateMap, rates: Array, free: Array, posterior: tuple[Array, Array] | None, occurrences: Array
+    ) -> None:
+        self.rates_ = np.ascontiguousarray(rates.T) if rates.shape[1] > 1 else rates[:, 0].copy()
+        self.rate_posterior_ = None
+        if posterior is not None:
+            a, b = posterior
+            self.rate_posterior_ = RatePosterior(
+                _shape(a), _shape(b), _shape(occurrences), rate_map.names, rate_map.dim
+            )
+        self._free_rates = free
+
+    def _step_online(self, model: Model, design: Design, target: Array, weight: Array, n_total: float | None) -> Online:
+        """One step of an online fit, begun where the estimator stands."""
+        if n_total is not None and not (isinstance(n_total, numbers.Real) and n_total > 0):
+            raise ValueError(f"n_total: expected a number above 0, got {n_total!r}.")
+        rate_map = model.bind(default_names(self))
+        if rate_map.is_free and not model.loss.binary:
+            raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
+        p, K = design.shape[1], target.shape[1]
+        online = getattr(self, "_online", None)
+        if online is None:
+            online = Online.start(model, p, K, self._weights() if hasattr(self, "coef_") else None)
+        online.update(model, design, rate_map, target, weight, n_total)
+        self._online = online
+        learner = online.learner
+        self._keep_rates(
+            rate_map,
+            np.broadcast_to(online.rate(rate_map), (p, K)),
+            np.empty((0, K)) if learner is None else learner.rates(),
+            None if learner is None else learner.posterior(),
+            None if learner is None else learner.occurrences,
+        )
+        self.n_iter_ = online.steps
+        return online
 
     def _weights(self) -> Array:
         """Fitted weights as a block (p + 1, K)."""

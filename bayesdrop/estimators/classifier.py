@@ -1,152 +1,44 @@
 """Linear classifiers under feature noise, with scikit-learn's manners.
 
-Two classes are one problem; more are solved one against the rest, all as one block, with rates of their own.
+Two classes are one problem. More are solved one against the rest, all as one block with rates of their own, or jointly
+by the softmax.
 """
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight, prepare
 from ..designs import as_design
-from ..inference import Newton
-from ..inference.descent import Status
-from ..inference.fitting import fit_block
 from ..losses import Hinge, Logistic, Loss
-from ..model import Model
-from ..moments import ScoreMoments
-from ..noise import Dropout
-from ..priors import Normal
-from ..rates import Fixed, PerFeature
-from ..results import RatePosterior
+from ..rates import PerFeature
+from .base import FLOATS, DropoutEstimator, with_parameters
+from .joint import fit_joint, joint_chances
+from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
 Array = Any
 
-_PARAMETERS = """
-    Parameters
-    ----------
-    rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default, with a flat prior) or
-        ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
-        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
-    C : float
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
-    noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is. Other noises take no ``rates``.
-    weight_prior : Normal, optional
-        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
-    method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
-        Add an intercept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn.
-    warm_start : bool
-        Start from the last fit's weights and rates.
-    corrupted_inputs : bool
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise.
-    tol : float
-        Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
-        Most Newton steps.
 
-    Attributes
-    ----------
-    coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
-    intercept_ : array (1,) or (K,)
-        Intercepts.
-    classes_ : array (K,)
-        Class labels.
-    rates_ : array (p,) or (K, p)
-        Dropout rates of the features.
-    rate_posterior_ : RatePosterior or None
-        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
-    objective_trace_ : array (n_iter_,) or (n_iter_, K)
-        Energy after each iteration.
-    n_iter_ : int
-        Iterations.
-    status_ : Status
-        How the fit ended; ``status_.value`` says what to do.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-"""
-
-
-def _with_parameters(kind: type) -> type:
-    """Fill the shared list of parameters and attributes into the docstring of an estimator."""
-    kind.__doc__ = (kind.__doc__ or "").replace("    {parameters}\n", _PARAMETERS.lstrip("\n"))
-    return kind
-
-
-class _DropoutClassifier(ClassifierMixin, BaseEstimator):
+class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
     """Shared by the classifiers; a subclass names its loss."""
 
     classes_: Array
-    coef_: Array
-    intercept_: Array
-    rates_: Array
-    n_features_in_: int
-    _free_rates: Array
+    class_weight: Any
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float = 1.0,
-        noise: Any = None,
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        self.rates = rates
-        self.C = C
-        self.noise = noise
-        self.weight_prior = weight_prior
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.corrupted_inputs = corrupted_inputs
-        self.tol = tol
-        self.max_iter = max_iter
+    def _default_rates(self) -> Any:
+        return PerFeature()
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _model(self) -> Model:
-        rates = Fixed(self.rates) if isinstance(self.rates, numbers.Real | np.ndarray) else self.rates
-        noise: Any = Dropout() if self.noise is None else self.noise
-        if rates is None and getattr(noise, "has_rate", False):
-            rates = PerFeature()
-        prior = Normal() if self.weight_prior is None else self.weight_prior
-        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
-
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+    def _is_joint(self, classes: Array) -> bool:
+        """True if the classes are fitted jointly rather than one against the rest."""
+        return False
 
     def _class_weights(self, classes: Array, code: Array, weight: Array) -> Array:
         if self.class_weight is None:
@@ -172,12 +64,12 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, share: float = 1.0) -> Any:
         model = self._model()
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter: expected an integer above 0, got {self.max_iter!r}.")
-        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
-            raise ValueError(f"tol: expected a number above 0, got {self.tol!r}.")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        self._check_limits()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y)
         classes, code = np.unique(y, return_inverse=True)
         weight = check_sample_weight(sample_weight, X.shape[0])
@@ -192,52 +84,89 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         if np.any(weight == 0):
             X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
-        self.classes_ = classes
         weight = self._class_weights(classes, code, weight)
-        target = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
-        sign = np.where(code[:, None] == target, 1.0, -1.0)
-        rate_map = model.bind(self._names())
-        method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
-        block = fit_block(model, as_design(X), rate_map, sign, weight, method, earlier)
-        if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(block.status.value, ConvergenceWarning, stacklevel=2)
-        several = len(target) > 1
-
-        def shape(part: Array) -> Array:
-            return part if several else part[:, 0]
-
+        extra = None
+        if unlabelled is not None:
+            more = check_unlabelled(unlabelled, share, X)
+            extra = (more.shape[0], float(share))
+            X, code = stack(X, more), np.append(code, np.zeros(more.shape[0], dtype=code.dtype))
+            weight = np.append(weight, np.zeros(more.shape[0]))
+        self.classes_ = classes
+        self._online = None
+        if self._is_joint(classes):
+            return fit_joint(self, model, as_design(X), code, weight, earlier, extra)
+        block = self._solve(model, X, self._targets(code, len(classes)), weight, earlier, extra)
         self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
         self.intercept_ = block.weights[-1].copy()
-        self.rates_ = np.ascontiguousarray(block.rates.T) if several else block.rates[:, 0].copy()
-        self.rate_posterior_ = None
-        if block.posterior is not None:
-            a, b = block.posterior
-            self.rate_posterior_ = RatePosterior(
-                shape(a), shape(b), shape(block.occurrences), rate_map.names, rate_map.dim
+        return self
+
+    @staticmethod
+    def _targets(code: Array, n_classes: int) -> Array:
+        """Signs of one problem per class, (n, K), or of the one problem of two classes, (n, 1)."""
+        positive = np.arange(n_classes) if n_classes > 2 else np.array([1])
+        return np.where(code[:, None] == positive, 1.0, -1.0)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, n_total: float | None = None
+    ) -> Any:
+        """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013, section 4).
+
+        The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
+        far. See :mod:`bayesdrop.inference.online`.
+
+        Parameters
+        ----------
+        X : array or scipy sparse (n, p)
+            Some rows.
+        y : array (n,)
+            Their classes.
+        classes : array (K,), optional
+            All classes, needed at the first call.
+        sample_weight : array (n,), optional
+            Row weights, >= 0.
+        n_total : float, optional
+            Rows in one pass over the data, over which the penalty of the weights is spread; by default the rows seen
+            so far, which is right for a single pass.
+
+        Returns
+        -------
+        self
+        """
+        model = self._model()
+        first = getattr(self, "_online", None) is None
+        known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
+        if known is None:
+            raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
+        if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
+            raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {known.tolist()}.")
+        if len(known) < 2:
+            raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
+        if self.class_weight == "balanced":
+            raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
+        if self._is_joint(known):
+            raise ValueError('multiclass: partial_fit goes one against the rest; set multiclass="one_vs_rest".')
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_"))
+        strange = np.setdiff1d(y, known)
+        if len(strange):
+            raise ValueError(
+                f"y: expected the classes {known.tolist()} of the first call, got also {strange.tolist()}; name every "
+                "class in `classes` at the first call."
             )
-        self._free_rates = block.free_rates
-        self.objective_trace_ = shape(block.trace)
-        self.n_iter_ = block.iterations
-        self.status_ = block.status
+        code = np.searchsorted(known, y)
+        weight = self._class_weights(known, code, check_sample_weight(sample_weight, X.shape[0]))
+        if first and hasattr(self, "coef_") and self._free_rates.shape[1] != max(1, len(known) * (len(known) > 2)):
+            raise ValueError("multiclass: an online fit cannot go on from a joint one; make a new estimator.")
+        self.classes_ = known
+        online = self._step_online(model, as_design(X), self._targets(code, len(known)), weight, n_total)
+        self.coef_ = np.ascontiguousarray(online.weights[:-1].T)
+        self.intercept_ = online.weights[-1].copy()
         return self
 
     def _earlier_fit(self, classes: Array, p: int) -> tuple[Array, Array] | None:
         coef = getattr(self, "coef_", None)
         if coef is None or coef.shape[1] != p or not np.array_equal(self.classes_, classes):
             return None
-        return np.vstack([coef.T, self.intercept_]), self._free_rates
-
-    def _moments(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
-        check_is_fitted(self)
-        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-        weights = np.vstack([self.coef_.T, self.intercept_])
-        if self.corrupted_inputs:
-            mean = design.matvec(weights[:-1]) + weights[-1]
-            return mean, np.zeros_like(mean)
-        model = self._model()
-        rate = np.atleast_2d(self.rates_).T
-        return ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+        return self._weights(), self._free_rates
 
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
@@ -256,7 +185,9 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
         mean, var = self._moments(X)
-        positive = self._loss().expected_probability(mean, var, self.C)
+        if self._is_joint(self.classes_):
+            return joint_chances(self, X, mean)
+        positive = np.clip(self._loss().expected_probability(mean, var, self.C), 0.0, 1.0)
         if len(self.classes_) == 2:
             return np.hstack([1 - positive, positive])
         total = positive.sum(axis=1, keepdims=True)
@@ -282,15 +213,33 @@ class _DropoutClassifier(ClassifierMixin, BaseEstimator):
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
 
-@_with_parameters
+@with_parameters
 class DropoutLogisticRegression(_DropoutClassifier):
     """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
-    Chen 2015, section 5) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Probabilities are the
-    expectation of the logistic function under the noise. ``C`` is c/2 of Chen et al. (2015).
+    Chen 2015, section 5), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
+    without labels may join in (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
+    under the noise. ``C`` is c/2 of Chen et al. (2015).
 
-    {parameters}
+    Parameters
+    ----------
+    {rates}
+    {C}
+    {noise}
+    bound : str, optional
+        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
+        takes ``"taylor"`` (default) or ``"gaussian"``.
+    multiclass : str
+        What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
+        Wang & Liang 2013) at fixed rates, 0.5 by default.
+    {class_weight}
+    {common}
+
+    Attributes
+    ----------
+    {classifier}
+    {fitted}
 
     Examples
     --------
@@ -301,13 +250,79 @@ class DropoutLogisticRegression(_DropoutClassifier):
     >>> model = make_pipeline(StandardScaler(), DropoutLogisticRegression()).fit(X, y)
     >>> bool(model.score(X, y) > 0.97)
     True
+
+    Labels for one row in ten, and the other rows without:
+
+    >>> X = StandardScaler().fit_transform(X)
+    >>> some = DropoutLogisticRegression(0.3).fit(X[::10], y[::10], unlabelled=X, weight=0.5)
+    >>> bool(some.score(X, y) > 0.94)
+    True
     """
 
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        bound: str | None = None,
+        multiclass: str = "one_vs_rest",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.C = C
+        self.noise = noise
+        self.bound = bound
+        self.multiclass = multiclass
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
     def _loss(self) -> Loss:
-        return Logistic()
+        return Logistic("augmentation" if self.bound is None else self.bound)
+
+    def _is_joint(self, classes: Array) -> bool:
+        if self.multiclass not in ("one_vs_rest", "softmax"):
+            raise ValueError(f'multiclass: expected "one_vs_rest" or "softmax", got {self.multiclass!r}.')
+        return self.multiclass == "softmax" and len(classes) > 2
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, weight: float = 1.0) -> Any:
+        """Fit weights and rates.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Two or more classes, any labels.
+        sample_weight : array (n,), optional
+            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+        unlabelled : array or scipy sparse (m, p), optional
+            Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
+            tell which features are noisy together (Wager, Wang & Liang 2013, section 5).
+        weight : float
+            Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, unlabelled, weight)
 
 
-@_with_parameters
+@with_parameters
 class DropoutSVC(_DropoutClassifier):
     """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
 
@@ -316,7 +331,20 @@ class DropoutSVC(_DropoutClassifier):
     linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge: a monotone transform of the score
     whose steepness depends on C, not a calibrated probability. ``C`` is c of Chen et al. (2015).
 
-    {parameters}
+    Parameters
+    ----------
+    {rates}
+    {C}
+    {noise}
+    bound : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+    {class_weight}
+    {common}
+
+    Attributes
+    ----------
+    {classifier}
+    {fitted}
 
     Examples
     --------
@@ -329,5 +357,34 @@ class DropoutSVC(_DropoutClassifier):
     True
     """
 
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        bound: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.C = C
+        self.noise = noise
+        self.bound = bound
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
     def _loss(self) -> Loss:
-        return Hinge()
+        return Hinge(bound=self.bound)

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight
+from ..designs import as_design
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import FLOATS, DropoutEstimator, with_parameters
@@ -53,6 +54,34 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         block = self._solve(model, X, y[:, None], weight, earlier)
         self.coef_ = block.weights[:-1, 0].copy()
         self.intercept_ = float(block.weights[-1, 0])
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:
+        """Take one step on a block of rows; see :mod:`bayesdrop.inference.online`.
+
+        Parameters
+        ----------
+        X : array or scipy sparse (n, p)
+            Some rows.
+        y : array (n,)
+            Their targets.
+        sample_weight : array (n,), optional
+            Row weights, >= 0.
+        n_total : float, optional
+            Rows in one pass over the data, over which the penalty of the weights is spread; by default the rows seen
+            so far, which is right for a single pass.
+
+        Returns
+        -------
+        self
+        """
+        model = self._model()
+        fresh = not hasattr(self, "n_features_in_")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True, reset=fresh)
+        target = np.asarray(y, dtype=np.float64)[:, None]
+        online = self._step_online(model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total)
+        self.coef_ = online.weights[:-1, 0].copy()
+        self.intercept_ = float(online.weights[-1, 0])
         return self
 
     def predict(self, X: Any) -> Array:

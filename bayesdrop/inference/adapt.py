@@ -19,13 +19,52 @@ from ..designs import Design
 from ..priors.beta import beta_mode
 from ..rates import RateMap
 
-__all__ = ["RateLearner"]
+__all__ = ["RateLearner", "SignCounts"]
 
 Array = Any
 
 # A rate of exactly 1 would remove the feature for good, sign and all.
 _LARGEST = 1 - 1e-6
 _MOST_FLIPS = 4
+
+
+@dataclass(frozen=True)
+class SignCounts:
+    """Weighted counts of the signs of entries, of rows in the positive class and in the negative one.
+
+    Attributes
+    ----------
+    above, below : array (p, 2K)
+        Entries above and below zero; positive rows of the K problems, then negative ones.
+    total : array (2, K)
+        Weight of the positive and of the negative rows.
+    """
+
+    above: Array
+    below: Array
+    total: Array
+
+    @classmethod
+    def take(cls, design: Design, target: Array, weight: Array) -> SignCounts:
+        """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
+        positive, negative = weight * (target > 0), weight * (target < 0)
+        above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
+        return cls(above, below, np.stack([positive.sum(axis=0), negative.sum(axis=0)]))
+
+    def plus(self, other: SignCounts, share: float = 1.0) -> SignCounts:
+        """Add the counts of more rows; ``share`` scales the sum."""
+        parts = zip((self.above, self.below, self.total), (other.above, other.below, other.total), strict=True)
+        return SignCounts(*(share * (a + b) for a, b in parts))
+
+    def learner(self, rate_map: RateMap, many: bool) -> RateLearner:
+        """Rates that follow from the counts; ``many`` says that the problems are one class against the rest."""
+        K = self.total.shape[1]
+        ratio = np.ones(K)
+        if rate_map.class_ratio if rate_map.class_ratio is not None else many:
+            positive, negative = self.total
+            ratio = np.where(negative > 0, positive / np.where(negative > 0, negative, 1.0), 1.0)
+        agree = self.above[:, :K] + ratio * self.below[:, K:]
+        return RateLearner(rate_map, agree, self.below[:, :K] + ratio * self.above[:, K:])
 
 
 @dataclass
@@ -49,16 +88,6 @@ class RateLearner:
     def __post_init__(self) -> None:
         self.flips = np.zeros(self.agree.shape, dtype=np.int64)
         self.signs = np.zeros(self.agree.shape, dtype=np.int8)
-
-    @classmethod
-    def count(cls, design: Design, rate_map: RateMap, sign: Array, weight: Array, many: bool) -> RateLearner:
-        """Count in one pass over the data; ``many`` says that the problems are one class against the rest."""
-        K = sign.shape[1]
-        positive, negative = weight * (sign > 0), weight * (sign < 0)
-        if rate_map.class_ratio if rate_map.class_ratio is not None else many:
-            negative = negative * (positive.sum(axis=0) / negative.sum(axis=0))
-        above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
-        return cls(rate_map, above[:, :K] + below[:, K:], below[:, :K] + above[:, K:])
 
     @property
     def occurrences(self) -> Array:

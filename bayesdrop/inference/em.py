@@ -49,8 +49,8 @@ class EM:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""
         if not energy.loss.augmented or energy.plain_weight is not None:
             raise ValueError(
-                f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), which "
-                "minimises every form."
+                f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), "
+                "which minimises every form."
             )
         moments = energy.moments
         omega, kappa = energy.loss.pseudo(energy.target, point.mean, point.var + point.smoothing**2, energy.weight)

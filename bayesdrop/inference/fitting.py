@@ -19,12 +19,12 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..rates import RateMap
 from ..results import Fit, RatePosterior
-from .adapt import RateLearner
+from .adapt import RateLearner, SignCounts
 from .descent import Descent, Point, Status, Trace, minimise
 from .energy import Energy
 from .newton import Newton
 
-__all__ = ["BlockFit", "fit", "fit_block"]
+__all__ = ["BlockFit", "fit", "fit_block", "row_weights"]
 
 Array = Any
 
@@ -81,12 +81,12 @@ def fit_block(
     model.noise.check(design.minimum())
     if rate_map.is_free and not model.loss.binary:
         raise ValueError(
-            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule needs "
-            f"two classes; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or draw the "
-            "rates from their posterior with bd.sample."
+            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
+            f"needs two classes; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or "
+            "draw the rates from their posterior with bd.sample."
         )
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
-    weight, noisy, plain = _row_weights(model, weight, unlabelled)
+    weight, noisy, plain = row_weights(model, weight, unlabelled)
     rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
@@ -105,7 +105,7 @@ def fit_block(
     point = Point.start(energy, weights)
     learner, status, theta = None, None, np.empty((0, K))
     if rate_map.is_free:
-        learner = RateLearner.count(design, rate_map, target, weight[:, None], many=K > 1)
+        learner = SignCounts.take(design, target, weight[:, None]).learner(rate_map, many=K > 1)
         energy, status = _learn(learner, energy_at, energy, point, method, trace)
         theta = learner.rates()
     else:
@@ -122,9 +122,7 @@ def fit_block(
     )
 
 
-def _row_weights(
-    model: Model, weight: Array, unlabelled: tuple[int, float] | None
-) -> tuple[Array, Array, Array | None]:
+def row_weights(model: Model, weight: Array, unlabelled: tuple[int, float] | None) -> tuple[Array, Array, Array | None]:
     """Row weights of the labels (n,), of the noised loss and of the plain loss, (n, 1) each.
 
     Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the

@@ -84,8 +84,8 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or the numbers; ``constant_data`` priors or fixed
-        rates, and the group of each feature. Masks and auxiliary variables are not kept.
+        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
+        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept.
 
     Raises
     ------

@@ -37,7 +37,7 @@ _JITTER = 1e-9
 
 
 class Form(Protocol):
-    """Protocol of a form of ``R``: value (n,), slope in ``m`` (n, K), slope in ``V`` and its positive part (n, K, K)."""
+    """Protocol of a form of ``R``: its value (n,), slope in ``m`` (n, K), slope in ``V`` and its positive part."""
 
     def __call__(self, mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]: ...
 
@@ -77,33 +77,48 @@ def _points(dimension: int) -> Array:
     return np.concatenate([half, -half])
 
 
-def _factor(cov: Array) -> Array:
+def _factor(cov: Array) -> tuple[Array, Array]:
+    """Contrasts with the last class (K − 1, K), and the factor of their covariance (n, K − 1, K − 1).
+
+    A shift of all scores alone changes nothing, and the best weights have no such part: their covariance is singular.
+    """
     K = cov.shape[1]
-    scale = np.einsum("nkk->n", cov) / K
-    return np.linalg.cholesky(cov + (_JITTER * scale + 1e-14)[:, None, None] * np.eye(K))
+    contrast = np.concatenate([np.eye(K - 1), -np.ones((K - 1, 1))], axis=1)
+    cov = contrast @ cov @ contrast.T
+    scale = np.einsum("nkk->n", cov) / (K - 1)
+    return contrast, np.linalg.cholesky(cov + (_JITTER * scale + 1e-14)[:, None, None] * np.eye(K - 1))
+
+
+def _at(mean: Array, root: Array, point: Array) -> tuple[Array, Array]:
+    """``log Σ exp`` and softmax of the scores that a normal point stands for, those of the last class at their mean."""
+    score = mean.copy()
+    score[:, :-1] += root @ point
+    return _softmax(score)
 
 
 def gaussian(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
     """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :class:`Form`."""
     n, K = mean.shape
-    root = _factor(cov)
+    contrast, root = _factor(cov)
     level, plain = _softmax(mean)
     value, slope = np.zeros(n), np.zeros((n, K))
-    to_root, curve = np.zeros((n, K, K)), np.zeros((n, K, K))
-    for point in _points(K):
-        top, chance = _softmax(mean + root @ point)
+    to_root, curve = np.zeros(root.shape), np.zeros(cov.shape)
+    for point in _points(K - 1):
+        top, chance = _at(mean, root, point)
         value += top
         slope += chance
-        to_root += chance[:, :, None] * point
+        to_root += chance[:, :-1, None] * point
         curve += _curvature(chance)
     # The derivative of a Cholesky factor, backwards: V' = L⁻ᵀ tril(Lᵀ L', half its diagonal) L⁻¹, made symmetric.
+    diagonal = np.arange(K - 1)
     inner = np.tril(np.einsum("nki,nkj->nij", root, np.tril(to_root / _POINTS)))
-    inner[:, np.arange(K), np.arange(K)] *= 0.5
+    inner[:, diagonal, diagonal] *= 0.5
     inverse = np.linalg.inv(root)
     to_cov = np.einsum("nji,njk,nkl->nil", inverse, inner, inverse, optimize=True)
     # The jitter follows the variances, and its slope with them.
-    own = np.einsum("nkk->n", to_cov) * (_JITTER / K)
-    to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + own[:, None, None] * np.eye(K)
+    own = np.einsum("nkk->n", to_cov) * (_JITTER / (K - 1))
+    to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + own[:, None, None] * np.eye(K - 1)
+    to_cov = contrast.T @ to_cov @ contrast
     return value / _POINTS - level, slope / _POINTS - plain, to_cov, 0.5 * curve / _POINTS
 
 
@@ -112,8 +127,8 @@ FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
 
 def expected_softmax(mean: Array, cov: Array) -> Array:
     """``E softmax(s)`` for ``s ~ N(m, V)``, (n, K), over the points of the Gaussian form; rows sum to 1."""
-    root = _factor(cov)
-    return sum(_softmax(mean + root @ point)[1] for point in _points(mean.shape[1])) / _POINTS
+    _, root = _factor(cov)
+    return sum(_at(mean, root, point)[1] for point in _points(mean.shape[1] - 1)) / _POINTS
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,8 @@ class SoftmaxEnergy:
         Design, noise and rates, the same for all classes.
     form : str
         ``"taylor"`` or ``"gaussian"``.
+    n_classes : int
+        ``K``.
     code : int array (n,)
         Class of each row; rows without a label have any class and ``loss_weight`` 0.
     loss_weight, noise_weight : array (n,)
@@ -136,6 +153,7 @@ class SoftmaxEnergy:
 
     moments: ScoreMoments
     form: str
+    n_classes: int
     code: Array
     loss_weight: Array
     noise_weight: Array
@@ -144,8 +162,7 @@ class SoftmaxEnergy:
 
     def __post_init__(self) -> None:
         choose(FORMS, self.form, "softmax")
-        K = int(self.code.max()) + 1
-        object.__setattr__(self, "_pairs", np.triu_indices(K))
+        object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
 
     def covariance(self, weights: Array) -> Array:
         """Covariances of the scores, (n, K, K)."""

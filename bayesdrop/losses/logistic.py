@@ -32,7 +32,8 @@ _SERIES = tuple(
     coefficient / 2 ** (2 * j + 2)
     for j, coefficient in enumerate((1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925))
 )
-_NODES, _RANGE = 20, (0.18, 4.0)
+_NODES, _LEAST, _MOST = 20, 0.18, 4.0
+
 
 def _half_tanh(root: Array) -> tuple[Array, Array, Array]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r`` and ``(r t)' = sech²(r/2)/4``, stable as ``r → 0``."""
@@ -88,7 +89,7 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
     """Variances ``4K²`` and their shares."""
     from scipy.stats import kstwobign
 
-    node = np.exp(np.linspace(*np.log(_RANGE), _NODES))
+    node = np.geomspace(_LEAST, _MOST, _NODES)
     share = node * kstwobign.pdf(node)
     return tuple(zip((4 * node**2).tolist(), (share / share.sum()).tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-r"""The expected positive part ``E max(0, ζ + √v z)``, of which the hinge, the ε-insensitive and the logistic loss are made.
+r"""The expected positive part ``E max(0, ζ + √v z)``, of which hinge, ε-insensitive and logistic loss are made.
 
 Two forms, each a function of the mean ``ζ`` and the variance ``v``:
 
@@ -11,7 +11,7 @@ Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -90,15 +90,14 @@ class _Gaussian(NamedTuple):
 FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian()}
 
 
-def _distribution_function(z: Array) -> Array:
+def _distribution_function(z: Any) -> Array:
     """Normal distribution function in the array's own library."""
+    ndtr: Any
     if isinstance(z, np.ndarray | np.generic):
         from scipy.special import ndtr
-
-        return ndtr(z)
-    from jax.scipy.special import ndtr as jax_ndtr
-
-    return jax_ndtr(z)
+    else:
+        from jax.scipy.special import ndtr
+    return ndtr(z)
 
 
 def draw_precision(key: Array, slack: Array, half: Array) -> Array:

@@ -1,0 +1,98 @@
+r"""Fitting row block by row block (Wager, Wang & Liang 2013, section 4: dropout as AdaGrad's cousin).
+
+    w ← w − H_t⁻¹ g_t,      H_t = diag(P + Σ_{i <= t} ∇² U_i(w_i))
+
+``g_t`` is the gradient of the marginalised energy of the block at the current weights and ``H_t`` the running sum of
+its diagonal curvature: steps shrink as ``1/t``, and a rare feature keeps larger ones than a frequent one. The penalty
+``½wᵀPw`` is spread over the ``N`` rows of one pass over the data, so that many passes approach the batch optimum; where
+``N`` is not given it is the number of rows seen so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..designs import Design
+from ..model import Model
+from ..moments import ScoreMoments
+from ..rates import RateMap
+from .adapt import RateLearner, SignCounts
+from .energy import Energy
+
+__all__ = ["Online"]
+
+Array = Any
+
+_SMOOTHING = 0.1
+
+
+@dataclass
+class Online:
+    """State of an online fit of ``K`` problems.
+
+    Attributes
+    ----------
+    weights, curvature : array (p + 1, K)
+        Current weights and the running ``H``.
+    rows : float
+        Weight of the rows seen.
+    counts : SignCounts or None
+        What the rates follow from.
+    learner : RateLearner or None
+        Current rates where they are learnt.
+    steps : int
+        Blocks seen.
+    """
+
+    weights: Array
+    curvature: Array
+    rows: float = 0.0
+    counts: SignCounts | None = None
+    learner: RateLearner | None = None
+    steps: int = 0
+
+    @classmethod
+    def start(cls, model: Model, p: int, K: int, weights: Array | None = None) -> Online:
+        """Begin at ``weights`` (p + 1, K), zero by default."""
+        precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
+        first = np.zeros((p + 1, K)) if weights is None else weights.copy()
+        return cls(first, np.broadcast_to(precision, (p + 1, K)).copy())
+
+    def rate(self, rate_map: RateMap) -> Array:
+        """Dropout rate of each feature, (p, K) or (p, 1)."""
+        if self.learner is None:
+            return rate_map.initial[:, None]
+        return rate_map.expand(self.learner.rates())
+
+    def update(
+        self, model: Model, design: Design, rate_map: RateMap, target: Array, weight: Array, total: float | None
+    ) -> None:
+        """Take one step on a block of rows; ``target`` (n, K), ``weight`` (n,), ``total`` the ``N`` of one pass."""
+        model.noise.check(design.minimum())
+        here = float(weight.sum())
+        self.rows += here
+        total = self.rows if total is None else total
+        precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+        moments = ScoreMoments(design, model.noise, self.rate(rate_map), model.fit_intercept)
+        energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
+        mean, var = moments.scores(self.weights)
+        smoothing = np.full(target.shape[1], _SMOOTHING if model.loss.kinked else 0.0)
+        slopes = energy.derivatives(mean, var, smoothing)
+        gradient, spread = energy.gradient(self.weights, slopes)
+        # A kink has no second derivative; the curvature of its majoriser stands in.
+        bend = 2 * slopes.var if model.loss.kinked else np.maximum(slopes.mean_mean, 0.0)
+        self.curvature += moments.diagonal(bend) + energy.precision
+        self.curvature[:-1] += 2 * spread
+        self.weights = self.weights - gradient / np.maximum(self.curvature, np.finfo(float).tiny)
+        self.steps += 1
+        if rate_map.is_free:
+            fresh = SignCounts.take(design, target, weight[:, None])
+            # Rows that come again say nothing new: the counts stay those of one pass.
+            known = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
+            share = min(1.0, total / (known + here))
+            self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
+            self.learner = self.counts.learner(rate_map, many=target.shape[1] > 1)
+            self.learner.observe(self.weights[:-1], np.zeros(target.shape[1], dtype=bool))
