@@ -23,13 +23,12 @@ from ..noise import Dropout
 from ..priors import Normal
 from ..rates import Fixed, RateMap
 from ..results import RatePosterior
+from .joint import joint_energy, joint_rates
+from .names import FLOATS, default_names
 
-__all__ = ["FLOATS", "DropoutEstimator", "default_names", "with_parameters"]
+__all__ = ["DropoutEstimator", "with_parameters"]
 
 Array = Any
-
-FLOATS = (np.float64, np.float32)
-"""Types that a design keeps as they are."""
 
 _TEXTS = {
     "rates": """    rates : float or Rates, optional
@@ -92,12 +91,6 @@ def with_parameters(kind: type) -> type:
         text = text.replace(f"    {{{name}}}\n", block)
     kind.__doc__ = text
     return kind
-
-
-def default_names(estimator: Any) -> list[str]:
-    """Feature names of a fitted estimator, ``x0, x1, …`` where the data had none."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def _shape(part: Array) -> Array:
@@ -185,18 +178,29 @@ class DropoutEstimator(BaseEstimator):
             )
         self._free_rates = free
 
-    def _step_online(self, model: Model, design: Design, target: Array, weight: Array, n_total: float | None) -> Online:
-        """One step of an online fit, begun where the estimator stands."""
+    def _step_online(
+        self,
+        model: Model,
+        design: Design,
+        target: Array,
+        weight: Array,
+        n_total: float | None,
+        n_joint: int | None = None,
+    ) -> Online:
+        """One step of an online fit, begun where the estimator stands; ``n_joint`` classes jointly if given."""
         if n_total is not None and not (isinstance(n_total, numbers.Real) and n_total > 0):
             raise ValueError(f"n_total: expected a number above 0, got {n_total!r}.")
-        rate_map = model.bind(default_names(self))
+        rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and not model.loss.binary:
             raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
-        p, K = design.shape[1], target.shape[1]
+        p, K = design.shape[1], target.shape[1] if n_joint is None else n_joint
         online = getattr(self, "_online", None)
         if online is None:
             online = Online.start(model, p, K, self._weights() if hasattr(self, "coef_") else None)
-        online.update(model, design, rate_map, target, weight, n_total)
+        if n_joint is None:
+            online.update(model, design, rate_map, target, weight, n_total)
+        else:
+            online.update_joint(joint_energy(self, model, design, target, model.C * weight, model.C * weight), n_total)
         self._online = online
         learner = online.learner
         self._keep_rates(

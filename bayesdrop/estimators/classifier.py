@@ -12,14 +12,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import check_sample_weight, prepare
 from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
-from .base import FLOATS, DropoutEstimator, with_parameters
+from .base import DropoutEstimator, with_parameters
 from .joint import fit_joint, joint_chances
+from .names import FLOATS
 from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
@@ -133,7 +134,6 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
         self
         """
         model = self._model()
-        first = getattr(self, "_online", None) is None
         known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
         if known is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
@@ -143,8 +143,6 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
             raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
         if self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
-        if self._is_joint(known):
-            raise ValueError('multiclass: partial_fit goes one against the rest; set multiclass="one_vs_rest".')
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_"))
         strange = np.setdiff1d(y, known)
         if len(strange):
@@ -154,10 +152,10 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
             )
         code = np.searchsorted(known, y)
         weight = self._class_weights(known, code, check_sample_weight(sample_weight, X.shape[0]))
-        if first and hasattr(self, "coef_") and self._free_rates.shape[1] != max(1, len(known) * (len(known) > 2)):
-            raise ValueError("multiclass: an online fit cannot go on from a joint one; make a new estimator.")
         self.classes_ = known
-        online = self._step_online(model, as_design(X), self._targets(code, len(known)), weight, n_total)
+        joint = self._is_joint(known)
+        target = code if joint else self._targets(code, len(known))
+        online = self._step_online(model, as_design(X), target, weight, n_total, len(known) if joint else None)
         self.coef_ = np.ascontiguousarray(online.weights[:-1].T)
         self.intercept_ = online.weights[-1].copy()
         return self
@@ -171,8 +169,12 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + b``; with ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + b``; with ``corrupted_inputs=True`` it is ``wᵀx + b``. The
+        softmax gives the logarithm of the expected probabilities.
         """
+        check_is_fitted(self)
+        if self._is_joint(self.classes_):
+            return self.predict_log_proba(X)
         mean, _ = self._moments(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 

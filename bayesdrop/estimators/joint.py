@@ -15,10 +15,10 @@ from ..inference.fitting import row_weights
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
 from ..moments import ScoreMoments
-from ..rates import Fixed
-from .base import FLOATS, default_names
+from ..rates import Fixed, RateMap
+from .names import FLOATS, default_names
 
-__all__ = ["fit_joint", "joint_chances"]
+__all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_rates"]
 
 Array = Any
 
@@ -39,28 +39,10 @@ def fit_joint(
     """Fit all classes jointly and set the estimator's attributes."""
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    if estimator.rates is None and model.noise.has_rate:
-        rate_map = Fixed(_DEFAULT_RATE).bind(default_names(estimator))
-    else:
-        rate_map = model.bind(default_names(estimator))
-    if rate_map.is_free:
-        raise ValueError(
-            "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
-            'give a fixed rate, or multiclass="one_vs_rest".'
-        )
-    model.noise.check(design.minimum())
     p, K = design.shape[1], len(estimator.classes_)
-    known, noisy, plain = row_weights(model, weight, unlabelled)
-    loss_weight = model.C * known
-    energy = SoftmaxEnergy(
-        moments=ScoreMoments(design, model.noise, rate_map.initial[:, None], model.fit_intercept),
-        form="taylor" if estimator.bound is None else estimator.bound,
-        n_classes=K,
-        code=code,
-        loss_weight=loss_weight,
-        noise_weight=noisy[:, 0],
-        precision=np.append(model.weight_prior.precision(p), 0.0)[:, None],
-    )
+    known, noisy, _ = row_weights(model, weight, unlabelled)
+    rate_map = joint_rates(estimator, model)
+    energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
     start = np.zeros((p + 1, K)) if earlier is None else earlier[0]
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
     if trace.status is Status.MAX_ITERATIONS:
@@ -74,6 +56,36 @@ def fit_joint(
     estimator.n_iter_ = trace.iterations
     estimator.status_ = trace.status
     return estimator
+
+
+def joint_rates(estimator: Any, model: Model) -> RateMap:
+    """Fixed rates of the features, 0.5 by default; raise ValueError if they are to be learnt."""
+    default = estimator.rates is None and model.noise.has_rate
+    rates = Fixed(_DEFAULT_RATE) if default else model
+    rate_map = rates.bind(default_names(estimator))
+    if rate_map.is_free:
+        raise ValueError(
+            "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
+            'give a fixed rate, or multiclass="one_vs_rest".'
+        )
+    return rate_map
+
+
+def joint_energy(
+    estimator: Any, model: Model, design: Design, code: Array, loss_weight: Array, noise_weight: Array
+) -> SoftmaxEnergy:
+    """Energy of all classes on a block of rows."""
+    model.noise.check(design.minimum())
+    rate = joint_rates(estimator, model).initial[:, None]
+    return SoftmaxEnergy(
+        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
+        form="taylor" if estimator.bound is None else estimator.bound,
+        n_classes=len(estimator.classes_),
+        code=code,
+        loss_weight=loss_weight,
+        noise_weight=noise_weight,
+        precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
+    )
 
 
 def joint_chances(estimator: Any, X: Any, mean: Array) -> Array:

@@ -12,7 +12,8 @@ from ..data import check_sample_weight
 from ..designs import as_design
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
-from .base import FLOATS, DropoutEstimator, with_parameters
+from .base import DropoutEstimator, with_parameters
+from .names import FLOATS
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
 

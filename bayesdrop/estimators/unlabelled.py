@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from .base import FLOATS
+from .names import FLOATS
 
 __all__ = ["check_unlabelled", "stack"]
 

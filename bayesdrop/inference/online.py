@@ -10,7 +10,7 @@ its diagonal curvature: steps shrink as ``1/t``, and a rare feature keeps larger
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..moments import ScoreMoments
 from ..rates import RateMap
 from .adapt import RateLearner, SignCounts
 from .energy import Energy
+from .softmax import SoftmaxEnergy
 
 __all__ = ["Online"]
 
@@ -67,6 +68,19 @@ class Online:
             return rate_map.initial[:, None]
         return rate_map.expand(self.learner.rates())
 
+    def _move(self, gradient: Array) -> None:
+        self.weights = self.weights - gradient / np.maximum(self.curvature, np.finfo(float).tiny)
+        self.steps += 1
+
+    def update_joint(self, energy: SoftmaxEnergy, total: float | None) -> None:
+        """Take one step on the energy of a block of rows, all classes jointly."""
+        here = float(len(energy.code))
+        self.rows += here
+        energy = replace(energy, precision=energy.precision * (here / (self.rows if total is None else total)))
+        _, gradient, chance, bend = energy.evaluate(self.weights)
+        self.curvature += energy.diagonal(chance, bend)
+        self._move(gradient)
+
     def update(
         self, model: Model, design: Design, rate_map: RateMap, target: Array, weight: Array, total: float | None
     ) -> None:
@@ -86,8 +100,7 @@ class Online:
         bend = 2 * slopes.var if model.loss.kinked else np.maximum(slopes.mean_mean, 0.0)
         self.curvature += moments.diagonal(bend) + energy.precision
         self.curvature[:-1] += 2 * spread
-        self.weights = self.weights - gradient / np.maximum(self.curvature, np.finfo(float).tiny)
-        self.steps += 1
+        self._move(gradient)
         if rate_map.is_free:
             fresh = SignCounts.take(design, target, weight[:, None])
             # Rows that come again say nothing new: the counts stay those of one pass.
