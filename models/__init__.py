@@ -8,6 +8,12 @@
     Learnt dropout rates (Zhuo, Zhu & Zhang 2015): every mask explicit, or all masks summed.
 ``marginalised_dropout``
     The marginalised energy of dropout training (Chen, Zhu, Chen & Chen 2015), whose mode is the point fit.
+``svr``
+    Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015), plain and with its two latent scales.
+``ridge``
+    Dropout ridge regression, whose posterior is normal (van der Maaten, Chen, Tyree & Weinberger 2013).
+``softmax``
+    Multinomial logistic regression with the quadratic noising penalty (Wager, Wang & Liang 2013).
 
 Each runs as ``python -m bayesdrop.models.NAME``: simulated data, NUTS, a summary. They share no code with the
 library beyond :mod:`bayesdrop.distributions`; the tests hold the two statements of each density equal.

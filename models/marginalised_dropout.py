@@ -14,7 +14,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
 
-__all__ = ["hinge", "logistic", "program"]
+__all__ = ["epsilon_insensitive", "hinge", "logistic", "program", "squared"]
 
 
 def hinge(y, mean, var):
@@ -27,6 +27,17 @@ def logistic(y, mean, var):
     """``φ = log 2cosh(r/2) − y m / 2`` with ``r = √(m² + v)`` (section 5); shaped like ``mean``."""
     half = 0.5 * jnp.sqrt(mean**2 + var)
     return jnp.logaddexp(half, -half) - 0.5 * y * mean
+
+
+def epsilon_insensitive(y, mean, var, epsilon=0.1):
+    """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (section 4.3); shaped like ``mean``."""
+    above, below = y - mean - epsilon, y - mean + epsilon
+    return -epsilon + 0.5 * jnp.sqrt(above**2 + var) + 0.5 * jnp.sqrt(below**2 + var)
+
+
+def squared(y, mean, var):
+    """``φ = ½((y − m)² + v)``, exact, ``y`` real; shaped like ``mean``."""
+    return 0.5 * ((y - mean) ** 2 + var)
 
 
 def program(X, y, rate, bound=logistic, C=1.0, scale=1.0, unbiased=False):

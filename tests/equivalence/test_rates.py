@@ -6,7 +6,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.inference.adapt import RateLearner
+from bayesdrop.inference.adapt import SignCounts
 
 LOSSES = [bd.Hinge(), bd.Logistic()]
 
@@ -102,7 +102,7 @@ def test_a_feature_that_never_occurs_takes_its_priors_mode(prior, expected):
 def test_a_sign_that_keeps_changing_becomes_undecided():
     X, y = data()
     rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
-    learner = RateLearner.count(as_design(X), rate_map, (2.0 * y - 1)[:, None], np.ones((120, 1)), many=False)
+    learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
     settled = np.array([True])
     weights = np.ones((15, 1))
     learner.observe(weights, settled)
@@ -134,7 +134,7 @@ def test_wrong_sides_are_counted_not_guessed():
     """Planted: with the opposite sign of the weights the rates must come out as their complement."""
     X, y = data(seed=7)
     rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
-    learner = RateLearner.count(as_design(X), rate_map, (2.0 * y - 1)[:, None], np.ones((120, 1)), many=False)
+    learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
     learner.observe(np.ones((15, 1)), np.array([True]))
     up = learner.rates()
     learner.observe(-np.ones((15, 1)), np.array([False]))

@@ -1,0 +1,175 @@
+"""Rows without labels, and fits block by block."""
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse
+
+import bayesdrop as bd
+from bayesdrop.losses import Logistic
+
+
+def problem(n=60, p=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.7)
+    y = np.where(X @ rng.normal(size=p) + 0.5 * rng.normal(size=n) > 0, 1, 0)
+    return X, y, rng.normal(size=(25, p)) * (rng.random((25, p)) < 0.7)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("bound", ["augmentation", "gaussian", "taylor"])
+def test_energy_with_unlabelled_rows_is_the_papers(bound, storage):
+    """Wager, Wang & Liang (2013, section 5) written once more, and its minimum by BFGS from the same place."""
+    X, y, more = problem()
+    alpha, C, rate = 0.4, 0.7, 0.3
+    model = bd.DropoutLogisticRegression(rate, C=C, bound=bound, tol=1e-12)
+    model.fit(storage(X), y, unlabelled=storage(more), weight=alpha)
+    loss, sign = Logistic(bound), np.where(y == 1, 1.0, -1.0)
+    n, m = len(X), len(more)
+
+    def value(theta):
+        w, b = theta[:-1], theta[-1]
+
+        def parts(rows, s):
+            mean, var = rows @ ((1 - rate) * w) + b, rows**2 @ (rate * (1 - rate) * w**2)
+            plain = np.logaddexp(0, -s * mean)
+            return plain, loss.value(s, mean, var) - plain
+
+        plain, extra = parts(X, sign)
+        _, free = parts(more, np.ones(m))
+        return 0.5 * w @ w + C * (plain.sum() + n / (n + alpha * m) * (extra.sum() + alpha * free.sum()))
+
+    theta = np.append(model.coef_[0], model.intercept_[0])
+    assert model.objective_trace_[-1] == pytest.approx(value(theta), rel=1e-10)
+    other = optimize.minimize(value, theta, method="BFGS", options={"gtol": 1e-8})
+    assert value(theta) == pytest.approx(other.fun, rel=1e-9)
+    assert np.all(np.diff(model.objective_trace_) <= 1e-12 * model.objective_trace_[:-1])
+
+
+def test_unlabelled_rows_of_weight_zero_change_nothing():
+    X, y, more = problem()
+    plain = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y)
+    with_rows = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y, unlabelled=more, weight=0.0)
+    # Strong convexity: a relative gap of 1e-12 in the energy bounds the distance of the weights.
+    gap = 2 * np.sqrt(2e-12 * plain.objective_trace_[-1])
+    np.testing.assert_allclose(plain.coef_, with_rows.coef_, atol=gap)
+
+
+def test_unlabelled_rows_do_not_count_towards_the_rates():
+    X, y, more = problem()
+    model = bd.DropoutLogisticRegression().fit(X, y, unlabelled=more)
+    np.testing.assert_allclose(model.rate_posterior_.occurrences, (X != 0).sum(axis=0))
+
+
+@pytest.mark.parametrize("form", ["taylor", "gaussian"])
+def test_softmax_takes_unlabelled_rows(form):
+    X, _, more = problem()
+    y = np.arange(len(X)) % 3
+    options = {"multiclass": "softmax", "bound": form, "tol": 1e-9}
+    dense = bd.DropoutLogisticRegression(0.3, **options).fit(X, y, unlabelled=more, weight=2.0)
+    thin = bd.DropoutLogisticRegression(0.3, **options).fit(
+        sparse.csr_array(X), y, unlabelled=sparse.csr_array(more), weight=2.0
+    )
+    np.testing.assert_allclose(dense.coef_, thin.coef_, atol=1e-4)
+    without = bd.DropoutLogisticRegression(0.3, **options).fit(X, y)
+    assert np.max(np.abs(dense.coef_ - without.coef_)) > 1e-3
+
+
+def test_bad_unlabelled_rows_and_weights():
+    X, y, more = problem()
+    model = bd.DropoutLogisticRegression(0.3)
+    with pytest.raises(ValueError, match="unlabelled: expected 5 columns as in X, got 4"):
+        model.fit(X, y, unlabelled=more[:, :4])
+    with pytest.raises(ValueError, match="weight: expected a finite number >= 0"):
+        model.fit(X, y, unlabelled=more, weight=-1.0)
+    with pytest.raises(ValueError, match="unlabelled contains NaN"):
+        model.fit(X, y, unlabelled=np.full((2, 5), np.nan))
+    with pytest.raises(ValueError, match=r"EM needs the augmentation bound.*bd\.Newton"):
+        bd.DropoutLogisticRegression(0.3, method=bd.EM()).fit(X, y, unlabelled=more)
+
+
+def _passes(model, X, y, passes, size, rng, **options):
+    for _ in range(passes):
+        order = rng.permutation(len(X))
+        for start in range(0, len(X), size):
+            rows = order[start : start + size]
+            model.partial_fit(X[rows], y[rows], n_total=len(X), **options)
+    return model
+
+
+@pytest.mark.parametrize("case", ["logistic", "hinge", "taylor", "softmax", "ridge", "svr"])
+def test_many_passes_approach_the_batch_optimum(case):
+    """The gap in energy falls with the passes, below 1 % of what a fit gains over no weights at all."""
+    X, y, _ = problem(n=400)
+    models = {
+        "logistic": (bd.DropoutLogisticRegression(0.3), bd.Logistic()),
+        "hinge": (bd.DropoutSVC(0.3), bd.Hinge()),
+        "taylor": (bd.DropoutLogisticRegression(0.3, bound="taylor"), bd.Logistic("taylor")),
+        "softmax": (bd.DropoutLogisticRegression(0.3, multiclass="softmax"), None),
+        "ridge": (bd.DropoutRidge(0.3), bd.Squared()),
+        "svr": (bd.DropoutSVR(0.3), bd.EpsilonInsensitive()),
+    }
+    model, loss = models[case]
+    rng = np.random.default_rng(1)
+    options = {}
+    if case == "softmax":
+        y = (X @ rng.normal(size=(5, 3)) + rng.normal(size=(400, 3))).argmax(axis=1)
+    if case in ("ridge", "svr"):
+        y = X @ np.ones(5) + rng.normal(size=400)
+    else:
+        options["classes"] = np.unique(y)
+
+    def energy(fitted):
+        if case == "softmax":
+            from bayesdrop.designs import as_design
+            from bayesdrop.estimators.joint import joint_energy
+
+            code, ones = np.searchsorted(np.unique(y), y), np.ones(len(y))
+            whole = joint_energy(fitted, fitted._model(), as_design(X), code, ones, ones)
+            return whole.value(np.vstack([fitted.coef_.T, fitted.intercept_]))
+        w, b = np.ravel(fitted.coef_), np.ravel(fitted.intercept_)[0]
+        target = np.asarray(y, float) if case in ("ridge", "svr") else np.where(y == 1, 1.0, -1.0)
+        mean, var = X @ (0.7 * w) + b, X**2 @ (0.21 * w**2)
+        return 0.5 * w @ w + loss.value(target, mean, var).sum()
+
+    from sklearn.base import clone
+
+    best = clone(model).set_params(tol=1e-10).fit(X, y)
+    lowest = energy(best)
+    few = energy(_passes(clone(model), X, y, 1, 20, np.random.default_rng(2), **options)) - lowest
+    many = energy(_passes(clone(model), X, y, 60, 20, np.random.default_rng(2), **options)) - lowest
+    best.coef_ = np.zeros_like(best.coef_)
+    start = energy(best) - lowest
+    assert -1e-6 * lowest <= many < few < start
+    assert many < 0.01 * start
+
+
+def test_rates_follow_the_counts_online():
+    X, y, _ = problem(n=300)
+    batch = bd.DropoutLogisticRegression().fit(X, y)
+    online = bd.DropoutLogisticRegression()
+    _passes(online, X, y, 30, 30, np.random.default_rng(0), classes=[0, 1])
+    # The counts are those of one pass, and the signs of clear weights agree.
+    clear = np.abs(batch.coef_[0]) > 0.1
+    np.testing.assert_allclose(online.rates_[clear], batch.rates_[clear], atol=0.05)
+    np.testing.assert_allclose(online.rate_posterior_.occurrences.sum(), (X != 0).sum(), rtol=0.1)
+
+
+def test_partial_fit_has_scikit_learns_manners():
+    X, y, _ = problem()
+    with pytest.raises(ValueError, match="classes: expected all class labels at the first call"):
+        bd.DropoutSVC().partial_fit(X, y)
+    model = bd.DropoutSVC().partial_fit(X[:20], np.zeros(20, int), classes=[0, 1])
+    model.partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"y: expected the classes \[0, 1\] .* got also \[7\]"):
+        model.partial_fit(X[:1], [7])
+    with pytest.raises(ValueError, match="classes: expected"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="balanced"):
+        bd.DropoutSVC(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="n_total"):
+        bd.DropoutSVC().partial_fit(X, y, classes=[0, 1], n_total=0)
+    # It goes on from a batch fit.
+    fitted = bd.DropoutLogisticRegression(0.3).fit(X, y)
+    before = fitted.coef_.copy()
+    fitted.partial_fit(X[:5], y[:5], n_total=len(X))
+    assert 0 < np.max(np.abs(fitted.coef_ - before)) < 1.0
