@@ -42,6 +42,11 @@ class ScoreMoments:
         self.coefficients: Coefficients = noise.coefficients(rate)
         self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
 
+    @property
+    def has_variance(self) -> bool:
+        """True if some feature has noise."""
+        return self._has.quadratic or self._has.linear or self._has.constant
+
     def without_variance(self) -> ScoreMoments:
         """Keep the mean of the noise and forget its variance."""
         result = copy(self)

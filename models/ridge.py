@@ -3,7 +3,8 @@ r"""Dropout ridge regression: squared loss, the noise integrated exactly (van de
     w ~ N(0, scale² I),   b flat,   y_i real enters through exp{−½ C [(y_i − m_i)² + v_i]}
 
 with ``m_i`` and ``v_i`` the mean and the variance of the noised score: ``E(y − s)² = (y − m)² + v``. The loss is its
-own Gaussian pseudo-observation, so the posterior is normal: precision ``Q = P + C(MᵀM + diag(q))`` and mean ``C Q⁻¹Mᵀy``.
+own Gaussian pseudo-observation, so the posterior is normal, of precision ``Q = P + C(MᵀM + diag(q))`` and mean
+``C Q⁻¹Mᵀy``.
 """
 
 import jax

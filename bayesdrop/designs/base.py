@@ -6,6 +6,7 @@ data, not K.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["Design"]
@@ -54,3 +55,10 @@ class Design(Protocol):
 
     def minimum(self) -> float:
         """Smallest entry, zeros of a sparse matrix included."""
+
+    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Non-zero entries as ``(rows, columns, values)``, one block of whole rows after another.
+
+        Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
+        rows without entries do not occur.
+        """

@@ -124,3 +124,11 @@ class DenseDesign:
     def minimum(self) -> float:
         """Smallest entry."""
         return float(self._x.min()) if self._x.size else 0.0
+
+    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
+        for rows in self._blocks():
+            block = self._x[rows]
+            within, columns = np.nonzero(block)
+            if len(within):
+                yield within + rows.start, columns, block[within, columns]

@@ -1,19 +1,32 @@
-"""Sparse design matrix on scipy; it is never made dense."""
+"""Sparse design matrix; it is never made dense.
+
+Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`.products`, :mod:`.compiled`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from .compiled import CompiledProducts, available
+from .products import Products, ScipyProducts
+
 __all__ = ["SparseDesign"]
 
 Array = Any
 
+# Below this many entries the kernels save less than loading them costs.
+_COMPILED_FROM = 100_000
+
+# Entries are handed out so many at a time, to bound the memory of what is computed from them.
+_BLOCK = 1 << 17
+
 
 class SparseDesign:
-    """Compressed sparse rows, float64; see :class:`bayesdrop.designs.Design` for the methods.
+    """Compressed sparse rows; see :class:`bayesdrop.designs.Design` for the methods.
 
     Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
     For 0/1 data the square is the matrix itself and is not stored.
@@ -33,19 +46,17 @@ class SparseDesign:
             csr = sparse.csr_array(
                 (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
             )
-        if csr.dtype != np.float64:
+        compiled = csr.nnz >= _COMPILED_FROM and available()
+        if csr.dtype != np.float64 and not (compiled and csr.dtype == np.float32):
             csr = csr.astype(np.float64)
-        if not csr.has_canonical_format or np.any(csr.data == 0):
+        if not csr.has_canonical_format or not np.all(csr.data):
             csr = csr.copy()  # the caller's matrix stays as it is
             csr.sum_duplicates()
             csr.eliminate_zeros()
         self._x = csr
-        # Transposes are views in compressed columns: nothing is copied.
-        self._xt = csr.T
         self.shape: tuple[int, int] = csr.shape
         self.is_binary = bool(np.all(csr.data == 1))
-        self._sq = csr if self.is_binary else self._with_data(csr.data**2)
-        self._sqt = self._sq.T
+        self._products: Products = (CompiledProducts if compiled else ScipyProducts)(csr, self.is_binary)
         n, p = self.shape
         # A dense Gram matrix only where it takes no more room than the entries themselves.
         self.prefers_gram = p * p <= csr.nnz and p <= 1000
@@ -56,31 +67,31 @@ class SparseDesign:
 
     def matvec(self, w: Array) -> Array:
         """``X w``."""
-        return _product(self._x, w)
+        block = _block(w)
+        return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
 
     def rmatvec(self, r: Array) -> Array:
         """``Xᵀ r``."""
-        return _product(self._xt, r)
+        block = _block(r)
+        return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
 
     def sq_matvec(self, w: Array) -> Array:
         """``X² w``."""
-        return _product(self._sq, w)
+        block = _block(w)
+        return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
 
     def sq_rmatvec(self, r: Array) -> Array:
         """``(X²)ᵀ r``."""
-        return _product(self._sqt, r)
+        block = _block(r)
+        return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
     def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
         """``(X w, X² w_sq)``."""
-        return _product(self._x, w), _product(self._sq, w_sq)
+        return self._products.forward(w, w_sq)
 
     def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
-        if self.is_binary:  # one matrix: scatter both in one pass
-            K = r.shape[1]
-            both = self._xt @ np.concatenate([r, r_sq], axis=1)
-            return both[:, :K], both[:, K:]
-        return _product(self._xt, r), _product(self._sqt, r_sq)
+        return self._products.backward(r, r_sq)
 
     def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
@@ -95,18 +106,30 @@ class SparseDesign:
 
     def sign_sums(self, r: Array) -> tuple[Array, Array]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
-        above = _product(self._with_data((self._x.data > 0).astype(np.float64)).T, r)
+        if self.is_binary:
+            return self.rmatvec(r), np.zeros((self.shape[1], r.shape[1]))
+        above = self._with_data((self._x.data > 0).astype(np.float64)).T @ r
         if self.minimum() >= 0:
             return above, np.zeros_like(above)
-        return above, _product(self._with_data((self._x.data < 0).astype(np.float64)).T, r)
+        return above, self._with_data((self._x.data < 0).astype(np.float64)).T @ r
 
     def minimum(self) -> float:
         """Smallest entry, absent zeros included."""
         return min(0.0, float(self._x.data.min())) if self._x.nnz else 0.0
 
+    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
+        ends = self._x.indptr
+        start, n = 0, self.shape[0]
+        while start < n:
+            # The last row that still fits, and one row at least.
+            stop = max(int(np.searchsorted(ends, ends[start] + _BLOCK, side="right")) - 1, start + 1)
+            part = slice(ends[start], ends[stop])
+            if ends[stop] > ends[start]:
+                rows = np.repeat(np.arange(start, stop), np.diff(ends[start : stop + 1]))
+                yield rows, self._x.indices[part], self._x.data[part]
+            start = stop
 
-def _product(matrix: Any, block: Array) -> Array:
-    """Product with a vector or a block; one column goes by the vector path, which is faster."""
-    if block.ndim == 2 and block.shape[1] == 1:
-        return (matrix @ block[:, 0])[:, None]
-    return matrix @ block
+
+def _block(vector: Array) -> Array:
+    return vector if vector.ndim == 2 else vector[:, None]

@@ -94,12 +94,13 @@ class RateLearner:
         """``n`` of each free rate, (k, K)."""
         return self.rate_map.collapse(self.agree + self.against)
 
-    def observe(self, weights: Array, settled: Array) -> Array:
+    def observe(self, weights: Array, settled: Array, least: Array) -> Array:
         """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
 
-        Changes count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
+        A weight of at most ``least`` (K,) in size is zero but for rounding, and so is its sign. Changes count towards
+        ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
         """
-        signs = np.sign(weights).astype(np.int8)
+        signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         self.flips += moved & (self.signs != 0) & settled
@@ -113,9 +114,9 @@ class RateLearner:
 
     def posterior(self) -> tuple[Array, Array]:
         """Shape parameters of the plug-in posterior of the free rates, (k, K) each."""
-        opposed = np.where(self.signs > 0, self.against, np.where(self.signs < 0, self.agree, 0.0))
-        # An undecided sign counts half each way, so that the update has a fixed point.
-        opposed = np.where(self.undecided, 0.5 * (self.agree + self.against), opposed)
+        opposed = np.where(self.signs > 0, self.against, self.agree)
+        # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
+        opposed = np.where(self.undecided | (self.signs == 0), 0.5 * (self.agree + self.against), opposed)
         opposed = self.rate_map.collapse(opposed)
         total = self.occurrences
         a, b = self.rate_map.prior.concentrations(total)

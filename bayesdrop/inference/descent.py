@@ -92,7 +92,8 @@ class Point:
 
     def revalue(self, energy: Energy, smoothing: Array) -> None:
         """Set the smoothing and what depends on it."""
-        self.previous = np.where(smoothing == self.smoothing, self.previous, np.nan)
+        # After a large change the next decrement is no sign of how fast steps contract.
+        self.previous = np.where(smoothing >= 0.5 * self.smoothing, self.previous, np.nan)
         self.smoothing = smoothing
         self.value = energy.value(self.weights, self.mean, self.var, smoothing)
         self._first_order = None

@@ -69,9 +69,16 @@ class Energy:
         """True if the energy is known to be convex."""
         return self.loss.convex and self.plain_weight is None
 
-    def without_variance(self) -> Energy:
-        """The energy of the fit without noise: same mean of the scores, no variance."""
-        return replace(self, moments=self.moments.without_variance())
+    def easier(self) -> Energy | None:
+        """Energy whose minimum is the place to start from; None if any place will do.
+
+        Of the valleys of an energy that is not convex it is the one below the fit without noise. The Gaussian form of
+        a kinked loss is flat wherever the noise does not reach the kink, zero weights for one, while the augmentation
+        bound is curved everywhere.
+        """
+        if not self.convex:
+            return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+        return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
 
     def select(self, columns: Array) -> Energy:
         """Keep the given problems."""

@@ -30,6 +30,8 @@ Array = Any
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
+# A weight is zero where its part ½w² of the penalty is below this share of the energy.
+_ROUND_OFF = 1e-20
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,16 @@ def fit_block(
 
     def energy_at(rate: Array) -> Energy:
         moments = ScoreMoments(design, model.noise, rate, model.fit_intercept)
-        return Energy(moments, model.loss, target, noisy, precision, plain)
+        # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
+        loss = model.loss if moments.has_variance else model.loss.plain
+        return Energy(moments, loss, target, noisy, precision, plain)
 
     energy, trace = energy_at(rate), Trace()
-    if start is None and not energy.convex:
-        # Of the valleys of an energy that is not convex, take the one below the fit without noise.
-        level = Point.start(energy.without_variance(), weights)
-        minimise(method, energy.without_variance(), level, max(method.tol, _MODEST), method.max_iter, Trace())
-        weights = level.weights
+    easier = energy.easier()
+    if start is None and easier is not None:
+        first = Point.start(easier, weights)
+        minimise(method, easier, first, max(method.tol, _MODEST), method.max_iter, Trace())
+        weights = first.weights
     point = Point.start(energy, weights)
     learner, status, theta = None, None, np.empty((0, K))
     if rate_map.is_free:
@@ -161,7 +165,7 @@ def _learn(
     for _ in range(method.max_iter):
         reached = minimise(method, energy, point, method.tol, 1, trace, done)
         settled = point.remaining <= _MODEST * np.abs(point.value)
-        moved = learner.observe(point.weights[:-1], settled)
+        moved = learner.observe(point.weights[:-1], settled, np.sqrt(_ROUND_OFF * np.abs(point.value)))
         done = reached & ~moved
         if np.all(done):
             return energy, None

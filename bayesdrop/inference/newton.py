@@ -12,6 +12,7 @@ bends downwards. Two things keep the steps cheap and safe:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,14 @@ __all__ = ["Newton"]
 Array = Any
 
 _SLOW = 0.1
+# A step that gains less than this share of its slope (a perfect model gains half) is shortened.
+_GAIN = 0.3
+# Steps above this length count as full.
+_FULL = 0.7
+# Steps below it ask for more damping.
+_SHORT = 0.2
+# Share of the goal that the last step aims at.
+_AIM = 0.25
 # The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
 _SAFETY = 4.0
 
@@ -73,6 +82,11 @@ class Newton:
                 return np.ones(size.shape, dtype=bool)
         point.reference = np.where(point.reference > 0, point.reference, np.maximum(size, np.finfo(float).tiny))
         forcing = np.minimum(0.2, (size / point.reference) ** 0.15)
+        # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
+        left = np.maximum(_SAFETY * point.calibration * size, np.finfo(float).tiny)
+        forcing = np.where(
+            point.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
+        )
         direction, tangent, _ = conjugate_gradient(
             lambda u: energy.product(point.weights, curvature, u), -gradient, precondition, forcing, self.max_inner
         )
@@ -82,14 +96,12 @@ class Newton:
         slope = np.einsum("ij,ij->j", gradient, direction)
         length = _search(energy, point, direction, tangent, slope)
         decrement = -0.5 * slope
-        full = length == 1
+        full = length > _FULL
         point.slow |= full & (point.damping == 0) & (decrement > _SLOW * point.previous)
         point.previous = np.where(full, decrement, np.nan)
-        point.damping = np.where(
-            full,
-            np.where(point.damping > 0.05, 0.2 * point.damping, 0.0),
-            np.minimum(1.0, np.maximum(0.1, 4 * point.damping)),
-        )
+        relaxed = np.where(point.damping > 0.05, 0.2 * point.damping, 0.0)
+        firmer = np.minimum(1.0, np.maximum(0.1, 4 * point.damping))
+        point.damping = np.where(full, relaxed, np.where(length < _SHORT, firmer, point.damping))
         point.calibration = np.maximum(point.calibration, decrement / np.where(size > 0, size, np.inf))
         _, gradient, _ = point.first_order(energy)
         point.remaining = _SAFETY * point.calibration * _square(gradient, precondition)
@@ -101,9 +113,11 @@ def _square(gradient: Array, precondition: Any) -> Array:
 
 
 def _search(energy: Energy, point: Point, direction: Array, tangent: tuple[Array, ...], slope: Array) -> Array:
-    """Back-track from the full step and move; returns the lengths, (K,), 0 where nothing decreases.
+    """Go along the direction and move; returns the lengths, (K,), 0 where nothing decreases.
 
-    The scores are linear and quadratic in the length, so that shorter steps cost no pass over the data.
+    The scores are linear and quadratic in the length, so that other lengths cost no pass over the data. A full step
+    that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
+    halved.
     """
     moments = energy.moments
     slack = 8 * np.finfo(float).eps * np.abs(point.value)
@@ -111,22 +125,65 @@ def _search(energy: Energy, point: Point, direction: Array, tangent: tuple[Array
     weights = point.weights + direction
     mean, var = point.mean + tangent[0], moments.variance(weights)
     value = energy.value(weights, mean, var, point.smoothing)
-    settled = value <= point.value + 1e-4 * slope + slack
-    if not np.all(settled):
-        bend = moments.variance(direction)
-        linear = var - point.var - bend
-        for _ in range(40):
-            length = np.where(settled, length, 0.5 * length)
-            weights = point.weights + length * direction
-            mean = point.mean + length * tangent[0]
-            var = np.maximum(point.var + length * linear + length**2 * bend, 0.0)
-            value = energy.value(weights, mean, var, point.smoothing)
-            settled = value <= point.value + 1e-4 * length * slope + slack
-            if np.all(settled):
-                break
+    good = value <= point.value + _GAIN * slope + slack
+    if np.all(good):
+        point.move(weights, mean, var, value)
+        return length
+    bend = var - point.var - tangent[1] if len(tangent) > 1 else moments.variance(direction)
+    linear = var - point.var - bend
+
+    def at(length: Array) -> tuple[Array, Array, Array]:
+        step = point.weights + length * direction
+        return step, point.mean + length * tangent[0], np.maximum(point.var + length * linear + length**2 * bend, 0.0)
+
+    length = np.where(good, 1.0, _shorten(energy, point, direction, at, tangent[0], linear, bend, slope))
+    for _ in range(40):
+        weights, mean, var = at(length)
+        value = energy.value(weights, mean, var, point.smoothing)
+        settled = value <= point.value + 1e-4 * length * slope + slack
+        if np.all(settled):
+            break
+        length = np.where(settled, length, 0.5 * length)
+    else:
         length = np.where(settled, length, 0.0)
-        weights = np.where(settled, weights, point.weights)
-        mean, var = np.where(settled, mean, point.mean), np.where(settled, var, point.var)
+        weights, mean, var = (
+            np.where(settled, new, old) for new, old in ((weights, point.weights), (mean, point.mean), (var, point.var))
+        )
         value = np.where(settled, value, point.value)
     point.move(weights, mean, var, value)
     return length
+
+
+def _shorten(
+    energy: Energy,
+    point: Point,
+    direction: Array,
+    at: Callable[[Array], tuple[Array, Array, Array]],
+    mean_slope: Array,
+    linear: Array,
+    bend: Array,
+    slope: Array,
+) -> Array:
+    """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
+
+    def slope_at(length: Array) -> Array:
+        weights, mean, var = at(length)
+        parts = energy.derivatives(mean, var, point.smoothing)
+        inside = np.sum(parts.mean * mean_slope + parts.var * (linear + 2 * length * bend), axis=0)
+        return inside + np.sum(energy.precision * weights * direction, axis=0)
+
+    low, high = np.zeros_like(slope), np.ones_like(slope)
+    at_low, at_high = slope.copy(), slope_at(high)
+    crossing = at_high > 0
+    best = high.copy()
+    for _ in range(4):
+        safe = np.where(crossing, at_high - at_low, 1.0)
+        best = np.where(crossing, high - at_high * (high - low) / safe, high)
+        here = slope_at(best)
+        up = here > 0
+        # The end that stays counts half, so that it moves at the next step.
+        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        low, high = np.where(up, low, best), np.where(up, best, high)
+        if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
+            break
+    return best

@@ -108,4 +108,5 @@ class Online:
             share = min(1.0, total / (known + here))
             self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
             self.learner = self.counts.learner(rate_map, many=target.shape[1] > 1)
-            self.learner.observe(self.weights[:-1], np.zeros(target.shape[1], dtype=bool))
+            nothing = np.zeros(target.shape[1])
+            self.learner.observe(self.weights[:-1], nothing > 0, nothing)

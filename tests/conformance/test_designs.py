@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, dense
+from bayesdrop.designs import sparse as sparse_storage
 
 
 def _cases():
@@ -96,6 +97,23 @@ def test_grams_and_counts(design, X):
     np.testing.assert_allclose(above, (X > 0).T.astype(float) @ r, **same)
     np.testing.assert_allclose(below, (X < 0).T.astype(float) @ r, **same)
     assert design.minimum() == min(0.0, X.min()) if isinstance(design, SparseDesign) else design.minimum() == X.min()
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 17])
+def test_entries(design, X, block, monkeypatch):
+    """Blocks of whole, ascending rows hold every non-zero entry once, and little more than the block size."""
+    monkeypatch.setattr(dense, "_BLOCK", block)
+    monkeypatch.setattr(sparse_storage, "_BLOCK", block)
+    total, last = np.zeros(X.shape), -1
+    for rows, columns, values in design.entries():
+        assert len(rows) == len(columns) == len(values)
+        assert np.all(values != 0)
+        assert rows[0] > last
+        assert np.all(np.diff(rows) >= 0)
+        assert len(rows) <= block or rows[0] == rows[-1]
+        last = rows[-1]
+        np.add.at(total, (rows, columns), values)
+    np.testing.assert_array_equal(total, X)
 
 
 def test_blocks_of_rows_equal_one_block(monkeypatch):

@@ -105,10 +105,10 @@ def test_a_sign_that_keeps_changing_becomes_undecided():
     learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
     settled = np.array([True])
     weights = np.ones((15, 1))
-    learner.observe(weights, settled)
+    learner.observe(weights, settled, np.zeros(1))
     for _ in range(10):
         weights[0] *= -1
-        moved = learner.observe(weights, settled)
+        moved = learner.observe(weights, settled, np.zeros(1))
     assert not moved[0]
     assert learner.undecided[0, 0]
     assert learner.undecided.sum() == 1
@@ -135,7 +135,7 @@ def test_wrong_sides_are_counted_not_guessed():
     X, y = data(seed=7)
     rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
     learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
-    learner.observe(np.ones((15, 1)), np.array([True]))
+    learner.observe(np.ones((15, 1)), np.array([True]), np.zeros(1))
     up = learner.rates()
-    learner.observe(-np.ones((15, 1)), np.array([False]))
+    learner.observe(-np.ones((15, 1)), np.array([False]), np.zeros(1))
     np.testing.assert_allclose(up + learner.rates(), 1.0)
