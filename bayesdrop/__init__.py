@@ -18,8 +18,10 @@ __version__ = _version("bayesdrop")
 _HOME = {
     "Beta": "priors",
     "DropoutLogisticRegression": "estimators",
+    "DropoutLogisticRegressionCV": "estimators",
     "DropoutRidge": "estimators",
     "DropoutSVC": "estimators",
+    "DropoutSVCCV": "estimators",
     "DropoutSVR": "estimators",
     "EpsilonInsensitive": "losses",
     "Squared": "losses",
@@ -39,18 +41,23 @@ _HOME = {
     "PerFeature": "rates",
     "PerGroup": "rates",
     "PoissonNoise": "noise",
+    "RatePath": "path",
     "Shared": "rates",
+    "delete_features": "robustness",
+    "deletion_scorer": "robustness",
     "fit": "inference",
     "sample": "inference",
 }
-_MODULES = ("distributions", "groups", "models", "plots")
+_MODULES = ("baselines", "distributions", "groups", "models", "plots")
 
 __all__ = [
     "Beta",
     "Dropout",
     "DropoutLogisticRegression",
+    "DropoutLogisticRegressionCV",
     "DropoutRidge",
     "DropoutSVC",
+    "DropoutSVCCV",
     "DropoutSVR",
     "EM",
     "EpsilonInsensitive",
@@ -68,22 +75,34 @@ __all__ = [
     "PerFeature",
     "PerGroup",
     "PoissonNoise",
+    "RatePath",
     "Shared",
     "Squared",
     "__version__",
+    "delete_features",
+    "deletion_scorer",
     "fit",
     "sample",
 ]
 
 if TYPE_CHECKING:
-    from .estimators import DropoutLogisticRegression, DropoutRidge, DropoutSVC, DropoutSVR
+    from .estimators import (
+        DropoutLogisticRegression,
+        DropoutLogisticRegressionCV,
+        DropoutRidge,
+        DropoutSVC,
+        DropoutSVCCV,
+        DropoutSVR,
+    )
     from .inference import EM, Gibbs, Newton, fit, sample
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model
     from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
+    from .path import RatePath
     from .priors import Beta, Normal
     from .rates import Fixed, PerFeature, PerGroup, Shared
     from .results import Fit
+    from .robustness import delete_features, deletion_scorer
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-__all__ = ["DATA", "amazon", "bag_of_words", "mnist"]
+__all__ = ["DATA", "amazon", "bag_of_words", "imdb", "mnist"]
 
 DATA = Path(os.environ.get("BAYESDROP_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -32,6 +33,16 @@ def amazon(domain: str, split: str) -> tuple[sparse.csr_array, np.ndarray]:
     X.data[:] = 1.0
     shape, index, pointer = X.shape, X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sparse.csr_array((X.data, index, pointer), shape=shape), y
+
+
+def imdb() -> tuple[sparse.csr_array, np.ndarray]:
+    """IMDB reviews, training split, 0/1 unigrams that occur twice or more, labels −1 and +1 (Maas et al. 2011)."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    raw = _open("imdb/train_labelled.jsonl.xz", "The large movie review data set, one JSON object a line.")
+    rows = [json.loads(line) for line in raw.splitlines()]
+    X = CountVectorizer(binary=True, min_df=2, dtype=np.float64).fit_transform([row["text"] for row in rows])
+    return sparse.csr_array(X), np.where([row["label"] == "pos" for row in rows], 1, -1)
 
 
 def mnist(split: str = "train") -> tuple[np.ndarray, np.ndarray]:

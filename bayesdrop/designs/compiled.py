@@ -1,8 +1,8 @@
 """Products of a sparse matrix in one pass over its entries, compiled by Numba (the extra ``fast``).
 
-The same as :class:`.products.ScipyProducts`, about twice as fast: ``X w`` and ``X² w_sq`` share one pass, 0/1 data are not
-read at all, the square is never stored, float32 data stay float32 with float64 sums. Indices are unsigned, which spares
-Numba the check for negative ones. The first use compiles for a few seconds and keeps the result on disk.
+The same as :class:`.products.ScipyProducts`, about twice as fast: ``X w`` and ``X² w_sq`` share one pass, 0/1 data are
+not read at all, the square is never stored, float32 data stay float32 with float64 sums. Indices are unsigned, which
+spares Numba the check for negative ones. The first use compiles for a few seconds and keeps the result on disk.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ _GRAM_COLUMNS = 2000
 
 
 class DenseDesign:
-    """Dense matrix, float64; see :class:`bayesdrop.designs.Design` for the methods.
+    """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
+
+    Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision.
 
     Examples
     --------
@@ -29,40 +31,52 @@ class DenseDesign:
     """
 
     def __init__(self, X: Array) -> None:
-        self._x = np.asarray(X, dtype=np.float64)
+        X = np.asarray(X)
+        self._x = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+        if self._x.size <= _KEEP_SQUARE:
+            self._x = self._x.astype(np.float64, copy=False)
+        self._wide = self._x.dtype == np.float64
         self.shape: tuple[int, int] = self._x.shape
         self._square = self._x * self._x if self._x.size <= _KEEP_SQUARE else None
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
 
-    def _blocks(self) -> Iterator[slice]:
+    def _blocks(self, entries: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows in double precision, with where they stand."""
         n, p = self.shape
-        rows = max(1, _BLOCK // max(p, 1))
+        rows = max(1, (_BLOCK if entries is None else entries) // max(p, 1))
         for start in range(0, n, rows):
-            yield slice(start, min(start + rows, n))
+            part = slice(start, min(start + rows, n))
+            yield part, self._x[part].astype(np.float64, copy=False)
 
     def matvec(self, w: Array) -> Array:
         """``X w``."""
-        return self._x @ w
+        if self._wide:
+            return self._x @ w
+        return np.concatenate([block @ w for _, block in self._blocks()])
 
     def rmatvec(self, r: Array) -> Array:
         """``Xᵀ r``."""
-        return self._x.T @ r
+        if self._wide:
+            return self._x.T @ r
+        total = np.zeros((self.shape[1], *r.shape[1:]))
+        for rows, block in self._blocks():
+            total += block.T @ r[rows]
+        return total
 
     def sq_matvec(self, w: Array) -> Array:
         """``X² w``."""
         if self._square is not None:
             return self._square @ w
-        return np.concatenate([(self._x[rows] * self._x[rows]) @ w for rows in self._blocks()])
+        return np.concatenate([(block * block) @ w for _, block in self._blocks()])
 
     def sq_rmatvec(self, r: Array) -> Array:
         """``(X²)ᵀ r``."""
         if self._square is not None:
             return self._square.T @ r
         total = np.zeros((self.shape[1], *r.shape[1:]))
-        for rows in self._blocks():
-            block = self._x[rows]
+        for rows, block in self._blocks():
             total += (block * block).T @ r[rows]
         return total
 
@@ -72,8 +86,7 @@ class DenseDesign:
             return self._x @ w, self._square @ w_sq
         n = self.shape[0]
         first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
-        for rows in self._blocks():
-            block = self._x[rows]
+        for rows, block in self._blocks():
             np.matmul(block, w, out=first[rows])
             np.matmul(block * block, w_sq, out=second[rows])
         return first, second
@@ -84,21 +97,19 @@ class DenseDesign:
             return self._x.T @ r, self._square.T @ r_sq
         p = self.shape[1]
         first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *r_sq.shape[1:]))
-        for rows in self._blocks():
-            block = self._x[rows]
+        for rows, block in self._blocks():
             first += block.T @ r[rows]
             second += (block * block).T @ r_sq[rows]
         return first, second
 
     def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
-        n, p = self.shape
+        p = self.shape[1]
         root = np.sqrt(omega)
-        rows = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))
-        for start in range(0, n, rows):
-            block = self._x[start : start + rows] * root[start : start + rows, None]
-            total += block.T @ block
+        for rows, block in self._blocks(16 * _BLOCK):
+            scaled = block * root[rows, None]
+            total += scaled.T @ scaled
         return total
 
     def outer_gram(self, scale: Array) -> Array:
@@ -115,8 +126,7 @@ class DenseDesign:
     def sign_sums(self, r: Array) -> tuple[Array, Array]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         above, below = np.zeros((self.shape[1], r.shape[1])), np.zeros((self.shape[1], r.shape[1]))
-        for rows in self._blocks():
-            block = self._x[rows]
+        for rows, block in self._blocks():
             above += (block > 0).astype(np.float64).T @ r[rows]
             below += (block < 0).astype(np.float64).T @ r[rows]
         return above, below
@@ -127,8 +137,7 @@ class DenseDesign:
 
     def entries(self) -> Iterator[tuple[Array, Array, Array]]:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
-        for rows in self._blocks():
-            block = self._x[rows]
+        for rows, block in self._blocks():
             within, columns = np.nonzero(block)
             if len(within):
                 yield within + rows.start, columns, block[within, columns]

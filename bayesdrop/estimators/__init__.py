@@ -1,6 +1,14 @@
 """Estimators with scikit-learn's manners."""
 
 from .classifier import DropoutLogisticRegression, DropoutSVC
+from .cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .regressor import DropoutRidge, DropoutSVR
 
-__all__ = ["DropoutLogisticRegression", "DropoutRidge", "DropoutSVC", "DropoutSVR"]
+__all__ = [
+    "DropoutLogisticRegression",
+    "DropoutLogisticRegressionCV",
+    "DropoutRidge",
+    "DropoutSVC",
+    "DropoutSVCCV",
+    "DropoutSVR",
+]

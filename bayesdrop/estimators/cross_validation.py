@@ -1,0 +1,399 @@
+"""Classifiers that choose the dropout rate and ``C`` by cross-validation, on one set of folds.
+
+For each structure of rates and each ``C`` the score of a fold is that of ``argmin ½‖w‖² + C Σ φ(y, m, v)`` on the
+other folds, and the pair with the best mean score is refitted on all the data. The rate and ``C`` are chosen together
+because both shrink: dropout at rate ``η`` adds about ``½C Σ_d w_d² η(1 − η) Σ_i φ''(m_i) x_id²`` to the loss (Wager,
+Wang & Liang 2013), beside the ``½‖w‖²``. Along ``C`` each fit starts from the one before.
+
+The threshold of the decision is another choice, and scikit-learn makes it from the probabilities:
+
+>>> from bayesdrop import DropoutLogisticRegression
+>>> from sklearn.datasets import make_classification
+>>> from sklearn.metrics import balanced_accuracy_score
+>>> from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
+>>> X, y = make_classification(600, 10, weights=[0.9], class_sep=0.7, random_state=0)
+>>> X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
+>>> plain = DropoutLogisticRegression(0.3).fit(X, y)
+>>> tuned = TunedThresholdClassifierCV(DropoutLogisticRegression(0.3), scoring="balanced_accuracy", cv=5).fit(X, y)
+>>> bool(tuned.best_threshold_ < 0.3)
+True
+>>> scores = [balanced_accuracy_score(y_test, model.predict(X_test)) for model in (plain, tuned)]
+>>> bool(scores[1] > scores[0] + 0.1)
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data import check_sample_weight
+from ..rates import PerFeature, Rates
+from .base import with_parameters
+from .classifier import DropoutLogisticRegression, DropoutSVC
+from .folds import score_along, standard_error
+from .names import FLOATS
+
+__all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV"]
+
+Array = Any
+
+_FIXED = tuple(round(0.1 * step, 1) for step in range(10))
+_FITTED = (
+    "coef_",
+    "intercept_",
+    "classes_",
+    "rates_",
+    "rate_posterior_",
+    "objective_trace_",
+    "n_iter_",
+    "status_",
+)
+# Decimals of a mean score that count: sums of the same numbers in another order are a tie.
+_DECIMALS = 10
+
+
+class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
+    """Shared by the classifiers; a subclass names the plain one."""
+
+    rates: Any
+    Cs: Any
+    cv: Any
+    scoring: Any
+    n_jobs: Any
+    noise: Any
+    corrupted_inputs: bool
+    best_estimator_: Any
+    classes_: Array
+    n_features_in_: int
+
+    def _plain(self) -> type:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _estimator(self) -> Any:
+        """The plain estimator with this one's parameters, and its defaults for those that are searched."""
+        names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
+        mine = self.get_params(deep=False)
+        return self._plain()(**{name: mine[name] for name in names & set(mine)})
+
+    def _learns(self, n_classes: int) -> bool:
+        """True if the model may learn its rates."""
+        return True
+
+    def _candidates(self, n_classes: int) -> list[Any]:
+        if self.rates is None:
+            if self.noise is not None and not getattr(self.noise, "has_rate", True):
+                return [None]
+            return [*_FIXED, *([PerFeature()] if self._learns(n_classes) else [])]
+        if isinstance(self.rates, str | Rates) or not isinstance(self.rates, Sequence | np.ndarray):
+            raise ValueError(
+                f"rates: expected a sequence of candidates, got {self.rates!r}; give rates in [0, 1) and objects such "
+                "as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
+            )
+        if len(self.rates) == 0:
+            raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
+        return list(self.rates)
+
+    def _strengths(self) -> Array:
+        try:
+            Cs = np.unique(np.asarray(self.Cs, dtype=float))
+        except (TypeError, ValueError):
+            Cs = np.empty(0)
+        if np.ndim(self.Cs) != 1 or len(Cs) == 0 or not np.all(np.isfinite(Cs) & (Cs > 0)):
+            raise ValueError(
+                f"Cs: expected a sequence of finite numbers above 0, got {self.Cs!r}; for a single one give (1.0,)."
+            )
+        return Cs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Choose the rate and ``C`` on the folds, and fit with them to all rows.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Two or more classes, any labels.
+        sample_weight : array (n,), optional
+            Row weights, >= 0, of fits and of scores alike.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a candidate, the folds or the data do not fit; the message names the argument and what to do.
+        """
+        checked, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
+        X = X if hasattr(X, "columns") else checked
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
+        candidates, Cs = self._candidates(len(classes)), self._strengths()
+        plain = self._estimator()
+        scorer = check_scoring(plain, scoring=self.scoring)
+        folds = list(check_cv(self.cv, y, classifier=True).split(checked, y))
+        paths = [[{"rates": rates, "C": float(C)} for C in Cs] for rates in candidates]
+        scores = Parallel(n_jobs=self.n_jobs)(
+            delayed(score_along)(plain, path, X, y, weight, fold, scorer) for fold in folds for path in paths
+        )
+        self._tabulate(candidates, Cs, np.reshape(scores, (len(folds), len(candidates), len(Cs))))
+        self.scorer_ = scorer
+        self.n_splits_ = len(folds)
+        best = plain.set_params(rates=self.best_rates_, C=self.C_).fit(X, y, sample_weight=weight)
+        self.best_estimator_ = best
+        for name in _FITTED:
+            setattr(self, name, getattr(best, name))
+        return self
+
+    def _tabulate(self, candidates: list[Any], Cs: Array, scores: Array) -> None:
+        """Set the table and the choice from scores (folds, rates, C); rows run along the rates, then along C."""
+        table = np.transpose(scores, (2, 1, 0)).reshape(-1, len(scores))
+        if np.all(np.isnan(table)):
+            raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")
+        rates = np.empty(len(table), dtype=object)
+        rates[:] = candidates * len(Cs)
+        strengths = np.repeat(Cs, len(candidates))
+        mean = table.mean(axis=1)
+        rounded = np.where(np.isnan(mean), -np.inf, np.round(mean, _DECIMALS))
+        rank = rankdata(-rounded, method="min").astype(np.int32)
+        self.cv_results_: dict[str, Any] = {
+            "param_rates": rates,
+            "param_C": strengths,
+            "params": [{"rates": r, "C": float(C)} for r, C in zip(rates, strengths, strict=True)],
+            **{f"split{k}_test_score": table[:, k] for k in range(table.shape[1])},
+            "mean_test_score": mean,
+            "std_test_score": table.std(axis=1),
+            "standard_error_test_score": standard_error(table),
+            "rank_test_score": rank,
+        }
+        self.best_index_ = int(rank.argmin())
+        self.best_score_ = float(mean[self.best_index_])
+        self.best_rates_ = rates[self.best_index_]
+        self.C_ = float(strengths[self.best_index_])
+
+    def _chosen(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.set_params(corrupted_inputs=self.corrupted_inputs)
+
+    def decision_function(self, X: Any) -> Array:
+        """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise."""
+        return self._chosen().decision_function(X)
+
+    def predict(self, X: Any) -> Array:
+        """Class with the largest score, (n,)."""
+        return self._chosen().predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, (n, K); rows sum to 1."""
+        return self._chosen().predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of :meth:`predict_proba`."""
+        return self._chosen().predict_log_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score by ``scoring``, the accuracy by default."""
+        model = self._chosen()
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.scorer_(model, X, y, **weights))
+
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+        """Draw from the posterior of the feature-noising model with the chosen rates and ``C``.
+
+        Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object.
+        """
+        return self._chosen().sample(X, y, sample_weight=sample_weight, **options)
+
+
+_SEARCH = """    rates : sequence, optional
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
+        0.0, 0.1, …, 0.9 and ``bd.PerFeature()``, of which the last is left out where rates cannot be learnt.
+    Cs : sequence of float
+        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; tried in increasing order. Among
+        equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
+    cv : int, splitter or iterable of (train, test)
+        Folds, as in scikit-learn: an int means so many stratified folds, without shuffling.
+    scoring : str or callable, optional
+        Greater is better; accuracy by default. With ``sample_weight`` it is given those of the test rows.
+    n_jobs : int, optional
+        Processes among which folds and candidates are spread, as in scikit-learn; they only pay for large data.
+"""
+_CHOSEN = """    C_ : float
+        Chosen ``C``.
+    best_rates_ : float or Rates
+        Chosen candidate; ``rates_`` holds what it came to.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    best_estimator_ : estimator
+        The plain estimator, fitted to all rows with the choice.
+    cv_results_ : dict of arrays
+        ``param_rates``, ``param_C``, ``params``, ``mean_test_score``, ``std_test_score``,
+        ``standard_error_test_score`` (of the mean), ``rank_test_score`` and ``split0_test_score``, …
+    scorer_, n_splits_
+        As in ``GridSearchCV``.
+"""
+
+
+def _with_search(kind: type) -> type:
+    """Fill the descriptions of the search, then those that the plain estimators share, into a docstring."""
+    kind.__doc__ = (kind.__doc__ or "").replace("    {search}\n", _SEARCH).replace("    {chosen}\n", _CHOSEN)
+    return with_parameters(kind)
+
+
+@_with_search
+class DropoutLogisticRegressionCV(_DropoutClassifierCV):
+    """:class:`DropoutLogisticRegression` with the dropout rates and ``C`` chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    {noise}
+    bound, multiclass, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, tol, max_iter
+        As in :class:`DropoutLogisticRegression`.
+
+    Attributes
+    ----------
+    {chosen}
+    {classifier}
+    {fitted}
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
+    >>> rates = [0.0, 0.3, bd.PerFeature()]
+    >>> model = DropoutLogisticRegressionCV(rates, Cs=(0.1, 1.0), cv=3, scoring="neg_log_loss").fit(X, y)
+    >>> model.best_rates_ in rates and model.C_ in (0.1, 1.0)
+    True
+    >>> model.cv_results_["mean_test_score"].shape
+    (6,)
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        Cs: Any = (0.01, 0.1, 1.0, 10.0),
+        cv: Any = 5,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        noise: Any = None,
+        bound: str | None = None,
+        multiclass: str = "one_vs_rest",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.noise = noise
+        self.bound = bound
+        self.multiclass = multiclass
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _plain(self) -> type:
+        return DropoutLogisticRegression
+
+    def _learns(self, n_classes: int) -> bool:
+        return self.multiclass != "softmax" or n_classes == 2
+
+
+@_with_search
+class DropoutSVCCV(_DropoutClassifierCV):
+    """:class:`DropoutSVC` with the dropout rates and ``C`` chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    {noise}
+    bound, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, tol, max_iter
+        As in :class:`DropoutSVC`.
+
+    Attributes
+    ----------
+    {chosen}
+    {classifier}
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DropoutSVCCV([0.0, 0.2], Cs=(1.0, 10.0), cv=3).fit(X, y)
+    >>> bool(model.best_score_ > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        Cs: Any = (0.01, 0.1, 1.0, 10.0),
+        cv: Any = 5,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        noise: Any = None,
+        bound: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        self.rates = rates
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.noise = noise
+        self.bound = bound
+        self.weight_prior = weight_prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.corrupted_inputs = corrupted_inputs
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _plain(self) -> type:
+        return DropoutSVC

@@ -1,0 +1,172 @@
+"""The path along the rate: warm starts change nothing, scores are scikit-learn's."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import bayesdrop as bd
+
+GRID = [0.0, 0.3, 0.6]
+
+
+def regression():
+    X, y = load_diabetes(return_X_y=True)
+    return (X / X.std(axis=0))[:150], ((y - y.mean()) / y.std())[:150]
+
+
+CASES = {
+    "two classes": bd.DropoutLogisticRegression(tol=1e-12),
+    "hinge": bd.DropoutSVC(C=0.3, tol=1e-12),
+    "one vs rest": bd.DropoutLogisticRegression(tol=1e-12),
+    "softmax": bd.DropoutLogisticRegression(multiclass="softmax", tol=1e-12),
+    "ridge": bd.DropoutRidge(tol=1e-12),
+    "svr": bd.DropoutSVR(tol=1e-12),
+}
+
+
+def data(case):
+    if case in ("ridge", "svr"):
+        return regression()
+    X, y = load_iris(return_X_y=True)
+    return X, y if case in ("one vs rest", "softmax") else y == 1
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_warm_starts_give_the_cold_fits(case):
+    estimator, (X, y) = CASES[case], data(case)
+    path = bd.RatePath(estimator, GRID).fit(X, y)
+    np.testing.assert_array_equal(path.rates_, GRID)
+    for r, rate in enumerate(GRID):
+        cold = clone(estimator).set_params(rates=rate).fit(X, y)
+        energy = np.asarray(cold.objective_trace_[-1])
+        np.testing.assert_allclose(path.objectives_[r], energy, rtol=1e-8)
+        # Energies within that of each other: weights of an energy of curvature >= 1 differ by the root of twice it.
+        gap = 2 * np.sqrt(2e-8 * energy.max())
+        np.testing.assert_allclose(path.coefs_[r], cold.coef_, atol=gap)
+        assert path.scores_[r] == pytest.approx(cold.score(X, y), abs=0.01)
+    assert estimator.get_params()["rates"] is None
+    assert not hasattr(estimator, "coef_")
+
+
+@pytest.mark.parametrize("case", ["two classes", "ridge"])
+def test_scores_on_folds_are_cross_val_score(case):
+    estimator, (X, y) = CASES[case], data(case)
+    scoring = "neg_log_loss" if case == "two classes" else "neg_mean_squared_error"
+    folds = (StratifiedKFold if case == "two classes" else KFold)(3, shuffle=True, random_state=0)
+    path = bd.RatePath(estimator, GRID, cv=folds, scoring=scoring).fit(X, y)
+    manual = np.array(
+        [cross_val_score(clone(estimator).set_params(rates=rate), X, y, cv=folds, scoring=scoring) for rate in GRID]
+    )
+    np.testing.assert_allclose(path.scores_, manual.mean(axis=1), atol=1e-6)
+    np.testing.assert_allclose(path.score_errors_, manual.std(axis=1, ddof=1) / np.sqrt(3), atol=1e-6)
+    assert path.best_rate_ == GRID[manual.mean(axis=1).argmax()]
+    assert path.scored_on_ == "folds"
+
+
+def test_scores_on_test_rows():
+    X, y = data("two classes")
+    path = bd.RatePath(bd.DropoutSVC(), GRID).fit(X[::2], y[::2], X_test=X[1::2], y_test=y[1::2])
+    manual = [bd.DropoutSVC(rate).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) for rate in GRID]
+    np.testing.assert_allclose(path.scores_, manual)
+    assert path.scored_on_ == "test"
+    assert path.score_errors_ is None
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_weights_of_rows_are_those_of_fits_and_scores(cv):
+    X, y = data("two classes")
+    weight = np.tile([0.0, 1.0, 2.0], 50)
+    path = bd.RatePath(bd.DropoutLogisticRegression(), GRID, cv=cv).fit(X, y, sample_weight=weight)
+    everything = np.arange(len(y))
+    folds = [(everything, everything)] if cv is None else list(StratifiedKFold(cv).split(X, y))
+    for rate, score in zip(GRID, path.scores_, strict=True):
+        manual = []
+        for train, test in folds:
+            alone = bd.DropoutLogisticRegression(rate).fit(X[train], y[train], sample_weight=weight[train])
+            manual.append(alone.score(X[test], y[test], sample_weight=weight[test]))
+        assert score == pytest.approx(np.mean(manual))
+
+
+def test_sparse_equals_dense():
+    X, y = data("two classes")
+    X = np.where(X > 2, X, 0)
+    dense, thin = (bd.RatePath(CASES["two classes"], GRID, cv=3).fit(rows, y) for rows in (X, sparse.coo_array(X)))
+    np.testing.assert_allclose(dense.coefs_, thin.coefs_, atol=1e-4)
+    np.testing.assert_allclose(dense.scores_, thin.scores_)
+
+
+def test_the_default_grid():
+    path = bd.RatePath(bd.DropoutRidge()).fit(*regression())
+    np.testing.assert_allclose(path.rates_, np.arange(10) / 10)
+    assert path.best_rate_ == 0.0  # on the rows of the fit no noise is best
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_dataset(case):
+    X, y = data(case)
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[f"column {d}" for d in range(X.shape[1])])
+    labels = y if case in ("ridge", "svr") else np.array(["no", "yes", "maybe"])[np.asarray(y, dtype=int)]
+    path = bd.RatePath(CASES[case], GRID, cv=2).fit(frame, labels)
+    result = path.to_dataset()
+    assert result["feature"].values.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(result["rate"], GRID)
+    assert result["score"].dims == result["score_error"].dims == ("rate",)
+    many = case in ("one vs rest", "softmax")
+    if case in ("ridge", "svr"):
+        assert result["weight"].dims == ("rate", "feature")
+        assert result["objective"].dims == result["intercept"].dims == ("rate",)
+    else:
+        assert result["weight"].dims == ("rate", "class", "feature")
+        assert result["class"].values.tolist() == (["maybe", "no", "yes"] if many else ["yes"])
+        assert result["objective"].dims == (("rate",) if case == "softmax" else ("rate", "class"))
+    np.testing.assert_array_equal(result["weight"], path.coefs_)
+
+
+def test_columns_by_name_reach_the_folds():
+    import polars as pl
+
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    for frame in (X, pl.from_pandas(X)):
+        path = bd.RatePath(bd.DropoutSVC(), GRID, cv=2).fit(frame, y == 1)
+        assert path.to_dataset()["feature"].values.tolist() == list(X.columns)
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([0.1, 1.0], r"rates: expected dropout rates in \[0, 1\)"),
+        (0.3, r"rates: expected a sequence of dropout rates.*give a grid"),
+        ([], "rates: expected a sequence"),
+        (["a"], "rates: expected a number"),
+    ],
+)
+def test_bad_grids(rates, message):
+    with pytest.raises(ValueError, match=message):
+        bd.RatePath(bd.DropoutSVC(), rates).fit(*data("two classes"))
+
+
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(), make_pipeline(bd.DropoutSVC()), bd.DropoutSVC], ids=["other", "pipe", "class"]
+)
+def test_estimators_without_rates(estimator):
+    with pytest.raises(TypeError, match=r"estimator: expected a linear estimator with rates.*transform X before"):
+        bd.RatePath(estimator).fit(*data("two classes"))
+
+
+def test_bad_test_rows():
+    X, y = data("two classes")
+    with pytest.raises(ValueError, match="y_test: expected both X_test and y_test or neither"):
+        bd.RatePath(bd.DropoutSVC(), GRID).fit(X, y, X_test=X)
+    with pytest.raises(ValueError, match="X_test: expected both"):
+        bd.RatePath(bd.DropoutSVC(), GRID).fit(X, y, y_test=y)
+    with pytest.raises(ValueError, match="X_test: cv is given as well"):
+        bd.RatePath(bd.DropoutSVC(), GRID, cv=2).fit(X, y, X_test=X, y_test=y)
+    with pytest.raises(ValueError, match="takes no rates"):
+        bd.RatePath(bd.DropoutSVC(noise=bd.GaussianNoise(0.1)), GRID).fit(X, y)
