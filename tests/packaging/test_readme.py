@@ -1,0 +1,34 @@
+"""Every example in the README's table of methods runs."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def examples():
+    text = README.read_text(encoding="utf-8")
+    rows = text[text.index("## Methods") :].split("\n\n")[1].splitlines()[2:]
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split(" | ")[1])]
+
+
+def test_the_table_is_found():
+    assert len(examples()) >= 22
+
+
+@pytest.mark.parametrize("code", examples())
+def test_example_runs(code, breast_cancer):
+    X, y = breast_cancer[0][:200, :6], breast_cancer[1][:200]
+    rng = np.random.default_rng(0)
+    names = {"bd": bd, "X": X, "y": y, "more": rng.normal(size=(50, 6)), "groups": ["a", "a", "b", "b", "c", "c"]}
+    names |= {"target": X @ np.ones(6) + rng.normal(size=200), "many": np.arange(200) % 3}
+    with warnings.catch_warnings():
+        if "bd.sample" in code:
+            warnings.simplefilter("ignore")  # a few draws, for show
+        assert eval(code, names) is not None
