@@ -114,9 +114,9 @@ class RateLearner:
 
     def posterior(self) -> tuple[Array, Array]:
         """Shape parameters of the plug-in posterior of the free rates, (k, K) each."""
-        opposed = np.where(self.signs > 0, self.against, self.agree)
+        opposed: Array = np.where(self.signs > 0, self.against, self.agree)
         # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
-        opposed: Array = np.where(self.undecided | (self.signs == 0), 0.5 * (self.agree + self.against), opposed)
+        opposed = np.where(self.undecided | (self.signs == 0), 0.5 * (self.agree + self.against), opposed)
         opposed = self.rate_map.collapse(opposed)
         total = self.occurrences
         a, b = self.rate_map.prior.concentrations(total)

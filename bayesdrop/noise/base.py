@@ -40,4 +40,10 @@ class Noise(Protocol):
         """Corrupt ``x`` once with a :class:`numpy.random.Generator`; same shape as ``x``."""
 
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
-        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise."""
+        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`."""
+
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """Derivative of :meth:`log_mgf` in ``t``, elementwise: the mean of ``x̃`` of the law tilted by ``exp(tx̃)``."""
+
+    def mgf_limit(self) -> float:
+        """Bound that ``|t|`` must stay below for :meth:`log_mgf` to be finite; infinite if there is none."""

@@ -56,3 +56,12 @@ class Dropout:
         kept = x / (1 - rate) if self.unbiased else x
         with np.errstate(divide="ignore"):
             return np.logaddexp(np.log(rate), np.log1p(-rate) + t * kept)
+
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x'`` times the probability that it is kept under the tilted law."""
+        kept = x / (1 - rate) if self.unbiased else x
+        return kept * np.exp(np.log1p(-rate) + t * kept - self.log_mgf(t, x, rate))
+
+    def mgf_limit(self) -> float:
+        """Infinite: the moment-generating function is finite everywhere."""
+        return np.inf

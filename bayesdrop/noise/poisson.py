@@ -46,3 +46,11 @@ class PoissonNoise:
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
         """``x (e^t − 1)``."""
         return x * np.expm1(t)
+
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x e^t``."""
+        return x * np.exp(t)
+
+    def mgf_limit(self) -> float:
+        """Infinite: the moment-generating function is finite everywhere."""
+        return np.inf

@@ -24,6 +24,10 @@ class _Scaled:
     def check(self, minimum: float) -> None:
         """Accept any finite data."""
 
+    def mgf_limit(self) -> float:
+        """Infinite: the moment-generating function is finite everywhere."""
+        return np.inf
+
     def _coefficients(self, rate: Array, quadratic: float, constant: float) -> Coefficients:
         xp = rate.__array_namespace__()
         zero, one = xp.zeros_like(rate), xp.ones_like(rate)
@@ -53,6 +57,10 @@ class GaussianNoise(_Scaled):
         """``t x + ½ t² scale²``."""
         return t * x + 0.5 * (t * self.scale) ** 2
 
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x + t scale²``."""
+        return x + t * self.scale**2
+
 
 @dataclass(frozen=True)
 class LaplaceNoise(_Scaled):
@@ -79,6 +87,16 @@ class LaplaceNoise(_Scaled):
         with np.errstate(divide="ignore"):
             return t * x - np.log1p(-square)
 
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x + 2 t scale²/(1 − t² scale²)``, infinite for ``|t| scale >= 1``."""
+        rest = 1 - np.minimum((t * self.scale) ** 2, 1.0)
+        with np.errstate(divide="ignore"):
+            return x + 2 * t * self.scale**2 / rest
+
+    def mgf_limit(self) -> float:
+        """``1/scale``, where the tails of the noise outweigh the exponential."""
+        return 1 / self.scale if self.scale > 0 else np.inf
+
 
 @dataclass(frozen=True)
 class MultiplicativeNoise(_Scaled):
@@ -102,3 +120,7 @@ class MultiplicativeNoise(_Scaled):
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
         """``t x + ½ t² x² scale²``."""
         return t * x + 0.5 * (t * x * self.scale) ** 2
+
+    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+        """``x + t x² scale²``."""
+        return x + t * (x * self.scale) ** 2

@@ -126,6 +126,35 @@ def _central(order):
     return points, np.linalg.solve(system, target)
 
 
+def test_log_mgf_slope_is_the_derivative(noise, same):
+    """At zero the mean, and elsewhere the nine-point difference of the log-moment-generating function.
+
+    Truncation ``h⁸ K⁽⁹⁾/630`` is far below the tolerance as in the next test, and rounding is a few ``ε|K|/h``.
+    """
+    x, rate = _cases(noise)
+    same(noise.log_mgf_slope(np.zeros(1), x, rate), _moments(noise, x, rate)[0])
+    h, (points, weights) = 0.005, _central(1)
+    for t in (-0.7, -0.3, 0.2, 0.6):
+        assert abs(t) + 4 * h < noise.mgf_limit()
+        difference = sum(w * noise.log_mgf(t + k * h, x, rate) for k, w in zip(points, weights, strict=True)) / h
+        slope = noise.log_mgf_slope(np.array([t]), x, rate)
+        assert slope.shape == x.shape
+        assert np.max(np.abs(difference - slope)) < 1e-9 * max(1.0, np.max(np.abs(slope))), t
+
+
+def test_log_mgf_is_finite_below_its_limit_alone(noise):
+    """Just inside the limit both functions are finite; where there is one, they are infinite at it."""
+    x, rate = _cases(noise)
+    limit = noise.mgf_limit()
+    inside = min((1 - 1e-9) * limit, 20.0)
+    for t in (-inside, inside):
+        assert np.all(np.isfinite(noise.log_mgf(t, x, rate)))
+        assert np.all(np.isfinite(noise.log_mgf_slope(t, x, rate)))
+    if np.isfinite(limit):
+        assert np.all(noise.log_mgf(limit, x, rate) == np.inf)
+        assert np.all(noise.log_mgf_slope(limit, x, rate) == np.inf)
+
+
 def test_log_mgf_generates_the_moments(noise):
     # Error of the nine-point rules at h = 0.005: truncation h⁸ K⁽⁹⁾/630 and h⁸ K⁽¹⁰⁾/3150, below 1e-9 for cumulants
     # up to 1e12 (those of a kept value of 10 are the largest here), and rounding, a few ε|K|/h² < 1e-10.

@@ -132,6 +132,22 @@ def test_blocks_of_rows_equal_one_block(monkeypatch):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("columns", [None, 2])
+def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
+    monkeypatch.setattr(dense, "_KEEP_SQUARE", 0)
+    monkeypatch.setattr(dense, "_BLOCK", 40)
+    X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
+    design, wide = DenseDesign(X), X.astype(np.float64)
+    assert design._x is X
+    tail = () if columns is None else (columns,)
+    w, r = np.random.default_rng(4).normal(size=(6, *tail)), np.random.default_rng(5).normal(size=(41, *tail))
+    same = {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(design.matvec(w), wide @ w, **same)
+    np.testing.assert_allclose(design.rmatvec(r), wide.T @ r, **same)
+    np.testing.assert_allclose(design.sq_rmatvec(r), (wide * wide).T @ r, **same)
+    np.testing.assert_allclose(design.gram(np.ones(41)), wide.T @ wide, **same)
+
+
 def test_sparse_leaves_the_callers_matrix_alone():
     matrix = _explicit_zeros(CASES["mixed"])
     before = matrix.copy()
