@@ -1,0 +1,374 @@
+r"""Marginalised corrupted features: linear classifiers trained on expected losses in closed form.
+
+    quadratic     Σ_i ½ E(y_i − s_i)²                          s_i = wᵀx̃_i + b
+    exponential   Σ_i E exp(−y_i s_i) = Σ_i exp(a_i)           a_i = −y_i b + Σ_d log E exp(−y_i w_d x̃_id)
+    logistic      Σ_i log(1 + exp(a_i))
+
+each times ``C``, plus ``½‖w‖²``. Noise is independent across features, so that the expectation of the exponential is
+a product of moment-generating functions. The logistic loss is bounded from above by Jensen's inequality, as
+``E log(1 + e^{−ys}) <= log(1 + E e^{−ys})``. All three are convex: a log-moment-generating function is, and ``exp`` and
+``log(1 + exp)`` are convex and increasing. The intercept is neither noised nor penalised.
+
+Van der Maaten, Chen, Tyree & Weinberger (2013, "Learning with marginalized corrupted features"): section 3.1 for the
+quadratic, 3.2 for the exponential and 3.3 for the logistic loss. With ``l`` the loss of ``a``, the gradient in ``w_d``
+is ``−Σ_i y_i l'(a_i) μ_id`` where ``μ_id``, the slope of the log-moment-generating function, is the mean of ``x̃_id``
+under the law that is tilted by ``exp(−y_i w_d x̃_id)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from ..designs import Design
+from ..estimators.base import default_names
+from ..inference import Newton
+from ..inference.descent import Status
+from ..inference.fitting import fit_block
+from ..losses import Squared
+from ..model import Model
+from ..moments import ScoreMoments
+from ..noise import Noise
+from ..rates import Fixed
+from .noising import check_noise, fixed_rates, keeps_zeros
+from .one_vs_rest import OneVsRest
+
+__all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
+
+Array = Any
+
+# How near to the limit of the moment-generating function weights may come.
+_INSIDE = 1 - 1e-6
+# Slope, per unit of curvature and objective, that a search which finds nothing lower must have reached.
+_ROUND_OFF = 1e-6
+# What stands for an objective that overflows: the line search steps back from it.
+_HUGE = 1e150
+
+
+class MarginalisedLoss:
+    """Weighted sum of a loss of the exponents ``a_i = −y_i b + Σ_d log E exp(−y_i w_d x̃_id)``, of two classes.
+
+    Entries of zero that the noise disturbs contribute the same to every row of a class, so that only the non-zero
+    entries are ever gone through.
+
+    Parameters
+    ----------
+    design : Design
+        Matrix with n rows and p columns.
+    noise : Noise
+        Feature noise.
+    rate : array (p,)
+        Dropout rates.
+    sign, weight : array (n,)
+        Labels as −1 and +1, and row weights.
+    loss : callable
+        Value and derivative of the loss, from the exponents.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> from bayesdrop.noise import Dropout
+    >>> one = np.ones(1)
+    >>> total = MarginalisedLoss(as_design(np.ones((1, 1))), Dropout(), 0.5 * one, one, one, logistic)
+    >>> value, gradient = total(np.zeros(2))
+    >>> bool(np.isclose(value, np.log(2))), gradient.tolist()
+    (True, [-0.25, -0.5])
+    """
+
+    def __init__(
+        self, design: Design, noise: Noise, rate: Array, sign: Array, weight: Array, loss: Callable[[Array], Any]
+    ) -> None:
+        self.design, self.noise, self.rate = design, noise, rate
+        self.sign, self.weight, self.loss = sign, weight, loss
+        self._disturbs_zeros = not keeps_zeros(noise)
+
+    def __call__(self, weights: Array) -> tuple[float, Array]:
+        """Value and gradient (p + 1,) at weights (p + 1,), the intercept last."""
+        n, p = self.design.shape
+        w, sign = weights[:-1], self.sign
+        exponent, gradient = -sign * weights[-1], np.zeros(p + 1)
+        if self._disturbs_zeros:
+            zero = np.zeros(p)
+            for side in (-1.0, 1.0):
+                exponent[sign == side] += np.sum(self.noise.log_mgf(-side * w, zero, self.rate))
+        for rows, columns, values in self.design.entries():
+            t, rate = -sign[rows] * w[columns], self.rate[columns]
+            part, tilted = self.noise.log_mgf(t, values, rate), self.noise.log_mgf_slope(t, values, rate)
+            if self._disturbs_zeros:
+                part -= self.noise.log_mgf(t, 0.0, rate)
+                tilted -= self.noise.log_mgf_slope(t, 0.0, rate)
+            block = slice(rows[0], rows[-1] + 1)
+            within = rows - rows[0]
+            exponent[block] += np.bincount(within, weights=part)
+            # Rows come whole, so that their exponents are complete here and one pass gives the gradient too.
+            pull = self._pull(exponent[block], block)
+            gradient[:-1] += np.bincount(columns, weights=pull[within] * tilted, minlength=p)
+        pull = self._pull(exponent, slice(0, n))
+        gradient[-1] = pull.sum()
+        if self._disturbs_zeros:
+            for side in (-1.0, 1.0):
+                total = pull[sign == side].sum()
+                gradient[:-1] += total * self.noise.log_mgf_slope(-side * w, zero, self.rate)
+        return float(self.weight @ self.loss(exponent)[0]), gradient
+
+    def _pull(self, exponent: Array, rows: slice) -> Array:
+        """Derivative of each row's loss in its margin, with the sign of its label."""
+        return -self.sign[rows] * self.weight[rows] * self.loss(exponent)[1]
+
+
+def exponential(a: Array, steepest: float = 300.0) -> tuple[Array, Array]:
+    """``e^a`` and its derivative, continued as the tangent above the exponent ``steepest``.
+
+    Examples
+    --------
+    >>> value, slope = exponential(np.array([0.0, 12.0]), 2.0)
+    >>> value[0].item(), bool(np.isclose(value[1], 11 * np.exp(2.0)))
+    (1.0, True)
+    """
+    slope = np.exp(np.minimum(a, steepest))
+    return slope * (1 + np.maximum(a - steepest, 0.0)), slope
+
+
+def logistic(a: Array) -> tuple[Array, Array]:
+    """``log(1 + e^a)`` and its derivative.
+
+    Examples
+    --------
+    >>> logistic(np.zeros(1))[1].tolist()
+    [0.5]
+    """
+    return np.logaddexp(0.0, a), expit(a)
+
+
+_PARAMETERS = """    Parameters
+    ----------
+    rates : float, array (p,) or Fixed
+        Dropout rates in [0, 1); ignored by a noise without rates.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is.
+    fit_intercept : bool
+        Add an intercept, which is neither noised nor penalised.
+    tol : float
+        {tol}
+    max_iter : int
+        Most iterations.
+
+    Attributes
+    ----------
+    coef_ : array (1, p) or (K, p)
+        Weights, un-noised; more than two classes are solved one against the rest.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    n_iter_ : int
+        Iterations, of the slowest class.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+"""
+_SUBOPTIMALITY = "Estimated suboptimality, relative to the energy, at which to stop."
+_SLOPE = "Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop."
+
+
+def _with_parameters(tol: str) -> Callable[[type], type]:
+    def fill(kind: type) -> type:
+        kind.__doc__ = (kind.__doc__ or "").replace("    {parameters}\n", _PARAMETERS.replace("{tol}", tol))
+        return kind
+
+    return fill
+
+
+class _MCF(OneVsRest):
+    """Shared by the three losses: parameters, noise and prediction."""
+
+    def __init__(
+        self,
+        rates: Any = 0.5,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+    ) -> None:
+        self.rates = rates
+        self.C = C
+        self.noise = noise
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _corruption(self, design: Design) -> tuple[Noise, Array]:
+        noise = check_noise(self.noise)
+        self.rates_ = fixed_rates(self.rates, noise, default_names(self))
+        noise.check(design.minimum())
+        return noise, self.rates_
+
+    def _noised_mean(self) -> tuple[Array, Array]:
+        gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)
+        return gain, shift
+
+
+@_with_parameters(_SUBOPTIMALITY)
+class MCFQuadratic(_MCF):
+    """Linear classifier trained on the expected squared loss of labels −1 and +1.
+
+    Minimises ``½‖w‖² + C Σ ½ E(y − wᵀx̃ − b)²`` (van der Maaten et al. 2013, section 3.1), which is ridge regression
+    with a penalty per feature: the minimiser of :class:`bayesdrop.DropoutRidge` for those labels.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> MCFQuadratic(0.3).fit(X, y).coef_.shape
+    (1, 5)
+    """
+
+    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+        noise, rate = self._corruption(design)
+        model = Model(
+            Squared(), noise, Fixed(rate) if noise.has_rate else None, self.C, fit_intercept=self.fit_intercept
+        )
+        method = Newton(tol=self.tol, max_iter=self.max_iter)
+        block = fit_block(model, design, model.bind(default_names(self)), sign, weight, method)
+        return block.weights, block.iterations, block.status is not Status.MAX_ITERATIONS
+
+
+class _Exponent(_MCF):
+    """Shared by the losses of the marginalised exponent, which L-BFGS-B minimises class by class."""
+
+    _curvature: ClassVar[tuple[float, float]]
+    """Weights of the mean's square and of the variance of ``x̃`` in the curvature at zero weights."""
+
+    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+        raise NotImplementedError
+
+    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+        noise, rate = self._corruption(design)
+        moments = ScoreMoments(design, noise, rate[:, None], self.fit_intercept)
+        of_mean, of_var = self._curvature
+        curvature = of_mean * moments.diagonal(weight[:, None])[:, 0]
+        curvature[:-1] += of_var * moments.spread(weight[:, None])[:, 0]
+        curvature = self.C * curvature + np.append(np.ones(len(rate)), 0.0)
+        fits = []
+        for one in sign.T:
+            total = MarginalisedLoss(design, noise, rate, one, weight, self._loss(weight))
+            fits.append(self._minimise(total, curvature, noise.mgf_limit()))
+        weights, iterations, converged = zip(*fits, strict=True)
+        return np.stack(weights, axis=1), max(iterations), all(converged)
+
+    def _minimise(self, total: MarginalisedLoss, curvature: Array, limit: float) -> tuple[Array, int, bool]:
+        """Weights (p + 1,), iterations and whether the tolerance is met.
+
+        In units of the objective and of its curvature at zero weights, both of order one whatever ``C``, the number
+        of rows and the scales of the features are.
+        """
+        p = total.design.shape[1]
+        unit, first = self._objective(total, np.zeros(p + 1))
+        self._check_start(first, curvature)
+        scale = np.sqrt(unit / curvature)
+
+        def objective(scaled: Array) -> tuple[float, Array]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, gradient = self._objective(total, scale * scaled)
+            if np.isfinite(value) and np.all(np.isfinite(gradient)):
+                return value / unit, scale * gradient / unit
+            return _HUGE, scaled
+
+        edge = _INSIDE * limit / scale[:-1]
+        bounds = [*zip(-edge, edge, strict=True), (None, None)] if np.isfinite(limit) else None
+        goal = self.tol * np.max(np.abs(scale * first / unit))
+        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, "gtol": goal, "ftol": 0.0}
+        result = minimize(objective, np.zeros(p + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        weights = scale * result.x
+        self._check_inside(total, weights, limit)
+        # Short of iterations the goal counts; else no step was lower any more, in double precision.
+        enough = goal if result.nit >= self.max_iter else max(goal, _ROUND_OFF)
+        return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
+
+    def _objective(self, total: MarginalisedLoss, weights: Array) -> tuple[float, Array]:
+        """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
+        value, gradient = total(weights)
+        gradient *= self.C
+        gradient[:-1] += weights[:-1]
+        if not self.fit_intercept:
+            gradient[-1] = 0.0
+        return 0.5 * weights[:-1] @ weights[:-1] + self.C * value, gradient
+
+    def _check_start(self, slope: Array, curvature: Array) -> None:
+        """Raise ValueError if the features are too large for any step."""
+        size = np.maximum(np.abs(slope), curvature)[:-1]
+        if not np.all(size < _HUGE):
+            worst = default_names(self)[int(np.argmax(np.where(np.isnan(size), np.inf, size)))]
+            raise ValueError(f"X: feature {worst} is too large for double precision; standardise the features.")
+
+    def _check_inside(self, total: MarginalisedLoss, weights: Array, limit: float) -> None:
+        """Raise ValueError if the search broke off where the expectation is infinite, or just short of it."""
+        names = default_names(self)
+        ratio = np.abs(weights[:-1]) / limit
+        if np.any(ratio >= _INSIDE * _INSIDE):
+            raise ValueError(
+                f"noise: the weight of feature {names[int(np.argmax(ratio))]} stopped at {limit:g}, where the "
+                f"expectation under {total.noise!r} becomes infinite; take a smaller scale of the noise or a smaller "
+                "C, standardise the features, or use MCFQuadratic."
+            )
+
+
+@_with_parameters(_SLOPE)
+class MCFExponential(_Exponent):
+    """Linear classifier trained on the expected exponential loss.
+
+    Minimises ``½‖w‖² + C Σ e^{−yb} Π_d E exp(−y w_d x̃_d)`` (van der Maaten et al. 2013, section 3.2): the expectation
+    is exact, and one badly misclassified row can outweigh all others.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> bool(MCFExponential(0.3, C=0.1).fit(X, y).score(X, y) > 0.8)
+    True
+    """
+
+    _curvature = (1.0, 1.0)
+
+    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+        # No row's loss may exceed that of all rows at zero weights, so that from this exponent on nothing but the
+        # line search looks, and is better served by a tangent.
+        return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
+
+
+@_with_parameters(_SLOPE)
+class MCFLogistic(_Exponent):
+    """Linear classifier trained on an upper bound of the expected logistic loss.
+
+    Minimises ``½‖w‖² + C Σ log(1 + e^{−yb} Π_d E exp(−y w_d x̃_d))`` (van der Maaten et al. 2013, section 3.3), where
+    Jensen's inequality takes the expectation inside the logarithm.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from bayesdrop.noise import LaplaceNoise
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> bool(MCFLogistic(noise=LaplaceNoise(0.5)).fit(X, y).score(X, y) > 0.8)
+    True
+    """
+
+    _curvature = (0.25, 0.5)
+
+    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+        return logistic

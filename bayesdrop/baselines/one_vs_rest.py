@@ -1,0 +1,114 @@
+"""What the linear baselines share: checked data, one problem per class against the rest, scores and classes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data import check_sample_weight
+from ..designs import Design, as_design
+from ..estimators.base import FLOATS
+
+__all__ = ["OneVsRest", "check_options"]
+
+Array = Any
+
+
+def check_options(estimator: Any) -> None:
+    """Raise ValueError if ``C``, ``tol`` or ``max_iter`` is out of range."""
+    for name in ("C", "tol"):
+        value: Any = getattr(estimator, name)
+        if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: expected a finite number above 0, got {value!r}.")
+    if not (isinstance(estimator.max_iter, int | np.integer) and estimator.max_iter >= 1):
+        raise ValueError(f"max_iter: expected an integer above 0, got {estimator.max_iter!r}.")
+
+
+class OneVsRest(ClassifierMixin, BaseEstimator):
+    """Base of the linear baselines; a subclass solves a block of two-class problems."""
+
+    C: float
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+        """Weights (p + 1, K), iterations and whether they sufficed, for signs (n, K) and row weights (n,)."""
+        raise NotImplementedError
+
+    def _noised_mean(self) -> tuple[Array, Array]:
+        """Gain and shift of the features' means at prediction; (p,) or numbers."""
+        return np.ones(1), np.zeros(1)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Two or more classes, any labels.
+        sample_weight : array (n,), optional
+            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+
+        Returns
+        -------
+        self
+        """
+        check_options(self)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        check_classification_targets(y)
+        classes, code = np.unique(y, return_inverse=True)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        if len(classes) < 2:
+            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
+        totals = np.bincount(code, weights=weight)
+        if np.any(totals == 0):
+            raise ValueError(
+                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
+                "or give a row some weight."
+            )
+        if np.any(weight == 0):
+            X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
+        positive = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
+        sign = np.where(code[:, None] == positive, 1.0, -1.0)
+        weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+        if not converged:
+            warnings.warn(
+                "Stopped before the tolerance was met: raise max_iter, loosen tol, or standardise the features.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.classes_ = classes
+        self.coef_ = np.ascontiguousarray(weights[:-1].T)
+        self.intercept_ = weights[-1].copy()
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise, if there is any.
+
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
+        """
+        check_is_fitted(self)
+        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        gain, shift = self._noised_mean()
+        score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)
+        return score if len(self.classes_) > 2 else score[:, 0]
+
+    def predict(self, X: Any) -> Array:
+        """Class with the largest score, (n,)."""
+        score = self.decision_function(X)
+        return self.classes_[score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)]
