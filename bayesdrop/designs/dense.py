@@ -42,10 +42,10 @@ class DenseDesign:
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
 
-    def _blocks(self, entries: int | None = None) -> Iterator[tuple[slice, Array]]:
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows in double precision, with where they stand."""
         n, p = self.shape
-        rows = max(1, (_BLOCK if entries is None else entries) // max(p, 1))
+        rows = max(1, _BLOCK // max(p, 1))
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
             yield part, self._x[part].astype(np.float64, copy=False)
@@ -102,13 +102,15 @@ class DenseDesign:
             second += (block * block).T @ r_sq[rows]
         return first, second
 
-    def gram(self, omega: Array) -> Array:
+    def gram(self, omega: Array, stride: int = 1) -> Array:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
-        p = self.shape[1]
-        root = np.sqrt(omega)
+        n, p = self.shape
+        root = np.sqrt(omega[::stride])
+        size = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))
-        for rows, block in self._blocks(16 * _BLOCK):
-            scaled = block * root[rows, None]
+        for start in range(0, len(root), size):
+            block = self._x[start * stride : (start + size) * stride : stride]
+            scaled = block * root[start : start + len(block), None]
             total += scaled.T @ scaled
         return total
 

@@ -93,9 +93,9 @@ class SparseDesign:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
-    def gram(self, omega: Array) -> Array:
+    def gram(self, omega: Array, stride: int = 1) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        root = np.sqrt(omega)
+        root = np.sqrt(np.where(np.arange(len(omega)) % stride == 0, omega, 0.0))
         scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
         return (scaled.T @ scaled).toarray()
 

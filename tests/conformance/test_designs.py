@@ -91,6 +91,7 @@ def test_grams_and_counts(design, X):
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])
     same = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
+    np.testing.assert_allclose(design.gram(omega, 3), X[::3].T @ (omega[::3, None] * X[::3]), **same)
     np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
     r = rng.normal(size=(X.shape[0], 2))
     above, below = design.sign_sums(r)

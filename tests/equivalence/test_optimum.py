@@ -76,6 +76,17 @@ def test_every_solver_gives_the_same_fit(preconditioner, method, noise):
     assert got.objective_trace[-1] == pytest.approx(expected.objective_trace[-1], rel=1e-11)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_preconditioner_of_sampled_rows_gives_the_same_fit(loss):
+    """More than sixteen rows a column: the factor is that of every other row or fewer."""
+    X, y = data(n=1500, p=12, seed=4)
+    model = bd.Model(loss, rates=bd.Fixed(0.3))
+    sampled = bd.fit(model, X, y, method=bd.Newton(tol=1e-12))
+    plain = bd.fit(model, X, y, method=bd.Newton(tol=1e-12, preconditioner=Jacobi()))
+    assert sampled.objective_trace[-1] == pytest.approx(plain.objective_trace[-1], rel=1e-11)
+    np.testing.assert_allclose(sampled.weight, plain.weight, atol=2e-5)
+
+
 @pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=5000)], ids=["newton", "em"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_energy_never_rises(method, loss):
