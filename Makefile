@@ -24,6 +24,10 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
+	$(BIN)/python -m benchmarks.linear
+	$(BIN)/python -m benchmarks.alternatives
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.fits
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.sampler

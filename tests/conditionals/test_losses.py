@@ -22,11 +22,11 @@ def _losses():
         if not isinstance(cls, type) or cls is Loss or not hasattr(cls, "sample_pseudo"):
             continue
         for bound in ("augmentation", "gaussian", "taylor"):
-            try:
+            if bound == "taylor" and cls.kinked:  # a piecewise linear loss has no Taylor penalty
+                with pytest.raises(ValueError, match="gaussian"):
+                    cls(bound=bound)
+            else:
                 losses.append(cls(bound=bound))
-            except ValueError as refusal:  # a piecewise linear loss has no Taylor penalty
-                assert bound == "taylor"
-                assert "gaussian" in str(refusal)
     return losses
 
 
