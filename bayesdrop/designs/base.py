@@ -44,8 +44,8 @@ class Design(Protocol):
     def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
 
-    def gram(self, omega: Array, stride: int = 1) -> Array:
-        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω`` of shape (n,); over every ``stride``-th row only."""
+    def gram(self, omega: Array, rows: Array | None = None) -> Array:
+        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω`` of shape (n,), or of the given different rows only."""
 
     def outer_gram(self, scale: Array) -> Array:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""

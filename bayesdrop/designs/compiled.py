@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["CompiledProducts", "available"]
+__all__ = ["CompiledProducts", "available", "compress"]
 
 Array = Any
 
@@ -41,6 +41,21 @@ def _kernels(binary: bool) -> _Kernels:
     compile_ = numba.njit(cache=True, nogil=True, boundscheck=False)
     names = (f"{name}_{'binary' if binary else 'real'}" for name in _Kernels._fields)
     return _Kernels(*(compile_(getattr(kernels, name)) for name in names))
+
+
+def compress(X: Array, counts: Array) -> Any:
+    """Compressed rows of a dense matrix with so many non-zeros in each row, in its own precision."""
+    import numba
+    from scipy import sparse
+
+    from . import kernels
+
+    pointers = np.append(0, np.cumsum(counts))
+    small = max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max
+    index = np.int32 if small else np.int64
+    indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
+    numba.njit(cache=True, nogil=True)(kernels.compress_rows)(X, pointers, indices, data)
+    return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
 
 
 class CompiledProducts:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .compiled import CompiledProducts, available, compress
+from .products import Products, as_block
+
 __all__ = ["DenseDesign"]
 
 Array = Any
@@ -16,12 +19,25 @@ _BLOCK = 1 << 17
 # Below this many entries the square is kept: the block loop would cost more than the memory.
 _KEEP_SQUARE = 1 << 21
 _GRAM_COLUMNS = 2000
+# Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
+_FEW = 0.3
+
+
+def _mostly_zeros(X: Array) -> Products | None:
+    """Compiled products over the non-zeros of a large dense matrix, where they are few."""
+    if not available():
+        return None
+    counts = np.count_nonzero(X, axis=1)
+    if counts.sum() > _FEW * X.size:
+        return None
+    return CompiledProducts(compress(X, counts), False)
 
 
 class DenseDesign:
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision.
+    Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
+    large matrix of mostly zeros is copied in compressed rows for its products, if Numba is installed.
 
     Examples
     --------
@@ -38,6 +54,7 @@ class DenseDesign:
         self._wide = self._x.dtype == np.float64
         self.shape: tuple[int, int] = self._x.shape
         self._square = self._x * self._x if self._x.size <= _KEEP_SQUARE else None
+        self._products = None if self._square is not None else _mostly_zeros(self._x)
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
@@ -52,12 +69,18 @@ class DenseDesign:
 
     def matvec(self, w: Array) -> Array:
         """``X w``."""
+        if self._products is not None:
+            block = as_block(w)
+            return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
         if self._wide:
             return self._x @ w
         return np.concatenate([block @ w for _, block in self._blocks()])
 
     def rmatvec(self, r: Array) -> Array:
         """``Xᵀ r``."""
+        if self._products is not None:
+            block = as_block(r)
+            return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
         if self._wide:
             return self._x.T @ r
         total = np.zeros((self.shape[1], *r.shape[1:]))
@@ -69,12 +92,18 @@ class DenseDesign:
         """``X² w``."""
         if self._square is not None:
             return self._square @ w
+        if self._products is not None:
+            block = as_block(w)
+            return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
         return np.concatenate([(block * block) @ w for _, block in self._blocks()])
 
     def sq_rmatvec(self, r: Array) -> Array:
         """``(X²)ᵀ r``."""
         if self._square is not None:
             return self._square.T @ r
+        if self._products is not None:
+            block = as_block(r)
+            return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
         total = np.zeros((self.shape[1], *r.shape[1:]))
         for rows, block in self._blocks():
             total += (block * block).T @ r[rows]
@@ -84,6 +113,8 @@ class DenseDesign:
         """``(X w, X² w_sq)``, reading X once."""
         if self._square is not None:
             return self._x @ w, self._square @ w_sq
+        if self._products is not None:
+            return self._products.forward(w, w_sq)
         n = self.shape[0]
         first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
         for rows, block in self._blocks():
@@ -95,6 +126,8 @@ class DenseDesign:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if self._square is not None:
             return self._x.T @ r, self._square.T @ r_sq
+        if self._products is not None:
+            return self._products.backward(r, r_sq)
         p = self.shape[1]
         first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *r_sq.shape[1:]))
         for rows, block in self._blocks():
@@ -102,15 +135,15 @@ class DenseDesign:
             second += (block * block).T @ r_sq[rows]
         return first, second
 
-    def gram(self, omega: Array, stride: int = 1) -> Array:
+    def gram(self, omega: Array, rows: Array | None = None) -> Array:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
-        n, p = self.shape
-        root = np.sqrt(omega[::stride])
+        p = self.shape[1]
+        root = np.sqrt(omega)
         size = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))
         for start in range(0, len(root), size):
-            block = self._x[start * stride : (start + size) * stride : stride]
-            scaled = block * root[start : start + len(block), None]
+            part = slice(start, start + size)
+            scaled = self._x[part if rows is None else rows[part]] * root[part, None]
             total += scaled.T @ scaled
         return total
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "compress_rows",
     "gather_binary",
     "gather_one_binary",
     "gather_one_real",
@@ -157,3 +158,14 @@ def scatter_real(pointers: Array, indices: Array, data: Array, block: Array, lin
                 result[d, np.uint32(k)] += x * block[i, k]
             for k in range(linear, columns):
                 result[d, np.uint32(k)] += x * x * block[i, k]
+
+
+def compress_rows(X: Array, pointers: Array, indices: Array, data: Array) -> None:
+    """Write the non-zeros of a dense matrix, row by row."""
+    for i in range(X.shape[0]):
+        place = pointers[i]
+        for d in range(X.shape[1]):
+            if X[i, d] != 0:
+                indices[place] = d
+                data[place] = X[i, d]
+                place += 1

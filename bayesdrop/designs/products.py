@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Products", "ScipyProducts"]
+__all__ = ["Products", "ScipyProducts", "as_block"]
 
 Array = Any
 
@@ -63,3 +63,8 @@ def _product(matrix: Any, block: Array) -> Array:
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
+
+
+def as_block(vector: Array) -> Array:
+    """Return a vector (n,) as a block (n, 1), and a block as it is."""
+    return vector if vector.ndim == 2 else vector[:, None]

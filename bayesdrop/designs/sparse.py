@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from .compiled import CompiledProducts, available
-from .products import Products, ScipyProducts
+from .products import Products, ScipyProducts, as_block
 
 __all__ = ["SparseDesign"]
 
@@ -67,22 +67,22 @@ class SparseDesign:
 
     def matvec(self, w: Array) -> Array:
         """``X w``."""
-        block = _block(w)
+        block = as_block(w)
         return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
 
     def rmatvec(self, r: Array) -> Array:
         """``Xᵀ r``."""
-        block = _block(r)
+        block = as_block(r)
         return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
 
     def sq_matvec(self, w: Array) -> Array:
         """``X² w``."""
-        block = _block(w)
+        block = as_block(w)
         return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
 
     def sq_rmatvec(self, r: Array) -> Array:
         """``(X²)ᵀ r``."""
-        block = _block(r)
+        block = as_block(r)
         return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
     def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
@@ -93,9 +93,12 @@ class SparseDesign:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
-    def gram(self, omega: Array, stride: int = 1) -> Array:
+    def gram(self, omega: Array, rows: Array | None = None) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        root = np.sqrt(np.where(np.arange(len(omega)) % stride == 0, omega, 0.0))
+        root = np.sqrt(omega)
+        if rows is not None:
+            root = np.zeros(self.shape[0])
+            root[rows] = np.sqrt(omega)
         scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
         return (scaled.T @ scaled).toarray()
 
@@ -129,7 +132,3 @@ class SparseDesign:
                 rows = np.repeat(np.arange(start, stop), np.diff(ends[start : stop + 1]))
                 yield rows, self._x.indices[part], self._x.data[part]
             start = stop
-
-
-def _block(vector: Array) -> Array:
-    return vector if vector.ndim == 2 else vector[:, None]

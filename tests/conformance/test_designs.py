@@ -91,7 +91,9 @@ def test_grams_and_counts(design, X):
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])
     same = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
-    np.testing.assert_allclose(design.gram(omega, 3), X[::3].T @ (omega[::3, None] * X[::3]), **same)
+    rows = np.arange(0, X.shape[0], 3)
+    some = X[rows].T @ (omega[rows, None] * X[rows])
+    np.testing.assert_allclose(design.gram(omega[rows], rows), some, **same)
     np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
     r = rng.normal(size=(X.shape[0], 2))
     above, below = design.sign_sums(r)
@@ -147,6 +149,27 @@ def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
     np.testing.assert_allclose(design.rmatvec(r), wide.T @ r, **same)
     np.testing.assert_allclose(design.sq_rmatvec(r), (wide * wide).T @ r, **same)
     np.testing.assert_allclose(design.gram(np.ones(41)), wide.T @ wide, **same)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dtype):
+    monkeypatch.setattr(dense, "_KEEP_SQUARE", 0)
+    rng = np.random.default_rng(6)
+    X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < 0.2)).astype(dtype)
+    X[4] = 0
+    design, wide = DenseDesign(X), X.astype(np.float64)
+    assert design._products is not None
+    assert DenseDesign(np.ones((30, 7)))._products is None
+    w, w2, r, r2 = rng.normal(size=7), rng.normal(size=(7, 3)), rng.normal(size=31), rng.normal(size=(31, 2))
+    same = {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(design.matvec(w), wide @ w, **same)
+    np.testing.assert_allclose(design.rmatvec(r2), wide.T @ r2, **same)
+    np.testing.assert_allclose(design.sq_matvec(w2), wide**2 @ w2, **same)
+    np.testing.assert_allclose(design.sq_rmatvec(r), (wide**2).T @ r, **same)
+    for got, expected in zip(design.pair_matvec(w2, w2), (wide @ w2, wide**2 @ w2), strict=True):
+        np.testing.assert_allclose(got, expected, **same)
+    for got, expected in zip(design.pair_rmatvec(r2, r2), (wide.T @ r2, (wide**2).T @ r2), strict=True):
+        np.testing.assert_allclose(got, expected, **same)
 
 
 def test_sparse_leaves_the_callers_matrix_alone():
