@@ -62,7 +62,7 @@ def papers() -> None:
 
 
 def corruption() -> None:
-    """Against 256 sampled copies of the data, solved by the same Newton method."""
+    """Against 256 sampled copies of the data, solved by the same Newton method (the hinge of the copies to 1e-3)."""
     print("\n| data | estimator | ours, s | 256 copies, s | ratio | test error, % | of the copies |")
     print("|---|---|---|---|---|---|---|")
     for domain in ("books", "kitchen"):
@@ -71,7 +71,9 @@ def corruption() -> None:
         for kind in (bd.DropoutLogisticRegression, bd.DropoutSVC):
             model = kind(0.5, C=0.1, tol=1e-6)
             ours = seconds(lambda: model.fit(X, y))  # noqa: B023
-            copies = ExplicitCorruption(kind(0.0, C=0.1, tol=1e-6), 0.5, copies=256, random_state=0)
+            # Kind to the copies: a plain hinge without noise is the hardest to solve to the end.
+            loose = 1e-6 if kind is bd.DropoutLogisticRegression else 1e-3
+            copies = ExplicitCorruption(kind(0.0, C=0.1, tol=loose), 0.5, copies=256, random_state=0)
             start = time.perf_counter()
             copies.fit(X, y)
             theirs = time.perf_counter() - start
