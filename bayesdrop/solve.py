@@ -24,6 +24,8 @@ Array = Any
 # Rows per column that the Cholesky preconditioner samples where there are more than twice as many: it is then right to
 # about a half, and conjugate gradients do the rest.
 _ROWS_PER_COLUMN = 4
+# Columns from which on three classes or more share a factor.
+_SHARED_FROM = 200
 # Where all rows cost no more than so many multiplications, all are taken.
 _ENOUGH = 1e9
 Apply = Callable[[Array], Array]
@@ -95,9 +97,25 @@ class Cholesky:
 
     def prepare(self, moments: ScoreMoments, omega: Array, diagonal: Array) -> Apply:
         """See :class:`Preconditioner`."""
-        p = moments.design.shape[1]
-        gain = np.broadcast_to(moments.coefficients.gain, (p, omega.shape[1]))
-        chosen = [_sample(omega[:, k], _ROWS_PER_COLUMN * (p + 1)) for k in range(omega.shape[1])]
+        p, K = moments.design.shape[1], omega.shape[1]
+        gain = np.broadcast_to(moments.coefficients.gain, (p, K))
+        if K > 2 and p >= _SHARED_FROM:
+            # Many classes, one factor: that of the mean matrix, on the scale of each.
+            size = np.mean(diagonal + moments.diagonal(omega), axis=0)
+            mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
+            factor = self._factors(moments, *mean)[0]
+            scale = size.mean() / size
+            return lambda r: scale * linalg.cho_solve(factor, r, check_finite=False)
+        factors = self._factors(moments, gain, omega, diagonal)
+        return lambda r: np.stack(
+            [linalg.cho_solve(factors[k], r[:, k], check_finite=False) for k in range(r.shape[1])], axis=1
+        )
+
+    @staticmethod
+    def _factors(moments: ScoreMoments, gain: Array, omega: Array, diagonal: Array) -> list[Any]:
+        """One factor for each column of the blocks."""
+        p, K = gain.shape
+        chosen = [_sample(omega[:, k], _ROWS_PER_COLUMN * (p + 1)) for k in range(K)]
         if any(rows is not None for rows, _ in chosen):
             omega = omega.copy()
             for k, (rows, share) in enumerate(chosen):
@@ -107,7 +125,7 @@ class Cholesky:
         total = omega.sum(axis=0)
         border = gain * moments.design.rmatvec(omega)
         factors = []
-        for k in range(omega.shape[1]):
+        for k in range(K):
             matrix = np.zeros((p + 1, p + 1))
             matrix[:-1, :-1] = moments.design.gram(chosen[k][1], chosen[k][0]) * (gain[:, k, None] * gain[:, k])
             if moments.fit_intercept:
@@ -119,9 +137,7 @@ class Cholesky:
             # A relative ridge at round-off keeps a nearly singular matrix factorisable.
             matrix[np.diag_indices(p + 1)] = diagonal_k * (1 + 4 * np.finfo(float).eps * (p + 1)) + 1e-300
             factors.append(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False))
-        return lambda r: np.stack(
-            [linalg.cho_solve(factors[k], r[:, k], check_finite=False) for k in range(r.shape[1])], axis=1
-        )
+        return factors
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Every linear system beside scikit-learn's plain fit: rates 0.1 to 0.9, C = 0.1 and 1, dense and sparse data.
 
-``python -m benchmarks.linear [--skip-mnist]``. Ours end within 1e-6 of their optimum; theirs stop at their default
+``python -m benchmarks.linear [--skip-mnist] [NAME]``, NAME a part of a data set's name. Ours end within 1e-6 of their optimum; theirs stop at their default
 tolerance (LinearSVC and LinearSVR often at their default limit of 1,000 iterations). The regression has the labels as
 numbers. Ratios below 1 mean that the fit with noise is the faster one.
 """
@@ -64,6 +64,8 @@ def main() -> None:
         X, digit = mnist()
         sets += [("MNIST 3 vs rest 60,000 × 784", X, np.where(digit == 3, 1, -1))]
         sets += [("MNIST 10,000 × 784, ten classes", X[:10_000], digit[:10_000].astype(int))]
+    wanted = [word for word in sys.argv[1:] if not word.startswith("-")]
+    sets = [part for part in sets if all(word in part[0] for word in wanted)]
     print("| data | C | beside | theirs, s | " + " | ".join(f"rate {rate}" for rate in RATES) + " |")
     print("|---|---|---|---|" + "---|" * len(RATES))
     ratios: list[float] = []
