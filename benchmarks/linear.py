@@ -1,8 +1,8 @@
 """Every linear system beside scikit-learn's plain fit: rates 0.1 to 0.9, C = 0.1 and 1, dense and sparse data.
 
-``python -m benchmarks.linear [--skip-mnist] [NAME]``, NAME a part of a data set's name. Ours end within 1e-6 of their optimum; theirs stop at their default
-tolerance (LinearSVC and LinearSVR often at their default limit of 1,000 iterations). The regression has the labels as
-numbers. Ratios below 1 mean that the fit with noise is the faster one.
+``python -m benchmarks.linear [--skip-mnist] [NAME]``, NAME a part of a data set's name. Ours end within 1e-6 of their
+optimum; theirs stop at their default tolerance (LinearSVC and LinearSVR often at their default limit of 1,000
+iterations). The regression has the labels as numbers. Ratios below 1 mean that the fit with noise is the faster one.
 """
 
 from __future__ import annotations
