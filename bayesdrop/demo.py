@@ -161,7 +161,7 @@ def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None
         f"[bold]2. Posterior of one rate per feature[/bold]: {problem.title.lower()}, logistic loss, all rows\n"
     )
     draws, tune, chains = (50, 50, 2) if quick else (400, 200, 4)
-    method = Gibbs(sweeps_per_draw=1)  # on data this small one sweep will do
+    method = Gibbs()
     options = {
         "draws": draws,
         "tune": tune,

@@ -34,6 +34,8 @@ def main() -> None:
     print("| data | beside | rate 0 | rate 1e-6 | Gaussian noise 1e-6 |\n|---|---|---|---|---|")
     for name, X, y in (("breast cancer", table, np.where(outcome == 1, 1, -1)), ("books", *amazon("books", "train"))):
         for kind, peer, loss in systems:
+            if name == "books" and kind is bd.DropoutSVR:
+                continue  # without noise and with 5,000 columns the tube is a problem of minutes
 
             def energy(w, X=X, y=y, loss=loss):
                 score = X @ w
