@@ -116,7 +116,7 @@ def test_posterior_of_a_regression_is_the_enumerated_one(loss):
     assert 1 / np.sum(share**2) > 1000
     data = prepare(X, y, binary=False)
     with jax.enable_x64(False):
-        kernel, operands = bd.Gibbs().bind(model, data, model.bind(data.feature_names), 200)
+        kernel, operands = bd.Gibbs(joint_moves=0).bind(model, data, model.bind(data.feature_names), 200)
         result = run(kernel, operands, as_key(0), tune=200, draws=300, chains=64, progress=False).draws
     weight, rates = result["weight"].astype(float), result["rate"].astype(float)
     parts = [weight, weight**2, result["intercept"].astype(float)[..., None], rates, weight * rates]
