@@ -92,12 +92,14 @@ FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian
 
 def _distribution_function(z: Any) -> Array:
     """Normal distribution function in the array's own library."""
-    ndtr: Any
-    if isinstance(z, np.ndarray | np.generic):
-        from scipy.special import ndtr
-    else:
-        from jax.scipy.special import ndtr
-    return ndtr(z)
+    if not isinstance(z, np.ndarray | np.generic):
+        from jax.scipy.special import ndtr as jax_ndtr
+
+        return jax_ndtr(z)
+    from scipy.special import ndtr
+
+    plain: Any = z
+    return ndtr(plain)
 
 
 def draw_precision(key: Array, slack: Array, half: Array) -> Array:
