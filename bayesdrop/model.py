@@ -46,7 +46,7 @@ class Model:
     Examples
     --------
     >>> Model(C=0.5).loss
-    Logistic()
+    Logistic(bound='augmentation')
     """
 
     loss: Loss = field(default_factory=Logistic)

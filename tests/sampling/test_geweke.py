@@ -80,7 +80,7 @@ def replicate(kernel, operands, steps):
 
         def body(carry, key):
             state, sign = carry
-            state = kernel.step(operands._replace(sign=sign), state)
+            state = kernel.step(operands._replace(target=sign), state)
             return (state, labels(key, state.score)), None
 
         (state, sign), _ = jax.lax.scan(body, (state, sign), jax.random.split(key, steps))
