@@ -159,17 +159,17 @@ def test_trajectories_report_their_energy():
 
 
 def test_trajectories_keep_the_density():
-    """20,000 exact draws of a Beta(3, 2) on the logit scale, moved once; 5 standard errors (6e-7) a moment."""
+    """400,000 exact draws of a Beta(3, 2) on the logit scale, moved once; 5 standard errors (6e-7) a moment."""
     with jax.enable_x64(True):
-        chance = jax.random.beta(jax.random.key(0), 3.0, 2.0, (20_000, 1))
+        chance = jax.random.beta(jax.random.key(0), 3.0, 2.0, (400_000, 1))
         theta = jnp.log(chance / (1 - chance))
         log_density = lambda t: jnp.sum(3 * jax.nn.log_sigmoid(t) + 2 * jax.nn.log_sigmoid(-t), axis=-1)  # noqa: E731
         end, _, acceptance = trajectory(jax.random.key(1), log_density, first_metric(jnp.ones(1)), theta)
-        accept = jax.random.uniform(jax.random.key(2), (20_000,)) < acceptance
+        accept = jax.random.uniform(jax.random.key(2), (400_000,)) < acceptance
         new = np.asarray(jax.nn.sigmoid(jnp.where(accept[:, None], end, theta)))[:, 0]
     assert np.mean(np.asarray(accept)) > 0.5
-    assert abs(new.mean() - 0.6) < 5 * 0.2 / np.sqrt(20_000)
-    assert abs((new**2).mean() - 0.4) < 5 * 0.23 / np.sqrt(20_000)
+    assert abs(new.mean() - 0.6) < 5 * 0.2 / np.sqrt(400_000)
+    assert abs((new**2).mean() - 0.4) < 5 * 0.23 / np.sqrt(400_000)
 
 
 def test_slice_sampling_keeps_the_density():
