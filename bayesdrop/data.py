@@ -44,6 +44,11 @@ class Data:
             return self
         return replace(self, X=self.X[keep], target=self.target[keep], weight=self.weight[keep])
 
+    def occurrences(self, index: Array, size: int) -> Array:
+        """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
+        count = np.asarray((self.X != 0).T @ self.weight, dtype=np.float64)
+        return np.bincount(index, weights=count, minlength=size)[:size]
+
 
 def feature_names_of(X: Any) -> list[str]:
     """Column names of a data frame (pandas, polars), else ``x0, x1, …``.

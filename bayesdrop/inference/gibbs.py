@@ -60,7 +60,9 @@ class Gibbs:
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f'dtype: expected "float32" or "float64", got {self.dtype!r}.')
 
-    def bind(self, model: Model, data: Data, rate_map: RateMap, tune: int) -> tuple[GibbsKernel, Operands]:
+    def bind(
+        self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[GibbsKernel, Operands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
@@ -90,7 +92,7 @@ class Gibbs:
             sweeps=int(self.sweeps_per_draw),
             jumps=int(self.joint_moves),
         )
-        a, b = rate_map.prior.concentrations(occurrences(data, rate_map))
+        a, b = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
         real = partial(jnp.asarray, dtype=self.dtype)
         operands = Operands(
             columns=columns,
@@ -112,12 +114,6 @@ def _gaussian_draw(columns: Columns, n: int, p: int) -> Callable[..., tuple[Arra
     if columns.rows is not None or min(n, p) > _FACTOR_SIDE:
         return gradient_draw
     return precision_draw if p <= n else outer_draw
-
-
-def occurrences(data: Data, rate_map: RateMap) -> Array:
-    """Weighted number of non-zero entries behind each free rate, (k,)."""
-    count = np.asarray((data.X != 0).T @ data.weight, dtype=np.float64)
-    return np.bincount(rate_map.index, weights=count, minlength=rate_map.size)[: rate_map.size]
 
 
 def _members(rate_map: RateMap, p: int) -> Array:

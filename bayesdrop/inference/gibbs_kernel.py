@@ -312,7 +312,8 @@ class GibbsKernel:
             if self.unit_weight
             else jnp.broadcast_to(operands.row_weight[None], (chains, n)).reshape(-1)
         )
-        pseudo = self.loss.sample_pseudo(key_aux, target, state.score.reshape(-1), weight)
+        score = state.score.reshape(-1)
+        pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.multiplier(self.feature_rate(operands, state.rate))
         precision = operands.precision[None] / (factor * factor)

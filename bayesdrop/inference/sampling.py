@@ -45,6 +45,7 @@ def sample(
     chains: int = 4,
     seed: Any = 0,
     method: Any = None,
+    target: str | None = None,
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     log_likelihood: bool = False,
@@ -55,7 +56,7 @@ def sample(
     Parameters
     ----------
     model : Model
-        A model under dropout noise, with free or fixed rates.
+        Any model: every loss, noise, rate structure and weight prior.
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
     y : sequence of n labels or numbers
@@ -64,8 +65,16 @@ def sample(
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
     seed : int or JAX key
         Same seed, same result, on one machine.
-    method : Gibbs, optional
-        ``bd.Gibbs()`` by default: the exact posterior, masks included.
+    method : Gibbs, HMC or NUTS, optional
+        By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
+        ``bd.HMC()`` where there are none. On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them
+        approximately and say so.
+    target : str, optional
+        Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
+        ``p(y | w, η) = Σ_α p(α | η) exp{−C Σ s_i loss(y_i, wᵀ(x_i∘α_i) + b)}``. ``"marginalised"``: the
+        pseudo-posterior ``exp(−U)``, whose mode is ``bd.fit``'s, with the noise averaged inside the loss by the
+        ``bound`` of the loss (rates must be fixed). By default "noising" where the noise has rates that are free or
+        above 0, else "marginalised"; without noise the two are one.
     sample_weight : array (n,), optional
         Row weights, >= 0: powers of the rows' likelihoods. Rows of weight 0 are left out.
     feature_names : sequence of p str, optional
@@ -119,29 +128,29 @@ def sample(
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     rate_map = model.bind(data.feature_names)
 
+    marginalised = _is_marginalised(model, rate_map, target)
+
     import jax
 
-    from .gibbs import Gibbs
     from .runner import as_key, run
 
-    method = Gibbs() if method is None else method
+    method = _default_method(model, marginalised) if method is None else method
     if not hasattr(method, "bind"):
         raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
     with jax.enable_x64(method.dtype == "float64"):
-        kernel, operands = method.bind(model, data, rate_map, int(tune))
+        kernel, operands = method.bind(model, data, rate_map, int(tune), marginalised=marginalised)
         key = as_key(seed)
         result = run(kernel, operands, key, tune=int(tune), draws=int(draws), chains=int(chains), progress=progress)
     broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
     if broken:
         raise ValueError(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
-            'or use method=bd.Gibbs(dtype="float64").'
+            f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
-    prior = (np.asarray(operands.prior_a, dtype=np.float64), np.asarray(operands.prior_b, dtype=np.float64))
-    groups = _groups(model, data, rate_map, result, prior)
+    groups = _groups(model, data, rate_map, result)
     if log_likelihood:
         groups["log_likelihood"] = _log_likelihood(model, data, rate_map, groups["posterior"], key)
-    attrs = _attributes(model, method, seed, tune, result)
+    attrs = _attributes(model, method, seed, tune, marginalised, result)
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -157,9 +166,40 @@ def sample(
     return assemble(groups, attrs)
 
 
-def _groups(
-    model: Model, data: Data, rate_map: RateMap, result: Any, prior: tuple[Array, Array]
-) -> dict[str, xr.Dataset]:
+def _is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
+    """True if the pseudo-posterior ``exp(−U)`` is wanted."""
+    if target not in (None, "noising", "marginalised"):
+        raise ValueError(f'target: expected "noising" or "marginalised", got {target!r}.')
+    has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
+    if target == "noising" and not model.noise.has_rate:
+        raise ValueError(
+            f"target: {model.noise!r} has no masks that could be part of the model; it is sampled as "
+            'target="marginalised", the noise averaged inside the loss.'
+        )
+    if target == "marginalised" and rate_map.is_free:
+        raise ValueError(
+            "target: the pseudo-posterior exp(−U) says nothing about rates, for U is lowest where they are 0; give "
+            'fixed rates, as in bd.Fixed(0.3), or take target="noising".'
+        )
+    return target == "marginalised" or not has_masks
+
+
+def _default_method(model: Model, marginalised: bool) -> Any:
+    """The sampler that is exact, and among those the fastest."""
+    if marginalised and model.weight_prior.gaussian and model.loss.variance_prior is None:
+        from .hmc import HMC
+
+        return HMC()
+    from .gibbs import Gibbs
+
+    return Gibbs()
+
+
+_SCALARS = ("intercept", "sigma", "global_scale")
+_STATS = ("lp", "acceptance_rate", "step_size", "n_steps", "diverging", "energy")
+
+
+def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[str, xr.Dataset]:
     """Draws, data and priors as datasets."""
     import xarray as xr
 
@@ -168,21 +208,19 @@ def _groups(
     features = np.array(data.feature_names)
     coords: dict[str, Any] = {**steps, "feature": features}
     posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), result.draws["weight"])}
-    if "intercept" in result.draws:
-        posterior["intercept"] = (("chain", "draw"), result.draws["intercept"])
+    posterior |= {name: (("chain", "draw"), result.draws[name]) for name in _SCALARS if name in result.draws}
     constant: dict[str, Any] = {"weight_precision": ("feature", model.weight_prior.precision(len(features)))}
     fixed_coords: dict[str, Any] = {"feature": features}
     if rate_map.is_free:
         coords[rate_map.dim] = fixed_coords[rate_map.dim] = np.array(rate_map.names)
         posterior["rate"] = (("chain", "draw", rate_map.dim), result.draws["rate"])
+        prior = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
         constant["rate_prior_a"], constant["rate_prior_b"] = ((rate_map.dim, part) for part in prior)
         if rate_map.dim == "group":
             constant["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
-    stats = {
-        name: (("chain", "draw"), result.draws[name]) for name in ("lp", "acceptance_rate") if name in result.draws
-    }
+    stats = {name: (("chain", "draw"), result.draws[name]) for name in _STATS if name in result.draws}
     rows = np.arange(len(data.target))
     observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):
@@ -196,7 +234,9 @@ def _groups(
     }
 
 
-def _attributes(model: Model, method: Any, seed: Any, tune: int, result: Any) -> dict[str, str | int | float]:
+def _attributes(
+    model: Model, method: Any, seed: Any, tune: int, marginalised: bool, result: Any
+) -> dict[str, str | int | float]:
     """Where the draws come from; text and numbers only, as netCDF takes them."""
     attrs: dict[str, str | int | float] = {
         "inference_library": "bayesdrop",
@@ -209,6 +249,7 @@ def _attributes(model: Model, method: Any, seed: Any, tune: int, result: Any) ->
         "seed": int(seed) if isinstance(seed, int | np.integer) else repr(seed),
         "model": repr(model),
         "method": repr(method),
+        "target": "marginalised" if marginalised else "noising",
         "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
     }
     return attrs

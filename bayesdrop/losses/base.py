@@ -73,6 +73,10 @@ class Loss(Protocol):
         """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that rows without labels have it too."""
 
     @property
+    def variance_prior(self) -> Any:
+        """Prior of an unknown noise variance ``1/C``, or None."""
+
+    @property
     def plain(self) -> Loss:
         """The same loss in the form that costs least, for scores without noise."""
 
@@ -85,8 +89,11 @@ class Loss(Protocol):
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """Expected pseudo-observation (E-step); ``weight`` is ``C`` times the sample weight."""
 
-    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
-        """Draw of the pseudo-observation given the score (Gibbs step, JAX)."""
+    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+        """Draw of the pseudo-observation ``exp{κ m − ½ ω (m² + v)}`` given the moments of the score (Gibbs step, JAX).
+
+        Its mixture is ``exp(−C φ)`` of the augmentation bound, at ``v = 0`` the plain ``exp(−C loss)``.
+        """
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Probability of ``y = +1`` when the score has the given moments; binary losses only."""

@@ -46,6 +46,7 @@ class EpsilonInsensitive:
     binary: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False
+    variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
@@ -89,14 +90,14 @@ class EpsilonInsensitive:
         """E-step: ``ω = a + b`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """Draw both auxiliary variables; ``κ = a(y − ε) + b(y + ε)``, since the linear parts cancel."""
         import jax
 
         above_key, below_key = jax.random.split(key)
-        half, residual = weight / 2, y - score
-        above = positive_part.draw_precision(above_key, residual - self.epsilon, half)
-        below = positive_part.draw_precision(below_key, -residual - self.epsilon, half)
+        half, residual = weight / 2, y - mean
+        above = positive_part.draw_precision(above_key, residual - self.epsilon, var, half)
+        below = positive_part.draw_precision(below_key, -residual - self.epsilon, var, half)
         return Pseudo(above + below, above * (y - self.epsilon) + below * (y + self.epsilon))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:

@@ -50,6 +50,7 @@ class Hinge:
     binary: ClassVar[bool] = True
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False
+    variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.margin) and self.margin > 0):
@@ -79,10 +80,10 @@ class Hinge:
         """E-step: ``ω = C E[1/λ] c²`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
-        """Draw ``λ ~ GIG(½, 1, c²ζ²)`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""
+    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""
         half = weight / 2
-        omega = positive_part.draw_precision(key, self.margin - y * score, half)
+        omega = positive_part.draw_precision(key, self.margin - y * mean, var, half)
         return Pseudo(omega, y * (omega * self.margin + half))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:

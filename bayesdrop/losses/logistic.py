@@ -155,6 +155,7 @@ class Logistic:
     kinked: ClassVar[bool] = False
     binary: ClassVar[bool] = True
     separable: ClassVar[bool] = True
+    variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         choose(_FORMS, self.bound, "Logistic")
@@ -187,12 +188,13 @@ class Logistic:
         """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
-        """Draw ``ω ~ PG(C, s)``; a plain number 1 for the weight takes the exact sampler of PG(1, s) at once."""
+    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+        """Draw ``ω ~ PG(C, √(m² + v))``; a plain number 1 for the weight takes the exact sampler of PG(1, s) at once."""
         import jax.numpy as jnp
 
         from ..distributions import PolyaGamma, polya_gamma_one
 
+        score = jnp.sqrt(mean * mean + var)
         if isinstance(weight, float | np.ndarray | np.floating) and np.all(np.asarray(weight) == 1):
             omega = polya_gamma_one(key, score)
         else:

@@ -102,8 +102,8 @@ def _distribution_function(z: Any) -> Array:
     return ndtr(plain)
 
 
-def draw_precision(key: Array, slack: Array, half: Array) -> Array:
-    r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²ζ²)`` and ``c = C/2`` (Polson & Scott 2011, theorem 1).
+def draw_precision(key: Array, slack: Array, var: Array, half: Array) -> Array:
+    r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²(ζ² + v))`` and ``c = C/2`` (Polson & Scott 2011, theorem 1).
 
     ``exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ``, shaped like ``slack``.
     """
@@ -111,7 +111,7 @@ def draw_precision(key: Array, slack: Array, half: Array) -> Array:
 
     from ..distributions import reciprocal_inverse_gaussian
 
-    scale = reciprocal_inverse_gaussian(key, half * jnp.abs(slack))
+    scale = reciprocal_inverse_gaussian(key, half * jnp.sqrt(slack * slack + var))
     # λ is a chi-square with one degree of freedom on the margin, so 1/λ is unbounded; the floor keeps the
     # Cholesky factor of the weights' precision finite (1e-8 in double, 1e-5 in single precision).
     floor = 1e-8 if scale.dtype == jnp.float64 else 1e-5

@@ -38,6 +38,7 @@ class Squared:
     convex: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     separable: ClassVar[bool] = True
+    variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         choose(_FORMS, self.bound, "Squared")
@@ -63,9 +64,9 @@ class Squared:
         omega = weight * mean.__array_namespace__().ones_like(mean)
         return Pseudo(omega, omega * y)
 
-    def sample_pseudo(self, key: Array, y: Array, score: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """As :meth:`pseudo`: there is nothing to draw."""
-        return self.pseudo(y, score, score, weight)
+        return self.pseudo(y, mean, var, weight)
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Normal:
     """
 
     scale: Any = 1.0
+    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         scale = np.asarray(self.scale, dtype=float)

@@ -201,24 +201,24 @@ def test_bound_is_above_what_it_bounds(loss, same):
     )
 
 
-# Draws of the pseudo-observation at every power, label and score. Each statistic is a mean of n = 2e4 independent draws
+# Draws of the pseudo-observation at every power, label, mean and variance of the score. Each statistic is a mean of n = 2e4 independent draws
 # with a known standard deviation and a skewness below 6.5, which raises the normal tail beyond |z| = 5.7 (1.2e-8) by
-# less than a factor of five. With 48 cells and at most two statistics each the file raises a false alarm in fewer
-# than 1e-5 of runs.
+# less than a factor of five. With 96 cells and at most two statistics each the file raises a false alarm in fewer
+# than 2e-5 of runs.
 DRAWS, LIMIT = 20_000, 5.7
-CELLS = np.array(list(itertools.product(POWERS, (-1.0, 1.0), (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0))))
+CELLS = np.array(list(itertools.product(POWERS, (-1.0, 1.0), (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0), (0.0, 0.7))))
 
 
 def _draw(loss, key):
     """``(ω, κ)`` at every cell, (cells, draws) each."""
-    C, y, score = (jnp.asarray(np.repeat(column, DRAWS)) for column in CELLS.T)
-    pseudo = jax.jit(loss.sample_pseudo)(key, y, score, C)
+    C, y, mean, var = (jnp.asarray(np.repeat(column, DRAWS)) for column in CELLS.T)
+    pseudo = jax.jit(loss.sample_pseudo)(key, y, mean, var, C)
     return (np.asarray(part).reshape(len(CELLS), DRAWS) for part in pseudo)
 
 
 def _expected_omega(loss):
-    C, y, score = (jnp.asarray(column) for column in CELLS.T)
-    return np.asarray(loss.pseudo(y, score, jnp.zeros_like(score), C).omega)
+    C, y, mean, var = (jnp.asarray(column) for column in CELLS.T)
+    return np.asarray(loss.pseudo(y, mean, var, C).omega)
 
 
 def _worst(draws, mean, sd):
@@ -229,11 +229,11 @@ def _worst(draws, mean, sd):
 def test_hinge_draws_have_the_moments_of_the_latent_scale():
     # 1/λ is inverse Gaussian with mean 1/ν and shape 1, so λ has mean ν + 1 and variance ν + 2, on the margin too,
     # where ω = c²/λ itself has no mean.
-    C, y, score = CELLS.T
+    C, y, mean, var = CELLS.T
     half = C / 2
     omega, kappa = _draw(Hinge(), jax.random.key(11))
     np.testing.assert_allclose(kappa, y[:, None] * (omega + half[:, None]), rtol=1e-12)
-    nu = half * np.abs(1 - y * score)
+    nu = half * np.sqrt((1 - y * mean) ** 2 + var)
     assert np.sum(nu == 0) == 6
     assert _worst(half[:, None] ** 2 / omega, nu + 1, np.sqrt(nu + 2)) < LIMIT
     tame = nu > 0.5  # ω has the variance c⁴/ν³ and the skewness 3/√ν
@@ -242,12 +242,12 @@ def test_hinge_draws_have_the_moments_of_the_latent_scale():
 
 def test_epsilon_insensitive_draws_are_two_of_the_hinge():
     """ω = a + b and κ = a(y − ε) + b(y + ε) give both latent scales back: a = (ω(y + ε) − κ)/(2ε)."""
-    C, y, score = CELLS.T
+    C, y, mean, var = CELLS.T
     half, epsilon = C / 2, 0.3
     omega, kappa = _draw(EpsilonInsensitive(epsilon), jax.random.key(13))
     above = (omega * (y[:, None] + epsilon) - kappa) / (2 * epsilon)
-    for part, slack in ((above, y - score - epsilon), (omega - above, score - y - epsilon)):
-        nu = half * np.abs(slack)
+    for part, slack in ((above, y - mean - epsilon), (omega - above, mean - y - epsilon)):
+        nu = half * np.sqrt(slack**2 + var)
         tame = nu > 0.5
         expected = half**2 / np.where(nu > 0, nu, 1.0)  # E c²/λ = c²/ν, variance c⁴/ν³
         assert np.sum(tame) > 15
@@ -255,10 +255,11 @@ def test_epsilon_insensitive_draws_are_two_of_the_hinge():
 
 
 def test_logistic_draws_have_the_expected_omega():
-    C, y, score = CELLS.T
+    C, y, mean, var = CELLS.T
     omega, kappa = _draw(Logistic(), jax.random.key(12))
     np.testing.assert_allclose(kappa, np.broadcast_to((y * C / 2)[:, None], kappa.shape), rtol=1e-12)
     # Var PG(C, s) = C (sinh s − s) sech²(s/2) / (4 s³), C/24 at 0.
-    s = np.where(score == 0, 1.0, score)
-    var = np.where(score == 0, 1 / 24, (np.sinh(s) - s) / np.cosh(s / 2) ** 2 / (4 * s**3))
+    root = np.sqrt(mean**2 + var)
+    s = np.where(root == 0, 1.0, root)
+    var = np.where(root == 0, 1 / 24, (np.sinh(s) - s) / np.cosh(s / 2) ** 2 / (4 * s**3))
     assert _worst(omega, _expected_omega(Logistic()), np.sqrt(C * var)) < LIMIT

@@ -94,7 +94,7 @@ def pseudo_observations(name, data, state, C):
     X, y = data
     augmented = LOSSES[name][2]
     score = (X * state["kept"]) @ state["weight"] + state["intercept"]
-    omega, kappa = sampler(name)(jax.random.key(33), y, score, jnp.full_like(score, C))
+    omega, kappa = sampler(name)(jax.random.key(33), y, score, jnp.zeros_like(score), jnp.full_like(score, C))
     latent_scale = (C / 2) ** 2 / omega if name == "hinge" else omega
     return omega, kappa, lambda y, score: augmented(y, score, latent_scale, C)
 

@@ -62,9 +62,9 @@ def test_precision_is_what_was_asked_for(dtype):
 class Counting(bd.Hinge):
     """A hinge that counts how often it is traced."""
 
-    def sample_pseudo(self, key, y, score, weight):
+    def sample_pseudo(self, key, y, mean, var, weight):
         TRACES.append(1)
-        return super().sample_pseudo(key, y, score, weight)
+        return super().sample_pseudo(key, y, mean, var, weight)
 
 
 TRACES = []
