@@ -47,11 +47,20 @@ _HOME = {
     "deletion_scorer": "robustness",
     "fit": "inference",
     "sample": "inference",
+    "Diagnosis": "diagnosis",
+    "Prediction": "prediction",
+    "diagnose": "diagnosis",
+    "log_likelihood": "pointwise",
+    "loo": "pointwise",
+    "posterior_predictive": "predictive",
+    "predict": "prediction",
+    "prior_draws": "predictive",
 }
 _MODULES = ("baselines", "distributions", "groups", "models", "plots")
 
 __all__ = [
     "Beta",
+    "Diagnosis",
     "Dropout",
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
@@ -75,17 +84,25 @@ __all__ = [
     "PerFeature",
     "PerGroup",
     "PoissonNoise",
+    "Prediction",
     "RatePath",
     "Shared",
     "Squared",
     "__version__",
     "delete_features",
     "deletion_scorer",
+    "diagnose",
     "fit",
+    "log_likelihood",
+    "loo",
+    "posterior_predictive",
+    "predict",
+    "prior_draws",
     "sample",
 ]
 
 if TYPE_CHECKING:
+    from .diagnosis import Diagnosis, diagnose
     from .estimators import (
         DropoutLogisticRegression,
         DropoutLogisticRegressionCV,
@@ -99,6 +116,9 @@ if TYPE_CHECKING:
     from .model import Model
     from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
     from .path import RatePath
+    from .pointwise import log_likelihood, loo
+    from .prediction import Prediction, predict
+    from .predictive import posterior_predictive, prior_draws
     from .priors import Beta, Normal
     from .rates import Fixed, PerFeature, PerGroup, Shared
     from .results import Fit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["arviz", "assemble", "dataset", "group_names", "load", "save"]
+__all__ = ["arviz", "assemble", "dataset", "extend", "group_names", "load", "save"]
 
 
 def arviz() -> Any:
@@ -80,6 +80,19 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
         raise KeyError(f"no group {group!r}; expected one of {group_names(tree)}.")
     node = tree[group]
     return node.to_dataset() if hasattr(node, "to_dataset") else node
+
+
+def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
+    """Add groups, or replace those of the same name, in a new object that shares the others; see ``assemble``.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> one = xr.Dataset({"y": ("obs_id", [0.5])})
+    >>> group_names(extend(assemble({"posterior": one}), {"log_likelihood": one}))
+    ['posterior', 'log_likelihood']
+    """
+    return assemble({**{name: dataset(tree, name) for name in group_names(tree)}, **groups}, tree.attrs)
 
 
 def save(tree: Any, path: Any) -> None:

@@ -60,6 +60,9 @@ class Loss(Protocol):
     binary: ClassVar[bool]
     """True if ``y`` is a class, coded −1 and +1; False if it is a number."""
 
+    normalised: ClassVar[bool]
+    """True if ``exp(−loss)`` is, up to a constant, a density (or probability) of ``y`` whatever the score."""
+
     @property
     def convex(self) -> bool:
         """True if ``φ`` makes the energy convex in the weights."""
@@ -94,6 +97,17 @@ class Loss(Protocol):
 
         Its mixture is ``exp(−C φ)`` of the augmentation bound, at ``v = 0`` the plain ``exp(−C loss)``.
         """
+
+    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+        """Draw ``y`` given the score with a :class:`numpy.random.Generator`; float, shaped like ``score``.
+
+        The density is ``exp(−C loss(y, s))`` over its sum (two classes) or integral (numbers); ``weight`` is ``C``, a
+        number or an array that broadcasts against the score. The logistic loss is a likelihood at ``C = 1``: its
+        ``C`` tempers the posterior, and a new label has the probability ``σ(s)`` whatever it is.
+        """
+
+    def log_constant(self, weight: Any) -> Array:
+        """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes."""
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Probability of ``y = +1`` when the score has the given moments; binary losses only."""

@@ -12,7 +12,7 @@ with ``a = C / (2√((Δ − ε)² + v))`` and ``b = C / (2√((Δ + ε)² + v))
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class EpsilonInsensitive:
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False
     variance_prior: ClassVar[None] = None
+    normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
@@ -99,6 +100,21 @@ class EpsilonInsensitive:
         above = positive_part.draw_precision(above_key, residual - self.epsilon, var, half)
         below = positive_part.draw_precision(below_key, -residual - self.epsilon, var, half)
         return Pseudo(above + below, above * (y - self.epsilon) + below * (y + self.epsilon))
+
+    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+        """Draw ``y`` with density ``exp(−C max(0, |y − s| − ε)) / (2ε + 2/C)``.
+
+        It is uniform within the tube, where it has the share ``ε/(ε + 1/C)``, and exponential beyond.
+        """
+        shape = np.shape(score)
+        inside = generator.random(shape) * (self.epsilon + 1 / weight) < self.epsilon
+        beyond = self.epsilon + generator.exponential(size=shape) / weight
+        distance = np.where(inside, self.epsilon * generator.random(shape), beyond)
+        return score + np.where(generator.random(shape) < 0.5, distance, -distance)
+
+    def log_constant(self, weight: Any) -> Array:
+        """``−log(2ε + 2/C)``; see :class:`bayesdrop.losses.base.Loss`."""
+        return -np.log(2 * self.epsilon + 2 / np.asarray(weight, dtype=np.float64))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""

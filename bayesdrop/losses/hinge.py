@@ -11,7 +11,7 @@ is ``φ = ½(ζ + √(ζ² + v))``, with ``ω = C / (2√(ζ² + v))`` and ``κ 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class Hinge:
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False
     variance_prior: ClassVar[None] = None
+    normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.margin) and self.margin > 0):
@@ -85,6 +86,19 @@ class Hinge:
         half = weight / 2
         omega = positive_part.draw_precision(key, self.margin - y * mean, var, half)
         return Pseudo(omega, y * (omega * self.margin + half))
+
+    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+        """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
+
+        The hinge is no likelihood: normalising changes it by a factor that depends on the score, so these are not
+        draws from the model that was fitted but from its nearest kin; see :meth:`expected_probability`.
+        """
+        chance = self.plain.expected_probability(score, np.zeros_like(score), weight)
+        return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
+
+    def log_constant(self, weight: Any) -> Array:
+        """Zero; see :class:`bayesdrop.losses.base.Loss`."""
+        return np.zeros(np.shape(weight))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Normalised pseudo-likelihood ``e^{−Cφ(+1)} / (e^{−Cφ(+1)} + e^{−Cφ(−1)})``.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -156,6 +156,7 @@ class Logistic:
     binary: ClassVar[bool] = True
     separable: ClassVar[bool] = True
     variance_prior: ClassVar[None] = None
+    normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         choose(_FORMS, self.bound, "Logistic")
@@ -189,7 +190,7 @@ class Logistic:
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
-        """Draw ``ω ~ PG(C, √(m² + v))``; a plain number 1 for the weight takes the exact sampler of PG(1, s) at once."""
+        """Draw ``ω ~ PG(C, √(m² + v))``; a plain weight of 1 takes the exact sampler of PG(1, s)."""
         import jax.numpy as jnp
 
         from ..distributions import PolyaGamma, polya_gamma_one
@@ -200,6 +201,15 @@ class Logistic:
         else:
             omega = PolyaGamma(weight, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(0.5 * weight * y, omega.shape))
+
+    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+        """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.base.Loss`."""
+        del weight
+        return np.where(generator.random(np.shape(score)) < 0.5 * (1 + np.tanh(0.5 * score)), 1.0, -1.0)
+
+    def log_constant(self, weight: Any) -> Array:
+        """Zero; see :class:`bayesdrop.losses.base.Loss`."""
+        return np.zeros(np.shape(weight))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """``E σ(s)`` for a normal score, to 1e-11: minus the slope of the Gaussian form."""

@@ -7,7 +7,9 @@ It is its own Gaussian pseudo-observation, ``ω = C`` and ``κ = C y``: dropout 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from .base import Array, Derivatives, Pseudo, choose
 
@@ -38,6 +40,7 @@ class Squared:
     convex: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     separable: ClassVar[bool] = True
+    normalised: ClassVar[bool] = True
     variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -67,6 +70,14 @@ class Squared:
     def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """As :meth:`pseudo`: there is nothing to draw."""
         return self.pseudo(y, mean, var, weight)
+
+    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+        """Draw from ``N(s, 1/C)``; see :class:`bayesdrop.losses.base.Loss`."""
+        return score + generator.normal(size=np.shape(score)) / np.sqrt(weight)
+
+    def log_constant(self, weight: Any) -> Array:
+        """``½ log(C/2π)``; see :class:`bayesdrop.losses.base.Loss`."""
+        return 0.5 * np.log(np.asarray(weight, dtype=np.float64) / (2 * np.pi))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""

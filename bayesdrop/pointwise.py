@@ -1,0 +1,360 @@
+r"""The log likelihood of each row, its masks summed out, and leave-one-out scores from it.
+
+    log p(y_i | w, b, η) = log Σ_α p(α | η) p(y_i | s_i(α))^{s_i},      p(y | s) = exp{−C loss(y, s)} × constant
+
+The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
+masks enumerated, which is exact. For others the sum is an average over fresh masks; the average is unbiased for the
+likelihood, its logarithm is low by half its relative variance. Leave-one-out scores are those of Vehtari, Gelman &
+Gabry (2017).
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .designs import as_design
+from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
+from .groups import arviz, extend, group_names
+from .predictive import check_rows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["InfluenceWarning", "PseudoLikelihoodWarning", "log_likelihood", "log_likelihood_group", "loo"]
+
+Array = Any
+
+# All masks of a row are summed if they are no more than so many times those that would be drawn.
+_EXACT = 4
+
+
+class InfluenceWarning(UserWarning):
+    """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior."""
+
+
+class PseudoLikelihoodWarning(UserWarning):
+    """The scores are those of a pseudo-likelihood, comparable only with scores of the same loss and C."""
+
+
+def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0) -> Any:
+    """Add the log likelihood of each draw and row, its masks summed out.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+    X, y
+        The rows and the labels or numbers that were sampled, without rows of weight 0.
+    masks : int
+        Masks drawn per draw and row. A row with no more than ``log2(4 × masks)`` noised entries (8 by default) has
+        all of its masks summed, which is exact. So are models without masks.
+    seed : int
+        Of the masks.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a squared or ε-insensitive loss it
+        is a log density of ``y``. For a logistic loss it is a log probability if ``C`` and the row weights are 1 and a
+        power of it otherwise; for a hinge it is the pseudo-likelihood ``−C loss``, normalised over nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, or ``masks`` is below 1.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [2.0]]])}, coords={"feature": ["x0"]})
+    >>> observed = xr.Dataset({"y": ("obs_id", [-1, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> values = bd.groups.dataset(log_likelihood(post, [[0.0], [1.0]], ["no", "yes"]), "log_likelihood")["y"].values
+    >>> bool(np.isclose(values[0, 1, 1], np.log(0.5 / 2 + 0.5 / (1 + np.exp(-2)))))
+    True
+    """
+    check_count(masks, "masks")
+    draws = read_draws(post)
+    matrix = match_columns(X, draws.feature_names, draws.model)
+    check_rows(post, matrix.shape[0])
+    target = _targets(post, draws, y)
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
+    group = log_likelihood_group(draws, matrix, target, weight, masks=masks, generator=np.random.default_rng(seed))
+    return extend(post, {"log_likelihood": group})
+
+
+def _targets(post: Any, draws: Draws, y: Any) -> Array:
+    """Signs or numbers of the rows, which must be those that were sampled."""
+    target = np.asarray(read_group(post, "observed_data")["y"].values, dtype=np.float64)
+    came = np.asarray(y)
+    if came.shape != target.shape:
+        raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
+    if draws.model.loss.binary and draws.classes is not None:
+        came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
+        if np.any(np.isnan(came)):
+            raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
+    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
+    if differ:
+        raise ValueError(
+            f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
+            "order. For new rows use bd.predict."
+        )
+    return target
+
+
+def log_likelihood_group(
+    draws: Draws, X: Any, target: Array, weight: Array, *, masks: int, generator: np.random.Generator
+) -> xr.Dataset:
+    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers and row weights (n,)."""
+    import xarray as xr
+
+    n = X.shape[0]
+    values = np.empty((draws.size, n))
+    if draws.marginalised or not draws.model.noise.has_rate:
+        _marginal(draws, X, target, weight, values)
+    else:
+        _over_masks(draws, X, target, weight, values, masks, generator)
+    shape = (*draws.shape, n)
+    coords = {**draws.steps, "obs_id": np.arange(n)}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+
+
+def _marginal(draws: Draws, X: Any, target: Array, weight: Array, values: Array) -> None:
+    """``−C s_i φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
+    loss = draws.model.loss
+    for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
+        design = as_design(X[rows])
+        for part in blocks(draws.size, max(design.shape)):
+            mean, var = draws.moments(design, part)
+            y = np.broadcast_to(target[rows, None], mean.shape)
+            terms = loss.log_constant(draws.C[part]) - draws.C[part] * loss.value(y, mean, var)
+            values[part, rows] = (weight[rows, None] * terms).T
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows with their entries, whole rows one after another.
+
+    Attributes
+    ----------
+    rows : int array (r,)
+        Their numbers.
+    columns, values : array (e,)
+        Their entries.
+    starts : int array (r,)
+        First entry of each.
+    """
+
+    rows: Array
+    columns: Array
+    values: Array
+    starts: Array
+
+    @classmethod
+    def of(cls, row: Array, columns: Array, values: Array) -> _Rows:
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        return cls(row[starts], columns, values, starts)
+
+
+def _over_masks(
+    draws: Draws, X: Any, target: Array, weight: Array, values: Array, masks: int, generator: np.random.Generator
+) -> None:
+    """Sum over all masks of the rows that have few, average over drawn ones for the others."""
+    density = _Density(draws, target, weight)
+    limit = int(np.log2(_EXACT * masks))
+    everything = slice(0, draws.size)
+    rest = np.ones(X.shape[0], dtype=bool)
+    for row, columns, entries in as_design(X).entries():
+        noised = np.ones(len(columns), bool) if draws.fixed_rate is None else draws.fixed_rate[columns] > 0
+        rest[row] = False
+        count = np.bincount(row - row[0], weights=noised).astype(int)[row - row[0]]
+        group = np.minimum(count, limit + 1)
+        for size in np.unique(group):
+            chosen = group == size
+            rows = _Rows.of(row[chosen], columns[chosen], entries[chosen].astype(np.float64))
+            if size <= limit:
+                _enumerate(draws, density, rows, noised[chosen], int(size), values)
+            else:
+                _average(draws, density, rows, noised[chosen], masks, generator, values)
+    empty = np.flatnonzero(rest)
+    if len(empty):
+        score = np.broadcast_to(draws.intercept[:, None, None], (draws.size, len(empty), 1))
+        values[:, empty] = density(everything, empty, score)[:, :, 0]
+
+
+@dataclass(frozen=True)
+class _Density:
+    """Weighted log density of the rows' responses given their scores."""
+
+    draws: Draws
+    target: Array
+    weight: Array
+
+    def __call__(self, part: slice, rows: Array, score: Array) -> Array:
+        """``s_i log p(y_i | s)`` for scores (draws, r, M)."""
+        loss = self.draws.model.loss.plain
+        C = self.draws.C[part, None, None]
+        y = np.broadcast_to(self.target[rows, None], score.shape)
+        terms = loss.log_constant(C) - C * loss.value(y, score, np.zeros_like(score))
+        return self.weight[rows, None] * terms
+
+
+def _contributions(draws: Draws, part: slice, columns: Array, values: Array) -> tuple[Array, Array]:
+    """What each entry adds to the score if it is kept, and the rate at which it is dropped: (draws, e) each."""
+    rate = draws.rate(part)
+    kept = draws.model.noise.coefficients(rate).gain / (1 - rate)
+    return (draws.weight[part] * kept)[:, columns] * values, rate[:, columns]
+
+
+def _base(draws: Draws, part: slice, rows: _Rows, clean: Array) -> Array:
+    """Part of the scores that no mask moves, (draws, r)."""
+    return np.add.reduceat(clean, rows.starts, axis=1) + draws.intercept[part, None]
+
+
+def _enumerate(draws: Draws, density: _Density, rows: _Rows, noised: Array, size: int, values: Array) -> None:
+    """Sum over the ``2^size`` masks of rows with ``size`` noised entries each."""
+    masks = np.array(list(itertools.product((0.0, 1.0), repeat=size))).reshape(2**size, size)
+    position = np.flatnonzero(noised).reshape(len(rows.rows), size)
+    for part in blocks(draws.size, max(len(rows.columns), len(rows.rows) * 2**size, draws.weight.shape[1])):
+        entries, rate = _contributions(draws, part, rows.columns, rows.values)
+        base = _base(draws, part, rows, np.where(noised, 0.0, entries))
+        score = base[:, :, None] + entries[:, position] @ masks.T
+        drop = np.log(np.maximum(rate[:, position], np.finfo(float).tiny))
+        chance = np.log1p(-rate[:, position]) @ masks.T + drop @ (1 - masks).T
+        values[part, rows.rows] = _log_sum(chance + density(part, rows.rows, score))
+
+
+def _average(
+    draws: Draws, density: _Density, rows: _Rows, noised: Array, masks: int, generator: Any, values: Array
+) -> None:
+    """Average over ``masks`` drawn masks."""
+    here = np.flatnonzero(noised)
+    # Every row of this kind has noised entries, so that each has a first one among them.
+    starts = np.searchsorted(here, rows.starts)
+    for part, some in _pairs(draws, masks, max(len(rows.columns), draws.weight.shape[1])):
+        entries, rate = _contributions(draws, part, rows.columns, rows.values)
+        base = _base(draws, part, rows, np.where(noised, 0.0, entries))
+        shape = (part.stop - part.start, some.stop - some.start, len(here))
+        kept = generator.random(shape, dtype=np.float32) >= rate[:, None, here]
+        score = np.add.reduceat(np.where(kept, entries[:, None, here], 0.0), starts, axis=2) + base[:, None, :]
+        total = _log_sum(density(part, rows.rows, np.swapaxes(score, 1, 2))) - np.log(masks)
+        values[part, rows.rows] = total if some.start == 0 else np.logaddexp(values[part, rows.rows], total)
+
+
+def _pairs(draws: Draws, masks: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Blocks of draws and, where one draw is more than enough already, of masks."""
+    for part in blocks(draws.size, masks * size):
+        for some in blocks(masks, (part.stop - part.start) * size):
+            yield part, some
+
+
+def _log_sum(terms: Array) -> Array:
+    """``log Σ exp`` over the last axis."""
+    top = terms.max(axis=-1, keepdims=True)
+    return top[..., 0] + np.log(np.exp(terms - top).sum(axis=-1))
+
+
+def loo(post: Any) -> Any:
+    """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        A posterior with the group ``log_likelihood``, of :func:`log_likelihood` or of
+        ``bd.sample(..., log_likelihood=True)``.
+
+    Returns
+    -------
+    arviz.ELPDData
+        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row. Models of the
+        same data are compared by ``arviz.compare({"one": post, "other": other})``.
+
+    Warns
+    -----
+    InfluenceWarning
+        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); it says what to do.
+    PseudoLikelihoodWarning
+        If the scores are those of a pseudo-likelihood: a hinge, classes with ``C`` or row weights other than 1, or a
+        noise averaged inside the loss. They rank rate structures and priors under that loss and ``C``, and nothing
+        else: comparing a hinge with a logistic loss, or two values of ``C``, by them is meaningless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
+
+    Notes
+    -----
+    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> generator = np.random.default_rng(0)
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
+    >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))
+    >>> observed = xr.Dataset({"y": ("obs_id", [-1, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> int(loo(log_likelihood(post, [[0.3], [0.5]], ["no", "yes"])).n_data_points)
+    2
+    """
+    draws = read_draws(post)
+    if "log_likelihood" not in group_names(post):
+        raise ValueError(
+            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
+            "log_likelihood=True."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
+        result = arviz().loo(post, pointwise=True)
+    k = np.asarray(result.pareto_k).ravel()
+    limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
+    poor = np.flatnonzero(~(k <= limit))
+    if len(poor):
+        first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
+        warnings.warn(
+            f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
+            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Take more draws; raise masks= if "
+            "log_likelihood averaged over few; look at these rows; or sample again without each of them, which is "
+            "exact.",
+            InfluenceWarning,
+            stacklevel=2,
+        )
+    reason = _pseudo(post, draws)
+    if reason:
+        warnings.warn(
+            f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
+            f"loss and C (here {draws.model.loss!r}, C = {draws.model.C:g}), never across losses.",
+            PseudoLikelihoodWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _pseudo(post: Any, draws: Draws) -> str:
+    """Why the scores are no log predictive densities; empty if they are."""
+    loss = draws.model.loss
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    if not loss.normalised:
+        return f"{loss!r} is no likelihood"
+    if loss.binary and draws.model.C != 1:
+        return f"C = {draws.model.C:g} raises the likelihood to a power"
+    if "row_weight" in constant:
+        return "the row weights raise likelihoods to powers"
+    has_noise = not draws.model.noise.has_rate or (draws.fixed_rate is not None and bool(np.any(draws.fixed_rate > 0)))
+    if draws.marginalised and has_noise:
+        return "the noise is averaged inside the loss"
+    return ""

@@ -1,0 +1,200 @@
+r"""Simulated responses: of the posterior, and of the prior.
+
+    y ~ p(y | s) ∝ exp(−C loss(y, s)),      s = Σ_d w_d x̃_d + b,      x̃ noised afresh for each draw and row
+
+A loss says how to draw from its own ``p(y | s)``, in ``sample_response``. The hinge is no likelihood: its
+pseudo-likelihood is normalised over the two classes (see :class:`bayesdrop.losses.Hinge`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .data import Data, feature_names_of
+from .description import attributes
+from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
+from .groups import assemble, extend
+from .model import Model
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["posterior_predictive", "prior_draws"]
+
+Array = Any
+
+
+def posterior_predictive(
+    post: Any,
+    X: Any,
+    *,
+    seed: int = 0,
+    draws: int | None = None,
+    new: bool = False,
+    corrupted_inputs: bool = False,
+) -> Any:
+    """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+    X : array, data frame or scipy sparse (n, p)
+        The rows that were sampled (without those of weight 0), or new ones with ``new=True``.
+    seed : int
+        Same seed, same result.
+    draws : int, optional
+        Draws of each chain to use, spread evenly; all by default.
+    new : bool
+        Say that ``X`` holds new rows: the group is then ``predictions`` rather than ``posterior_predictive``, as
+        ArviZ has it, and is not compared with ``observed_data``.
+    corrupted_inputs : bool
+        Say that the rows are corrupted already, so that no noise is drawn.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as −1 and +1 (int8), numbers as float64.
+        Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are drawn from
+        its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its pseudo-likelihood,
+        normalised over the two, which is not the model that was fitted (see :class:`bayesdrop.losses.Hinge`).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, ``draws`` is not from 1 to what there is, or ``X`` has other columns or,
+        unless ``new``, another number of rows.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]])}, coords={"feature": ["x0"]})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight}, attributes(model))
+    >>> more = posterior_predictive(post, [[0.0], [10.0], [20.0]], new=True)
+    >>> bd.groups.dataset(more, "predictions")["y"].shape
+    (1, 2, 3)
+    """
+    found = read_draws(post, draws)
+    matrix = match_columns(X, found.feature_names, found.model)
+    if not new:
+        check_rows(post, matrix.shape[0])
+    simulated = _responses(found, matrix, np.random.default_rng(seed), corrupted_inputs)
+    return extend(post, {"predictions" if new else "posterior_predictive": simulated})
+
+
+def check_rows(post: Any, n: int) -> None:
+    """Raise ValueError unless ``post`` was sampled with ``n`` rows."""
+    observed = read_group(post, "observed_data").sizes.get("obs_id")
+    if observed != n:
+        raise ValueError(
+            f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
+            "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
+        )
+
+
+def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+    """One response of each row and draw, as a group of ArviZ."""
+    import xarray as xr
+
+    n = X.shape[0]
+    loss = draws.model.loss
+    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.float64)
+    for part in blocks(draws.size, n):
+        score = draws.noised_scores(X, part, generator, corrupted_inputs)
+        values[part] = loss.sample_response(generator, score, draws.C[part]).T
+    coords = {**draws.steps, "obs_id": np.arange(n)}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
+
+
+def prior_draws(
+    model: Model,
+    X: Any,
+    draws: int = 500,
+    seed: int = 0,
+    *,
+    intercept_scale: float | None = None,
+    feature_names: Any = None,
+) -> Any:
+    """Draw weights, rates and responses from the prior, to see what a model expects before any data.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    X : array, data frame or scipy sparse (n, p)
+        Rows to simulate responses for. They also count how often a feature occurs, for priors of a relative strength.
+    draws : int
+        Number of draws.
+    seed : int
+        Same seed, same result.
+    intercept_scale : float, optional
+        Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
+        needed unless ``model.fit_intercept`` is false. A few units of the score, 2 or 3, say little.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        Groups ``prior`` (``weight``, ``rate``, ``intercept``) and ``prior_predictive`` (``y``), one chain.
+
+    Raises
+    ------
+    ValueError
+        If the intercept is flat and no stand-in is given, or a count, a name or a row does not fit.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> tree = prior_draws(bd.Model(fit_intercept=False), [[1.0, 2.0], [0.5, -1.0]], draws=10)
+    >>> bd.groups.dataset(tree, "prior")["rate"].shape
+    (1, 10, 2)
+    """
+    import xarray as xr
+
+    if not isinstance(model, Model):
+        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+    check_count(draws, "draws")
+    if model.fit_intercept and intercept_scale is None:
+        raise ValueError(
+            "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
+            "intercept_scale=2.5, say, for a normal stand-in, or use bd.Model(..., fit_intercept=False)."
+        )
+    if intercept_scale is not None and not (np.isfinite(intercept_scale) and intercept_scale > 0):
+        raise ValueError(f"intercept_scale: expected a finite number above 0, got {intercept_scale!r}.")
+    names = [str(name) for name in (feature_names_of(X) if feature_names is None else feature_names)]
+    matrix = match_columns(X if feature_names is None else _plain(X), names, model)
+    generator = np.random.default_rng(seed)
+    rate_map = model.bind(names)
+    n, p = matrix.shape
+    weight = generator.normal(size=(draws, p)) / np.sqrt(model.weight_prior.precision(p))
+    intercept = np.zeros(draws)
+    if model.fit_intercept and intercept_scale is not None:
+        intercept = intercept_scale * generator.normal(size=draws)
+    data = Data(matrix, np.zeros(n), np.ones(n), names, None)
+    shapes = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
+    free = generator.beta(*shapes, size=(draws, rate_map.size))
+    steps = {"chain": np.arange(1), "draw": np.arange(draws)}
+    found = Draws(
+        model, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
+        np.full(draws, float(model.C)), False, None, steps,
+    )  # fmt: skip
+    parts: dict[str, Any] = {"weight": (("chain", "draw", "feature"), weight[None])}
+    coords: dict[str, Any] = {**steps, "feature": np.array(names)}
+    if model.fit_intercept:
+        parts["intercept"] = (("chain", "draw"), intercept[None])
+    if rate_map.is_free:
+        parts["rate"] = (("chain", "draw", rate_map.dim), free[None])
+        coords[rate_map.dim] = np.array(rate_map.names)
+    attrs = {"model": repr(model), **attributes(model)}
+    responses = _responses(found, matrix, generator, False)
+    return assemble({"prior": xr.Dataset(parts, coords=coords), "prior_predictive": responses}, attrs)
+
+
+def _plain(X: Any) -> Any:
+    return X.to_numpy() if hasattr(X, "columns") else X
