@@ -24,7 +24,17 @@ from .moments import ScoreMoments
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["BLOCK", "Draws", "blocks", "check_count", "check_probability", "match_columns", "read_draws"]
+__all__ = [
+    "BLOCK",
+    "Draws",
+    "blocks",
+    "check_count",
+    "check_probability",
+    "draws_of",
+    "match_columns",
+    "read_draws",
+    "read_group",
+]
 
 Array = Any
 
@@ -199,7 +209,19 @@ def read_draws(post: Any, thin: int | None = None) -> Draws:
             "components; it is absent, so the draws come from another library, an earlier release, or a component "
             "of your own. Sample again with bd.sample."
         )
-    model = rebuild(attrs[ATTRIBUTE])
+    return draws_of(
+        posterior,
+        rebuild(attrs[ATTRIBUTE]),
+        thin,
+        marginalised=attrs.get("target") == "marginalised",
+        classes=read_classes(attrs[CLASSES]) if CLASSES in attrs else None,
+    )
+
+
+def draws_of(
+    posterior: xr.Dataset, model: Model, thin: int | None = None, *, marginalised: bool, classes: Array | None = None
+) -> Draws:
+    """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
     needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", "feature")}
     if model.fit_intercept:
         needed["intercept"] = ("chain", "draw")
@@ -247,8 +269,8 @@ def read_draws(post: Any, thin: int | None = None) -> Draws:
         index=rate_map.index,
         fixed_rate=None if rate_map.is_free else rate_map.initial,
         C=C,
-        marginalised=attrs.get("target") == "marginalised",
-        classes=read_classes(attrs[CLASSES]) if CLASSES in attrs else None,
+        marginalised=marginalised,
+        classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")},
     )
 

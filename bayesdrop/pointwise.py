@@ -89,7 +89,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
     target = _targets(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    group = log_likelihood_group(draws, matrix, target, weight, masks=masks, generator=np.random.default_rng(seed))
+    group = log_likelihood_group(draws, matrix, target, weight, masks, np.random.default_rng(seed))
     return extend(post, {"log_likelihood": group})
 
 
@@ -113,7 +113,7 @@ def _targets(post: Any, draws: Draws, y: Any) -> Array:
 
 
 def log_likelihood_group(
-    draws: Draws, X: Any, target: Array, weight: Array, *, masks: int, generator: np.random.Generator
+    draws: Draws, X: Any, target: Array, weight: Array, masks: int, generator: np.random.Generator
 ) -> xr.Dataset:
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers and row weights (n,)."""
     import xarray as xr

@@ -160,6 +160,11 @@ def prior_draws(
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
     check_count(draws, "draws")
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            "model: prior draws are there for normal weight priors and known noise variances, got "
+            f"{model.weight_prior!r} and {model.loss!r}; give bd.Normal(...) and a plain loss."
+        )
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(
             "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import Data, prepare
+from ..description import attributes
+from ..draws import draws_of
 from ..groups import arviz, assemble
 from ..model import Model
+from ..pointwise import log_likelihood_group
 from ..rates import RateMap
 
 if TYPE_CHECKING:
@@ -80,10 +83,9 @@ def sample(
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     log_likelihood : bool
-        Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, with the masks of the row
-        averaged out over 64 fresh draws of them. It is a Monte Carlo estimate (the likelihood without bias), not
-        the likelihood given the masks of the chain, which have seen ``y_i``. For all but the logistic loss it is the
-        pseudo-likelihood ``exp(−C loss)``, which is not normalised over ``y``.
+        Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
+        out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
+        adds it later as well.
     progress : bool
         Show a progress bar.
 
@@ -149,8 +151,11 @@ def sample(
         )
     groups = _groups(model, data, rate_map, result)
     if log_likelihood:
-        groups["log_likelihood"] = _log_likelihood(model, data, rate_map, groups["posterior"], key)
-    attrs = _attributes(model, method, seed, tune, marginalised, result)
+        found = draws_of(groups["posterior"], model, marginalised=marginalised)
+        # The masks come from a generator of their own, started from the key's bits.
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
+        groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, _MASKS, generator)
+    attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -287,42 +292,3 @@ def _extreme(result: Any, reduce: Any) -> dict[str, float]:
     table = result.to_dataset() if hasattr(result, "to_dataset") else result
     found = {name: np.asarray(table[name].values, dtype=float) for name in table.data_vars}
     return {str(name): float(reduce(v)) for name, v in found.items() if not np.all(np.isnan(v))} or {"": 1.0}
-
-
-def _log_likelihood(model: Model, data: Data, rate_map: RateMap, posterior: xr.Dataset, key: Any) -> xr.Dataset:
-    """``log mean_m exp(−C s_i loss(y_i, score_im))`` over fresh masks, a block of draws at a time."""
-    import jax
-    import xarray as xr
-    from scipy import sparse
-
-    matrix = sparse.csr_array(data.X)
-    p = matrix.shape[1]
-    weight = posterior["weight"].values.reshape(-1, p).astype(np.float64)
-    total = weight.shape[0]
-    rate = (
-        posterior["rate"].values.reshape(total, -1)[:, rate_map.index].astype(np.float64)
-        if rate_map.is_free
-        else np.broadcast_to(rate_map.initial, (total, p))
-    )
-    intercept = (
-        posterior["intercept"].values.reshape(-1).astype(np.float64) if "intercept" in posterior else np.zeros(total)
-    )
-    gain = model.noise.coefficients(rate).gain / (1 - rate)
-    effective = weight * gain
-    # The masks come from a generator of their own, started from the key's bits.
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
-    values = np.empty((total, matrix.shape[0]))
-    for t in range(total):
-        chance, entries = (1 - rate[t])[matrix.indices], matrix.data * effective[t][matrix.indices]
-        kept = generator.random((_MASKS, matrix.nnz), dtype=np.float32) < chance
-        contribution = np.where(kept, entries, 0.0)
-        starts = np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))
-        score = np.add.reduceat(contribution, starts, axis=1) if matrix.nnz else np.zeros((_MASKS, matrix.shape[0]))
-        score = np.where(np.diff(matrix.indptr) > 0, score, 0.0) + intercept[t]
-        target = np.broadcast_to(data.target, score.shape)
-        minus = -model.C * data.weight * model.loss.plain.value(target, score, np.zeros_like(score))
-        top = minus.max(axis=0)
-        values[t] = top + np.log(np.mean(np.exp(minus - top), axis=0))
-    shape = (posterior.sizes["chain"], posterior.sizes["draw"], matrix.shape[0])
-    coords = {"chain": posterior["chain"], "draw": posterior["draw"], "obs_id": np.arange(matrix.shape[0])}
-    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
