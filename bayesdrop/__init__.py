@@ -43,6 +43,7 @@ _HOME = {
     "PoissonNoise": "noise",
     "RatePath": "path",
     "Shared": "rates",
+    "Stop": "inference.stopping",
     "delete_features": "robustness",
     "deletion_scorer": "robustness",
     "fit": "inference",
@@ -88,6 +89,7 @@ __all__ = [
     "RatePath",
     "Shared",
     "Squared",
+    "Stop",
     "__version__",
     "delete_features",
     "deletion_scorer",
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
         DropoutSVR,
     )
     from .inference import EM, Gibbs, Newton, fit, sample
+    from .inference.stopping import Stop
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model
     from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise

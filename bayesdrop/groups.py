@@ -9,7 +9,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from .files import replacing
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -96,18 +99,93 @@ def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
 
 
 def save(tree: Any, path: Any) -> None:
-    """Write all groups to one netCDF file, with either ArviZ."""
-    if _has_data_tree():
-        tree.to_netcdf(path, engine="h5netcdf")
-    else:
-        tree.to_netcdf(str(path), engine="h5netcdf")
+    """Write all groups to one netCDF file, with either ArviZ.
+
+    The file takes the place of an older one in one step; if writing fails, the older one is still there.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder of ``path`` does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import xarray as xr
+    >>> path = tempfile.mkdtemp() + "/posterior.nc"
+    >>> save(assemble({"posterior": xr.Dataset({"rate": (("chain", "draw"), [[0.5]])})}), path)
+    >>> float(dataset(load(path), "posterior")["rate"].mean())
+    0.5
+    """
+    with replacing(path) as temporary:
+        tree.to_netcdf(str(temporary), engine="h5netcdf")
 
 
 def load(path: Any) -> Any:
-    """Read what ``save`` wrote into memory."""
-    if _has_data_tree():
-        import xarray as xr
+    """Read what ``save`` wrote into memory.
 
-        with xr.open_datatree(path, engine="h5netcdf") as tree:
-            return tree.load()
-    return arviz().from_netcdf(str(path), engine="h5netcdf")
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file was cut short, is damaged, is none of ArviZ's, refers to other files, or claims far more numbers
+        than it can hold; the message names the file.
+    """
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"path: there is no file {str(file)!r}; bd.groups.save writes one.")
+    try:
+        if file.is_dir():
+            raise ValueError("it is a folder")
+        _check_contents(file)
+        if _has_data_tree():
+            import xarray as xr
+
+            with xr.open_datatree(file, engine="h5netcdf") as tree:
+                tree = tree.load()
+        else:
+            tree = arviz().from_netcdf(str(file), engine="h5netcdf")
+        if not group_names(tree):
+            raise ValueError("it holds no ArviZ groups")
+    except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
+        raise ValueError(
+            f"path: {str(file)!r} cannot be read as a posterior ({type(error).__name__}: {str(error)[:200]}). It was "
+            "cut short, or written by something else; sample again, or read it with the program that wrote it."
+        ) from error
+    return tree
+
+
+# Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
+_MOST_COMPRESSED = 1032
+_MOST_ENTRIES = 100_000
+
+
+def _check_contents(file: Path) -> None:
+    """Raise ValueError if an HDF5 file leads to other files, or would swell beyond any honest compression."""
+    import h5py
+
+    total = seen = 0
+    with h5py.File(file, "r") as root:
+        groups = [root]
+        while groups:
+            group = groups.pop()
+            for name in group:
+                seen += 1
+                if seen > _MOST_ENTRIES:
+                    raise ValueError("it has too many entries, or its groups hold one another")
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise ValueError(f"{name!r} is a link to elsewhere")
+                entry = group[name]
+                if isinstance(entry, h5py.Group):
+                    groups.append(entry)
+                elif isinstance(entry, h5py.Dataset):
+                    if entry.external or entry.is_virtual:
+                        raise ValueError(f"{name!r} lies in another file")
+                    total += entry.size * entry.dtype.itemsize if entry.size else 0
+    if total > 2**20 + _MOST_COMPRESSED * file.stat().st_size:
+        raise ValueError(f"it claims {total} bytes of numbers and has {file.stat().st_size}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import warnings
@@ -18,6 +19,7 @@ from ..groups import arviz, assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
+from .stopping import Stop
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +37,7 @@ class MixingWarning(UserWarning):
 
 
 class IncompleteWarning(UserWarning):
-    """The run was interrupted and holds the draws that were finished."""
+    """The run ended before it had what was asked for; it holds the draws that were finished."""
 
 
 def sample(
@@ -52,6 +54,9 @@ def sample(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     log_likelihood: bool = False,
+    checkpoint: Any = None,
+    stop: Stop | None = None,
+    max_seconds: float | None = None,
     progress: bool = True,
 ) -> Any:
     """Draw from the posterior of weights, intercept and dropout rates.
@@ -86,6 +91,16 @@ def sample(
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
         adds it later as well.
+    checkpoint : path, optional
+        Folder, made if absent, to which finished draws and the sampler's state go every half a minute and at the end.
+        A run that was interrupted or killed goes on where it was when it is called again with the same arguments,
+        and its draws are those of a run that was not, bit for bit on one machine. More ``draws`` in the second call
+        are added to the first ones. Data or settings other than the folder's are an error that says which.
+    stop : Stop, optional
+        Stop early, as soon as ``bd.Stop(ess=400, rhat=1.01)`` finds the draws sufficient; ``draws`` is the maximum.
+    max_seconds : float, optional
+        Wall time that this call may take, compilation included. The draws that are finished then are returned, with
+        an ``IncompleteWarning``; with ``checkpoint`` the next call goes on from there.
     progress : bool
         Show a progress bar.
 
@@ -96,19 +111,23 @@ def sample(
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
-        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept.
+        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept. The attribute
+        ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
 
     Raises
     ------
     ValueError
-        If the data, the labels, the groups or a count do not fit; the message names the argument and what to do.
+        If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
+        run; if the log density is not finite. The message names the argument and what to do.
+    TimeoutError
+        If ``max_seconds`` is used up before a draw is kept.
 
     Warns
     -----
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
-        If the run was interrupted from the keyboard.
+        If the run was interrupted from the keyboard, or ``max_seconds`` was used up.
 
     Examples
     --------
@@ -134,7 +153,11 @@ def sample(
 
     import jax
 
+    from .checkpoint import open_checkpoint
+    from .fingerprint import fingerprint
     from .runner import as_key, run
+
+    _check_ending(stop, max_seconds, chains)
 
     method = _default_method(model, marginalised) if method is None else method
     if not hasattr(method, "bind"):
@@ -142,7 +165,25 @@ def sample(
     with jax.enable_x64(method.dtype == "float64"):
         kernel, operands = method.bind(model, data, rate_map, int(tune), marginalised=marginalised)
         key = as_key(seed)
-        result = run(kernel, operands, key, tune=int(tune), draws=int(draws), chains=int(chains), progress=progress)
+        with contextlib.ExitStack() as stack:
+            store = None
+            if checkpoint is not None:
+                settings = {"model": model, "method": method, "target": "marginalised" if marginalised else "noising"}
+                table = fingerprint(data, key, **settings, chains=chains, tune=tune)
+                store = stack.enter_context(open_checkpoint(checkpoint, table))
+            result = run(
+                kernel,
+                operands,
+                key,
+                tune=int(tune),
+                draws=int(draws),
+                chains=int(chains),
+                progress=progress,
+                checkpoint=store,
+                stop=stop,
+                statistics=_STATS,
+                max_seconds=max_seconds,
+            )
     broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
     if broken:
         raise ValueError(
@@ -159,8 +200,10 @@ def sample(
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
+        reason = "interrupted" if result.stopped == "interrupted" else f"max_seconds: {max_seconds:g} s were used up"
+        further = "" if checkpoint is None else "; call again with the same arguments to go on"
         warnings.warn(
-            f"interrupted: {result.draws['lp'].shape[1]} of {draws} draws of each chain are there; the attribute "
+            f"{reason}: {result.draws['lp'].shape[1]} of {draws} draws of each chain are there{further}. The attribute "
             "`complete` is 0.",
             IncompleteWarning,
             stacklevel=2,
@@ -169,6 +212,19 @@ def sample(
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
     return assemble(groups, attrs)
+
+
+def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
+    """Raise an error unless the rules for an early end make sense."""
+    if stop is not None and not isinstance(stop, Stop):
+        raise TypeError(f"stop: expected a rule such as bd.Stop(ess=400), got {stop!r}.")
+    if stop is not None and chains < 2:
+        raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
+    if max_seconds is None:
+        return
+    number = isinstance(max_seconds, int | float | np.number) and not isinstance(max_seconds, bool)
+    if not (number and np.isfinite(max_seconds) and max_seconds > 0):
+        raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
 
 
 def _is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
@@ -251,6 +307,7 @@ def _attributes(
         "sampling_time": result.seconds,
         "tuning_steps": int(tune),
         "complete": int(result.complete),
+        "stopped": result.stopped,
         "seed": int(seed) if isinstance(seed, int | np.integer) else repr(seed),
         "model": repr(model),
         "method": repr(method),
