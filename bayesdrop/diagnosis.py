@@ -69,7 +69,7 @@ class Diagnosis:
     undetermined : list of str
         Those of them whose 90 % interval is at least nine tenths as wide as the prior's.
     complete : bool
-        False if the run was interrupted.
+        False if the run ended before it had the draws that were asked for.
     problems : list of Problem
         What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
 
@@ -97,9 +97,17 @@ class Diagnosis:
         """True if there is no problem."""
         return not self.problems
 
+    @property
+    def advice(self) -> str:
+        """All problems with what to do about them, each advice said once; empty if there is none."""
+        texts: dict[str, list[str]] = {}
+        for problem in self.problems:
+            texts.setdefault(problem.advice, []).append(problem.text)
+        return " ".join(f"{'; '.join(found)}. {advice}" for advice, found in texts.items())
+
     def __str__(self) -> str:
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
-        lines[0] += "" if self.complete else ", interrupted"
+        lines[0] += "" if self.complete else ", ended early"
         if self.r_hat is not None:
             lines.append(f"largest R-hat {self.r_hat.value:.3f} ({self.r_hat.name}); wanted: at most {R_HAT_LIMIT}")
         for kind, size in (("bulk", self.ess_bulk), ("tail", self.ess_tail)):
@@ -168,7 +176,9 @@ def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
     found = {}
     for kind, table in tables.items():
         plain = table.to_dataset() if hasattr(table, "to_dataset") else table
-        found[kind] = plain.assign({name: plain[name].where(varies[name]) for name in plain.data_vars})
+        # What varies and has no number is stuck in each chain at a place of its own: as bad as can be.
+        worst = np.inf if kind == "r_hat" else 0.0
+        found[kind] = plain.assign({name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars})
     return found
 
 
@@ -222,7 +232,8 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     problems: list[Problem] = []
     complete = bool(attrs.get("complete", 1))
     if not complete:
-        problems.append(Problem(f"the run was interrupted after {draws} draws of each chain", "Run it to its end."))
+        text = f"the run ended early, after {draws} draws of each chain"
+        problems.append(Problem(text, "Run it to its end."))
     broken = [str(name) for name, part in posterior.items() if not np.all(np.isfinite(part.values))]
     if broken:
         problems.append(

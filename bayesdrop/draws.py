@@ -64,6 +64,8 @@ class Draws:
         Rates of the features if none is free.
     C : array (S,)
         Loss weight: the model's, or ``1/σ²`` where the noise variance was drawn too.
+    power : float
+        Power of each likelihood: 1, or the model's ``C`` where the noise variance was drawn too.
     marginalised : bool
         True if the draws are those of ``exp(−U)``, with the noise averaged inside the loss.
     classes : array (2,) or None
@@ -80,6 +82,7 @@ class Draws:
     index: Array
     fixed_rate: Array | None
     C: Array
+    power: float
     marginalised: bool
     classes: Array | None
     steps: dict[str, Array]
@@ -254,9 +257,11 @@ def draws_of(
         free = flat("rate", rate_map.dim)
     else:
         free = np.zeros((total, 0))
-    C = np.full(total, float(model.C))
-    if "sigma" in posterior:
-        C = 1 / flat("sigma").astype(np.float64) ** 2
+    C, power = np.full(total, float(model.C)), 1.0
+    if model.loss.variance_prior is not None:
+        if "sigma" not in posterior:
+            raise ValueError(f"post: expected the variable 'sigma' in the posterior, for {model.loss!r}; got none.")
+        C, power = 1 / flat("sigma").astype(np.float64) ** 2, float(model.C)
     values = (weight, free, C, flat("intercept") if model.fit_intercept else np.zeros(total))
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")
@@ -269,6 +274,7 @@ def draws_of(
         index=rate_map.index,
         fixed_rate=None if rate_map.is_free else rate_map.initial,
         C=C,
+        power=power,
         marginalised=marginalised,
         classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")},

@@ -61,8 +61,9 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
     -------
     InferenceData or DataTree
         ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a squared or ε-insensitive loss it
-        is a log density of ``y``. For a logistic loss it is a log probability if ``C`` and the row weights are 1 and a
-        power of it otherwise; for a hinge it is the pseudo-likelihood ``−C loss``, normalised over nothing.
+        is a log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
+        pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
+        loss, or a squared one of unknown variance.
 
     Raises
     ------
@@ -119,6 +120,7 @@ def log_likelihood_group(
     import xarray as xr
 
     n = X.shape[0]
+    weight = draws.power * weight
     values = np.empty((draws.size, n))
     if draws.marginalised or not draws.model.noise.has_rate:
         _marginal(draws, X, target, weight, values)
@@ -350,7 +352,7 @@ def _pseudo(post: Any, draws: Draws) -> str:
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     if not loss.normalised:
         return f"{loss!r} is no likelihood"
-    if loss.binary and draws.model.C != 1:
+    if draws.model.C != 1 and (loss.binary or draws.power != 1):
         return f"C = {draws.model.C:g} raises the likelihood to a power"
     if "row_weight" in constant:
         return "the row weights raise likelihoods to powers"

@@ -17,6 +17,7 @@ from .description import attributes
 from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
 from .groups import assemble, extend
 from .model import Model
+from .rates import RateMap
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -141,12 +142,14 @@ def prior_draws(
     Returns
     -------
     InferenceData or DataTree
-        Groups ``prior`` (``weight``, ``rate``, ``intercept``) and ``prior_predictive`` (``y``), one chain.
+        Groups ``prior`` (``weight``, ``rate``, ``intercept``, ``sigma`` as far as there are any) and
+        ``prior_predictive`` (``y``), one chain.
 
     Raises
     ------
     ValueError
-        If the intercept is flat and no stand-in is given, or a count, a name or a row does not fit.
+        If the intercept is flat and no stand-in is given, the weight prior is not normal, or a count, a name or a row
+        does not fit.
 
     Examples
     --------
@@ -160,11 +163,8 @@ def prior_draws(
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
     check_count(draws, "draws")
-    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
-        raise ValueError(
-            "model: prior draws are there for normal weight priors and known noise variances, got "
-            f"{model.weight_prior!r} and {model.loss!r}; give bd.Normal(...) and a plain loss."
-        )
+    if not model.weight_prior.gaussian:
+        raise ValueError(f"weight_prior: prior draws are there for bd.Normal(...), got {model.weight_prior!r}.")
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(
             "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
@@ -182,23 +182,42 @@ def prior_draws(
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=draws)
     data = Data(matrix, np.zeros(n), np.ones(n), names, None)
-    shapes = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-    free = generator.beta(*shapes, size=(draws, rate_map.size))
+    free = _prior_rates(rate_map, data, draws, generator)
+    C = np.full(draws, float(model.C))
+    variance = model.loss.variance_prior
+    if variance is not None:
+        C = generator.gamma(variance.shape, size=draws) / variance.scale
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     found = Draws(
         model, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
-        np.full(draws, float(model.C)), False, None, steps,
+        C, 1.0, False, None, steps,
     )  # fmt: skip
     parts: dict[str, Any] = {"weight": (("chain", "draw", "feature"), weight[None])}
     coords: dict[str, Any] = {**steps, "feature": np.array(names)}
     if model.fit_intercept:
         parts["intercept"] = (("chain", "draw"), intercept[None])
+    if variance is not None:
+        parts["sigma"] = (("chain", "draw"), 1 / np.sqrt(C[None]))
     if rate_map.is_free:
         parts["rate"] = (("chain", "draw", rate_map.dim), free[None])
         coords[rate_map.dim] = np.array(rate_map.names)
     attrs = {"model": repr(model), **attributes(model)}
     responses = _responses(found, matrix, generator, False)
     return assemble({"prior": xr.Dataset(parts, coords=coords), "prior_predictive": responses}, attrs)
+
+
+def _prior_rates(rate_map: RateMap, data: Data, draws: int, generator: np.random.Generator) -> Array:
+    """Free rates, (draws, k)."""
+    hierarchy = rate_map.hierarchy
+    if hierarchy is None:
+        shapes = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
+        return generator.beta(*shapes, size=(draws, rate_map.size))
+    size = (draws, len(hierarchy.names))
+    mean = generator.beta(*hierarchy.mean_prior.concentrations(np.zeros(size[1])), size=size)
+    strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
+    # A shape that underflows to 0 is no Beta distribution.
+    up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
+    return generator.beta(up, down)
 
 
 def _plain(X: Any) -> Any:

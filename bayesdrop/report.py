@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .diagnosis import ESS_LIMIT, R_HAT_LIMIT, mixing
 from .table import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ __all__ = [
     "write_posterior",
 ]
 
-# Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
-R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
 PROBABILITY = 0.9
 
 
@@ -166,20 +165,13 @@ def diagnose(post: Any) -> Diagnosis:
     >>> diagnose({"posterior": post}).short
     []
     """
-    from .groups import arviz
-
-    az = arviz()
     group = post["posterior"]
     variable = "rate" if "rate" in group else "weight"
     data = group[variable].to_dataset(name=variable)
     (dim,) = [dim for dim in data[variable].dims if dim not in ("chain", "draw")]
-    return Diagnosis(
-        variable,
-        [str(name) for name in data[dim].values],
-        np.asarray(az.rhat(data)[variable]),
-        np.asarray(az.ess(data, method="bulk")[variable]),
-        np.asarray(az.ess(data, method="tail")[variable]),
-    )
+    found = mixing(data)
+    numbers = (np.asarray(found[kind][variable]) for kind in ("r_hat", "ess_bulk", "ess_tail"))
+    return Diagnosis(variable, [str(name) for name in data[dim].values], *numbers)
 
 
 def rate_frame(fit: Fit, post: Any = None) -> Any:

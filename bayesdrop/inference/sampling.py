@@ -14,8 +14,9 @@ import numpy as np
 
 from ..data import Data, prepare
 from ..description import attributes
+from ..diagnosis import diagnose_groups
 from ..draws import draws_of
-from ..groups import arviz, assemble
+from ..groups import assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
@@ -28,7 +29,6 @@ __all__ = ["IncompleteWarning", "MixingWarning", "sample"]
 
 Array = Any
 
-_RHAT, _ESS = 1.01, 400
 _MASKS = 64
 
 
@@ -208,7 +208,8 @@ def sample(
             IncompleteWarning,
             stacklevel=2,
         )
-    advice = _advice(groups["posterior"], chains)
+    # An early end has a warning of its own.
+    advice = diagnose_groups(groups, attrs | {"complete": 1}).advice
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
     return assemble(groups, attrs)
@@ -315,37 +316,3 @@ def _attributes(
         "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
     }
     return attrs
-
-
-def _advice(posterior: xr.Dataset, chains: int) -> str:
-    """What is wrong with the draws, and what to do; empty if nothing is."""
-    az = arviz()
-
-    if chains < 2:
-        return "chains: one chain cannot show whether it has converged (R-hat); run at least 2, better 4."
-    if posterior.sizes["draw"] < 4:
-        return f"draws: {posterior.sizes['draw']} draws of each chain are too few for any diagnostic; take hundreds."
-    rhat = _extreme(az.rhat(posterior), np.nanmax)
-    sizes = [_extreme(az.ess(posterior, method=kind), np.nanmin) for kind in ("bulk", "tail")]
-    worst, least = (
-        max(rhat.items(), key=lambda item: item[1]),
-        min((min(s.items(), key=lambda i: i[1]) for s in sizes), key=lambda item: item[1]),
-    )
-    parts = []
-    if worst[1] > _RHAT:
-        parts.append(f"the largest R-hat is {worst[1]:.3f} ({worst[0]}), above {_RHAT}")
-    if least[1] < _ESS:
-        parts.append(f"the smallest effective sample size is {least[1]:.0f} ({least[0]}), below {_ESS}")
-    if not parts:
-        return ""
-    return (
-        f"{' and '.join(parts)}: the chains have not run for long enough. Raise draws and tune, or "
-        "bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails."
-    )
-
-
-def _extreme(result: Any, reduce: Any) -> dict[str, float]:
-    """Extreme over the entries of each variable, NaN (constant variables) left out."""
-    table = result.to_dataset() if hasattr(result, "to_dataset") else result
-    found = {name: np.asarray(table[name].values, dtype=float) for name in table.data_vars}
-    return {str(name): float(reduce(v)) for name, v in found.items() if not np.all(np.isnan(v))} or {"": 1.0}

@@ -4,12 +4,13 @@ Fixed seeds; the draws of a good posterior are independent, so that its R-hat is
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.diagnosis import mixing
+from bayesdrop.diagnosis import Problem, mixing
 
 
 def _good(build, chains=4, draws=1000, seed=0, stats=None, prior=None, model=None):
@@ -163,13 +164,20 @@ def test_an_interrupted_run(build):
     post.attrs["complete"] = 0
     found = bd.diagnose(post)
     assert not found.complete
-    assert "interrupted after 1000 draws" in str(found)
+    assert "ended early, after 1000 draws" in str(found)
 
 
 def test_a_file_is_diagnosed_alike(build, tmp_path):
     post = _good(build, stats={"diverging": np.zeros((4, 1000), np.int8)})
     bd.groups.save(post, tmp_path / "post.nc")
     assert str(bd.diagnose(bd.groups.load(tmp_path / "post.nc"))) == str(bd.diagnose(post))
+
+
+def test_advice_is_said_once(build):
+    found = bd.diagnose(_good(build, draws=50))
+    found = replace(found, problems=[Problem("one", "Do this."), Problem("two", "Do this."), Problem("three", "Or.")])
+    assert found.advice == "one; two. Do this. three. Or."
+    assert bd.diagnose(_good(build)).advice == ""
 
 
 def test_no_warnings_and_no_posterior(build):

@@ -11,6 +11,7 @@ from scipy.stats import norm
 import bayesdrop as bd
 from bayesdrop import draws as draws_module
 from bayesdrop.draws import BLOCK
+from bayesdrop.priors import InverseGamma
 
 RNG = np.random.default_rng
 LOSSES = [bd.Logistic(), bd.Hinge()]
@@ -120,7 +121,8 @@ def test_regression_mean_and_interval_of_the_mean(build):
 @pytest.mark.parametrize("sigma", [None, 0.3])
 def test_interval_of_a_new_response_covers_what_it_says(build, sigma):
     """One draw, no noise on the features: normal quantiles, from 2,000 responses at each of 60 rows."""
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=4.0)
+    variance = None if sigma is None else InverseGamma(2.0, 1.0)
+    model = bd.Model(bd.Squared(variance_prior=variance), rates=bd.Fixed(0.0), C=4.0)
     post = build(model, [[[1.0, -2.0]]], intercept=0.5, sigma=sigma)
     X = RNG(2).normal(size=(60, 2))
     found = bd.predict(post, X, probability=0.8)

@@ -7,11 +7,13 @@ about 120 of them, so a correct sampler fails with probability below 2e-4.
 import numpy as np
 import pytest
 from scipy import integrate, sparse
-from scipy.stats import beta, kstest
+from scipy.stats import beta, invgamma, kstest
 
 import bayesdrop as bd
 import bayesdrop.losses
 from bayesdrop.losses import Loss
+from bayesdrop.priors import Gamma, InverseGamma, Laplace
+from bayesdrop.rates import Hierarchical
 
 LIMIT, LEAST = 5.0, 1e-6
 DRAWS = 200_000
@@ -166,7 +168,8 @@ def test_each_draw_has_its_own_masks_weights_and_noise(build):
     rng = np.random.default_rng(5)
     draws = 40_000
     w, sigma = rng.normal(size=(1, draws, 2)), rng.gamma(5.0, 0.2, size=(1, draws))
-    post = build(bd.Model(bd.Squared(), rates=bd.Fixed(0.4), fit_intercept=False), w, sigma=sigma)
+    loss = bd.Squared(variance_prior=InverseGamma(2.0, 1.0))
+    post = build(bd.Model(loss, rates=bd.Fixed(0.4), fit_intercept=False), w, sigma=sigma)
     x = np.array([[1.0, 2.0]])
     y = bd.groups.dataset(bd.posterior_predictive(post, x, new=True), "predictions")["y"].values.ravel()
     expected = np.mean(sigma**2) + 0.24 * np.mean((w**2) @ (x[0] ** 2)) + 0.36 * np.var(w @ x[0])
@@ -256,7 +259,32 @@ def test_relative_priors_count_the_rows():
         assert kstest(rate[:, d], beta(1 + 0.4 * counts[d], 1 + 1.6 * counts[d]).cdf).pvalue > LEAST
 
 
+def test_an_unknown_variance_is_drawn():
+    loss = bd.Squared(variance_prior=InverseGamma(5.0, 3.0))
+    tree = bd.prior_draws(bd.Model(loss, rates=bd.Fixed(0.3), fit_intercept=False), X, draws=40_000)
+    sigma = bd.groups.dataset(tree, "prior")["sigma"].values[0]
+    assert kstest(sigma**2, invgamma(5.0, scale=3.0).cdf).pvalue > LEAST
+    y = bd.groups.dataset(tree, "prior_predictive")["y"].values[0, :, 2]  # a row of zeros: nothing but the noise
+    assert abs(np.mean(y**2) - 0.75) < LIMIT * np.std(y**2) / np.sqrt(len(y))
+
+
+def test_hierarchical_rates_are_drawn_with_their_hierarchy():
+    """Means, variances and covariance: Var η = E[μ(1 − μ)/(s + 1)] + Var μ, Cov = Var μ in one group and 0 across."""
+    rates = Hierarchical(["a", "b", "a"], bd.Beta(2, 3), Gamma(3.0, 4.0))
+    tree = bd.prior_draws(bd.Model(rates=rates, fit_intercept=False), X, draws=40_000)
+    rate = bd.groups.dataset(tree, "prior")["rate"].values[0]
+    law = beta(2, 3)
+    s = np.random.default_rng(8).gamma(3.0, 4.0, size=2_000_000)
+    between, within = law.var(), (law.mean() - law.moment(2)) * np.mean(1 / (s + 1))
+    centred = rate - law.mean()
+    for i, j, expected in ((0, 0, between + within), (1, 1, between + within), (0, 2, between), (0, 1, 0.0)):
+        product = centred[:, i] * centred[:, j]
+        assert abs(product.mean() - expected) < LIMIT * product.std() / np.sqrt(len(rate)) + 1e-4, (i, j)
+
+
 def test_prior_draws_need_a_proper_prior():
+    with pytest.raises(ValueError, match=r"prior draws are there for bd\.Normal"):
+        bd.prior_draws(bd.Model(weight_prior=Laplace(), fit_intercept=False), X)
     with pytest.raises(ValueError, match=r"intercept is flat.*intercept_scale=2\.5.*fit_intercept=False"):
         bd.prior_draws(bd.Model(), X)
     for scale in (0.0, -1.0, np.inf, np.nan):
