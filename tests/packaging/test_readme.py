@@ -18,6 +18,21 @@ def examples():
     return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split(" | ")[1])]
 
 
+def by_hand(X, y):
+    """A posterior of a few draws."""
+    import xarray as xr
+
+    from bayesdrop.description import attributes
+
+    rng = np.random.default_rng(1)
+    dims = ("chain", "draw", "feature")
+    parts = {"weight": (dims, rng.normal(scale=0.1, size=(2, 100, 6))), "rate": (dims, rng.beta(1, 9, size=(2, 100, 6)))}
+    parts["intercept"] = (dims[:2], np.zeros((2, 100)))
+    coords = {"chain": [0, 1], "draw": np.arange(100), "feature": [f"x{d}" for d in range(6)]}
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", 2 * y - 1)})}
+    return bd.groups.assemble(groups, attributes(bd.Model(), [0, 1]))
+
+
 def test_the_table_is_found():
     assert len(examples()) >= 22
 
@@ -28,6 +43,8 @@ def test_example_runs(code, breast_cancer):
     rng = np.random.default_rng(0)
     names = {"bd": bd, "X": X, "y": y, "more": rng.normal(size=(50, 6)), "groups": ["a", "a", "b", "b", "c", "c"]}
     names |= {"target": X @ np.ones(6) + rng.normal(size=200), "many": np.arange(200) % 3}
+    if "post" in code:
+        names["post"] = by_hand(X, y)
     with warnings.catch_warnings():
         if "bd.sample" in code:
             warnings.simplefilter("ignore")  # a few draws, for show
