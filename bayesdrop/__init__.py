@@ -48,6 +48,7 @@ _HOME = {
     "deletion_scorer": "robustness",
     "fit": "inference",
     "sample": "inference",
+    "variational": "inference",
     "Diagnosis": "diagnosis",
     "Prediction": "prediction",
     "diagnose": "diagnosis",
@@ -101,6 +102,7 @@ __all__ = [
     "predict",
     "prior_draws",
     "sample",
+    "variational",
 ]
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ if TYPE_CHECKING:
         DropoutSVCCV,
         DropoutSVR,
     )
-    from .inference import EM, Gibbs, Newton, fit, sample
+    from .inference import EM, Gibbs, Newton, fit, sample, variational
     from .inference.stopping import Stop
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model

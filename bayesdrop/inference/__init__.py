@@ -11,8 +11,10 @@ from .newton import Newton
 if TYPE_CHECKING:
     from .gibbs import Gibbs
     from .sampling import sample
+    from .variational_bayes import variational
+    from .variational_result import NarrowIntervalsWarning, Variational
 
-__all__ = ["EM", "Gibbs", "Newton", "fit", "sample"]
+__all__ = ["EM", "Gibbs", "NarrowIntervalsWarning", "Newton", "Variational", "fit", "sample", "variational"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +27,12 @@ def __getattr__(name: str) -> Any:
         from .sampling import sample
 
         return sample
+    if name == "variational":
+        from .variational_bayes import variational
+
+        return variational
+    if name in ("NarrowIntervalsWarning", "Variational"):
+        from . import variational_result
+
+        return getattr(variational_result, name)
     raise AttributeError(name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
+from bayesdrop.inference import NarrowIntervalsWarning
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -48,4 +49,6 @@ def test_example_runs(code, breast_cancer):
     with warnings.catch_warnings():
         if "bd.sample" in code:
             warnings.simplefilter("ignore")  # a few draws, for show
+        if "bd.variational" in code:
+            warnings.simplefilter("ignore", NarrowIntervalsWarning)
         assert eval(code, names) is not None
