@@ -100,10 +100,13 @@ class Diagnosis:
     @property
     def advice(self) -> str:
         """All problems with what to do about them, each advice said once; empty if there is none."""
+        return " ".join(self._sentences())
+
+    def _sentences(self) -> list[str]:
         texts: dict[str, list[str]] = {}
         for problem in self.problems:
             texts.setdefault(problem.advice, []).append(problem.text)
-        return " ".join(f"{'; '.join(found)}. {advice}" for advice, found in texts.items())
+        return [f"{'; '.join(found)}. {advice}" for advice, found in texts.items()]
 
     def __str__(self) -> str:
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
@@ -126,7 +129,7 @@ class Diagnosis:
             lines.append(self._determined())
         if self.ok:
             lines.append("Nothing speaks against these draws.")
-        lines += [f"Problem: {problem.text}. {problem.advice}" for problem in self.problems]
+        lines += [f"Problem: {sentence}" for sentence in self._sentences()]
         return "\n".join(lines)
 
     def _determined(self) -> str:

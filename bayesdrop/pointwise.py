@@ -30,9 +30,6 @@ __all__ = ["InfluenceWarning", "PseudoLikelihoodWarning", "log_likelihood", "log
 
 Array = Any
 
-# All masks of a row are summed if they are no more than so many times those that would be drawn.
-_EXACT = 4
-
 
 class InfluenceWarning(UserWarning):
     """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior."""
@@ -52,8 +49,8 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
     X, y
         The rows and the labels or numbers that were sampled, without rows of weight 0.
     masks : int
-        Masks drawn per draw and row. A row with no more than ``log2(4 × masks)`` noised entries (8 by default) has
-        all of its masks summed, which is exact. So are models without masks.
+        Masks drawn per draw and row. A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them
+        by default), has all of them summed, which is exact. So are models without masks.
     seed : int
         Of the masks.
 
@@ -173,7 +170,7 @@ def _over_masks(
 ) -> None:
     """Sum over all masks of the rows that have few, average over drawn ones for the others."""
     density = _Density(draws, target, weight)
-    limit = int(np.log2(_EXACT * masks))
+    limit = int(masks).bit_length() - 1  # 2^limit <= masks: never more work than drawing them
     everything = slice(0, draws.size)
     rest = np.ones(X.shape[0], dtype=bool)
     for row, columns, entries in as_design(X).entries():

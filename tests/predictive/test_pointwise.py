@@ -73,7 +73,7 @@ def test_few_masks_are_summed_exactly(build, enumerate_masks, loss, rates):
     for unbiased, weights, convert in ((False, None, np.asarray), (True, row_weight, sparse.csr_array)):
         post, model, X, y = _setting(build, loss, rates, unbiased=unbiased, row_weight=weights)
         expected, _ = _by_hand(enumerate_masks, post, model, X, y, weights)
-        done = bd.log_likelihood(post, convert(X), _labels(model, y), masks=4)
+        done = bd.log_likelihood(post, convert(X), _labels(model, y), masks=16)
         found = bd.groups.dataset(done, "log_likelihood")["y"]
         assert found.dims == ("chain", "draw", "obs_id")
         np.testing.assert_allclose(found.values, np.log(expected), rtol=1e-10, atol=1e-12)
@@ -93,7 +93,7 @@ def test_blocks_do_not_matter(build, monkeypatch, block):
 @pytest.mark.parametrize("block", [None, 150])
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Squared()], ids=repr)
 def test_many_masks_are_averaged_without_bias(build, enumerate_masks, monkeypatch, loss, block):
-    """Rows with up to 12 noised entries and 300 masks each, of which 2¹⁰ at most would be summed.
+    """Rows with up to 12 noised entries and 300 masks each, where up to 2⁸ masks would be summed.
 
     The likelihood, not its logarithm, is unbiased; its variance over masks is known from the enumeration.
     """
