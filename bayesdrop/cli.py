@@ -83,7 +83,7 @@ def _fit(
     drop: list[str],
     C: float,
     standardize: bool,
-    chain: dict[str, int] | None,
+    chain: dict[str, Any] | None,
 ) -> None:
     """Fit a table, and sample if ``chain`` holds the options of the sampler."""
     import warnings
@@ -124,9 +124,13 @@ def _fit(
     say(f"Fit: {fit.status.value} ({fit.n_iter} iterations, {type(model.loss).__name__.lower()} loss, C = {C:g})")
     post = None
     if chain:
-        post = report.sample_quietly(
-            model, table.X, table.y, feature_names=table.feature_names, progress=sys.stderr.isatty(), **chain
-        )
+        options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
+        try:
+            post = report.sample_quietly(model, table.X, table.y, **options)
+        except ValueError as error:
+            if not str(error).startswith("checkpoint: "):
+                raise
+            raise InputError(f"--{error}") from None
     report.print_rates(screen, fit, post)
     unseen = [] if fit.rate_posterior is None else fit.rate_posterior.never_seen
     unseen = [name for name in unseen if name not in table.constant]
@@ -221,6 +225,14 @@ def build_app() -> Any:
         ] = 1000,
         chains: Annotated[int, typer.Option(min=1, metavar="INTEGER", help="Chains; R-hat compares them.")] = 4,
         seed: Annotated[int, typer.Option(min=0, metavar="INTEGER", help="Same seed, same draws.")] = 0,
+        checkpoint: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FOLDER",
+                help="Keep finished draws here; the same command goes on from them if it was killed.",
+                show_default=False,
+            ),
+        ] = None,
         out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")] = Path("bayesdrop-output"),
     ) -> None:
         """Fit a two-class TABLE, learn how often each feature should be dropped, and write the results.
@@ -231,7 +243,8 @@ def build_app() -> Any:
 
         Example: bayesdrop fit patients.csv --target relapsed --rates group --sample
         """
-        chain = {"draws": draws, "tune": tune, "chains": chains, "seed": seed} if sample else None
+        options = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
+        chain = options if sample else None
         _run("fit", out, lambda output: _fit(output, table, target, loss, rates, drop or [], C, standardize, chain))
 
     return app

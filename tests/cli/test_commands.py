@@ -148,6 +148,10 @@ def test_demo(command, tmp_path):
         (["shop.csv", "--target", "bought", "--C", "0"], "--C: expected a finite number above 0, got 0.0"),
         (["shop.csv", "--target", "bought", "--C", "nan"], "--C: expected a finite number above 0, got nan"),
         (["shop.csv", "--target", "bought", "--sample", "--seed", 2**32], "--seed: expected a whole number below"),
+        (
+            ["shop.csv", "--target", "bought", "--sample", "--checkpoint", "shop.csv"],
+            "--checkpoint: shop.csv is a file",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(command, table, tmp_path, arguments, message):

@@ -39,7 +39,8 @@ def test_the_table_is_found():
 
 
 @pytest.mark.parametrize("code", examples())
-def test_example_runs(code, breast_cancer):
+def test_example_runs(code, breast_cancer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one writes a checkpoint
     X, y = breast_cancer[0][:200, :6], breast_cancer[1][:200]
     rng = np.random.default_rng(0)
     names = {"bd": bd, "X": X, "y": y, "more": rng.normal(size=(50, 6)), "groups": ["a", "a", "b", "b", "c", "c"]}
