@@ -16,7 +16,7 @@ import numpy as np
 
 from .losses import Logistic, Loss
 from .noise import Dropout, Noise
-from .priors import Normal
+from .priors import Normal, WeightPrior
 from .rates import Fixed, PerFeature, RateMap, Rates
 
 __all__ = ["Model"]
@@ -38,8 +38,8 @@ class Model:
     C : float
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
-    weight_prior : Normal
-        Prior of the weights; the intercept is flat.
+    weight_prior : Normal, Laplace or Horseshoe
+        Prior of the weights; the intercept is flat. A point fit takes ``bd.Normal``, ``bd.sample`` all.
     fit_intercept : bool
         Add an intercept, which is neither noised nor penalised.
 
@@ -53,11 +53,15 @@ class Model:
     noise: Noise = field(default_factory=Dropout)
     rates: Rates | None = None
     C: float = 1.0
-    weight_prior: Normal = field(default_factory=Normal)
+    weight_prior: WeightPrior = field(default_factory=Normal)
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
-        for name, kind, example in (("loss", Loss, "bd.Logistic()"), ("noise", Noise, "bd.Dropout()")):
+        for name, kind, example in (
+            ("loss", Loss, "bd.Logistic()"),
+            ("noise", Noise, "bd.Dropout()"),
+            ("weight_prior", WeightPrior, "bd.Normal(1.0)"),
+        ):
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name}: expected an object such as {example}, got {getattr(self, name)!r}.")
         if self.rates is not None and not isinstance(self.rates, Rates):

@@ -87,6 +87,11 @@ def fit_block(
             f"needs two classes; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or "
             "draw the rates from their posterior with bd.sample."
         )
+    if model.loss.variance_prior is not None:
+        raise ValueError(
+            f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
+            "out variance_prior and set C, or use bd.sample, which draws the variance."
+        )
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight, noisy, plain = row_weights(model, weight, unlabelled)
     rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]

@@ -8,11 +8,15 @@ With the pseudo-observations ``exp(κ_i s_i − ½ ω_i s_i²)``, masked feature
 with the flat intercept integrated out first; cost n² p), and ``gradient_draw`` solves one perturbed system by conjugate
 gradients and forms no matrix (Nishimura & Suchard 2022).
 
-Shapes: scores and pseudo-observations (C, n), weights (C, p), masks (p, C, m), prior precision (C, p).
+The first two want a dense matrix. ``cheapest`` chooses by the number of operations.
+
+Shapes: scores and pseudo-observations (C, n), weights (C, p), masks as :class:`.gibbs_columns.Columns` says, prior
+precision (C, p).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -21,9 +25,15 @@ from jax.scipy.linalg import solve_triangular
 
 from .gibbs_columns import Columns
 
-__all__ = ["gradient_draw", "outer_draw", "precision_draw"]
+__all__ = ["DRAWS", "cheapest", "gradient_draw", "outer_draw", "precision_draw"]
 
 Array = Any
+Draw = Callable[..., tuple[Array, Array]]
+
+# Iterations of conjugate gradients, and what an operation of theirs costs beside one of a dense factorisation.
+_ITERATIONS, _STREAMING = 60, 8
+# No matrix of more than so many numbers is factored.
+_LARGEST = 5_000**2
 
 
 def _solve(factor: Array, right: Array, transposed: bool = False) -> Array:
@@ -32,14 +42,14 @@ def _solve(factor: Array, right: Array, transposed: bool = False) -> Array:
 
 
 def precision_draw(
-    key: Array, columns: Columns, kept: Array, omega: Array, kappa: Array, precision: Array, intercept: bool
+    key: Array, columns: Columns, kept: Sequence[Array], omega: Array, kappa: Array, precision: Array, intercept: bool
 ) -> tuple[Array, Array]:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
     The precision is scaled to a unit diagonal first, so that features in very different units cost no digits.
     """
     chains = omega.shape[0]
-    masked = jnp.where(kept, columns.values[:, None, :], 0)
+    masked = columns.blocks[0].masked(kept[0])
     if intercept:
         masked = jnp.concatenate([masked, jnp.ones((1, *masked.shape[1:]), masked.dtype)])
         precision = jnp.concatenate([precision, jnp.zeros((chains, 1), precision.dtype)], axis=1)
@@ -59,7 +69,7 @@ def precision_draw(
 
 
 def outer_draw(
-    key: Array, columns: Columns, kept: Array, omega: Array, kappa: Array, precision: Array, intercept: bool
+    key: Array, columns: Columns, kept: Sequence[Array], omega: Array, kappa: Array, precision: Array, intercept: bool
 ) -> tuple[Array, Array]:
     """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
 
@@ -69,7 +79,7 @@ def outer_draw(
     p = precision.shape[1]
     key_b, key_u, key_e = jax.random.split(key, 3)
     root = jnp.sqrt(omega)
-    half = jnp.moveaxis(jnp.where(kept, columns.values[:, None, :], 0) * root[None], 1, 0)
+    half = jnp.moveaxis(columns.blocks[0].masked(kept[0]) * root[None], 1, 0)
     variance = 1 / precision
     outer = jnp.einsum("cpn,cpm->cnm", half * variance[:, :, None], half)
     factor = jnp.linalg.cholesky(outer + jnp.eye(n, dtype=outer.dtype)[None])
@@ -88,7 +98,7 @@ def outer_draw(
 
 
 def gradient_draw(
-    key: Array, columns: Columns, kept: Array, omega: Array, kappa: Array, precision: Array, intercept: bool
+    key: Array, columns: Columns, kept: Sequence[Array], omega: Array, kappa: Array, precision: Array, intercept: bool
 ) -> tuple[Array, Array]:
     """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by Jacobi-preconditioned CG.
 
@@ -99,7 +109,7 @@ def gradient_draw(
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
     prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
     right = (columns.transposed_product(kept, rows) + prior, jnp.sum(rows, axis=1))
-    jacobi = (precision + columns.squared().transposed_product(kept, omega), jnp.sum(omega, axis=1))
+    jacobi = (precision + columns.transposed_product(kept, omega, square=True), jnp.sum(omega, axis=1))
 
     def apply(theta: tuple[Array, Array]) -> tuple[Array, Array]:
         weight, offset = theta
@@ -111,6 +121,31 @@ def gradient_draw(
         right, jacobi = (right[0], jnp.zeros(chains, omega.dtype)), (jacobi[0], jnp.ones(chains, omega.dtype))
     weight, offset = _conjugate_gradient(apply, right, jacobi, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return weight, offset
+
+
+DRAWS: dict[str, Draw] = {
+    "cholesky": precision_draw,
+    "woodbury": outer_draw,
+    "conjugate_gradient": gradient_draw,
+}
+"""The three draws by the names under which :class:`bayesdrop.Gibbs` knows them."""
+
+
+def cheapest(n: int, p: int, dense: bool) -> str:
+    """Name of the draw that takes the fewest operations for ``n`` rows and ``p`` features.
+
+    Examples
+    --------
+    >>> cheapest(500, 30, True), cheapest(40, 300, True), cheapest(2000, 5000, False)
+    ('cholesky', 'woodbury', 'conjugate_gradient')
+    """
+    if not dense:
+        return "conjugate_gradient"
+    cost = {"conjugate_gradient": float(_STREAMING * _ITERATIONS * 2 * n * p)}
+    for name, side, other in (("cholesky", p, n), ("woodbury", n, p)):
+        if side * side <= _LARGEST:
+            cost[name] = side * side * other + side**3 / 3
+    return min(cost, key=lambda name: cost[name])
 
 
 def _conjugate_gradient(

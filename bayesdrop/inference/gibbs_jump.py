@@ -21,14 +21,14 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column, ``D = 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .gibbs_columns import Columns
+from .gibbs_columns import Columns, gather, scatter
 from .gibbs_moves import mask_terms
 
 __all__ = ["Metric", "adapt_metric", "first_metric", "log_expected_likelihood", "mask_pass", "trajectory"]
@@ -71,9 +71,9 @@ def mask_pass(
     weight: Array,
     intercept: Array,
     rate: Array,
-    kept: Array,
-    uniform: Array | None,
-) -> tuple[Array, Array, Array]:
+    kept: Sequence[Array],
+    uniform: Sequence[Array] | None,
+) -> tuple[Array, Array, tuple[Array, ...]]:
     """Go through the columns with the look-ahead proposal; draw masks, or score given ones.
 
     Parameters
@@ -82,19 +82,19 @@ def mask_pass(
         Labels and loss weights.
     weight, intercept, rate : array (C, p), (C,), (C, p)
         Effective weights, intercept and rates per feature.
-    kept : bool array (p, C, m)
-        Masks to score; not read if ``uniform`` is given.
-    uniform : array (p, C, m) or None
+    kept : sequence of bool arrays (q, C, m)
+        Masks to score, one array per block; not read if ``uniform`` is given.
+    uniform : sequence of arrays (q, C, m), or None
         Uniform numbers to draw masks with.
 
     Returns
     -------
     log_ratio, score, kept
-        ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks (p, C, m).
+        ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks.
     """
     chains, n = weight.shape[0], target.shape[0]
     mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
-    var = columns.squared().full_product(weight * weight * rate * (1 - rate), n)
+    var = columns.full_squared_product(weight * weight * rate * (1 - rate), n)
 
     def body(carry: Any, inputs: Any) -> Any:
         mean, var, total = carry
@@ -104,7 +104,7 @@ def mask_pass(
         y, s = (jnp.broadcast_to(pick(r)[None], shape) for r in (target, row_weight))
         u, eta = v[:, None] * values[None], jnp.broadcast_to(eta[:, None], shape)
         own = u * u * eta * (1 - eta)
-        here, rest = columns.gather(mean, rows), jnp.maximum(columns.gather(var, rows) - own, 0)
+        here, rest = gather(mean, rows), jnp.maximum(gather(var, rows) - own, 0)
         kept_value = log_expected_likelihood(cost, y, s, here + eta * u, rest, _LOOK_AHEAD_NODES)
         dropped_value = log_expected_likelihood(cost, y, s, here - (1 - eta) * u, rest, _LOOK_AHEAD_NODES)
         gain = kept_value - dropped_value
@@ -114,14 +114,19 @@ def mask_pass(
             chance = (1 - eta) * jnp.where(gain > 0, 1, constant) / mixture
             masks = (draws < chance.astype(draws.dtype)) | (values == 0)[None]
         total = total + jnp.sum(bonus + jnp.log(mixture) - jnp.where(masks, gain, 0), axis=-1)
-        mean = columns.scatter(mean, rows, jnp.where(masks, eta, eta - 1) * u)
-        return (mean, columns.scatter(var, rows, -own), total), masks
+        mean = scatter(mean, rows, jnp.where(masks, eta, eta - 1) * u)
+        return (mean, scatter(var, rows, -own), total), masks
 
-    inputs = (columns.values, columns.rows, kept, uniform, weight.T, rate.T)
-    (score, _, total), masks = jax.lax.scan(body, (mean, var, jnp.zeros(chains, mean.dtype)), inputs)
+    carry, found = (mean, var, jnp.zeros(chains, mean.dtype)), []
+    for i, block in enumerate(columns.blocks):
+        draws = None if uniform is None else uniform[i]
+        parts = (weight.T[block.features], rate.T[block.features])
+        carry, masks = jax.lax.scan(body, carry, (block.values, block.rows, kept[i], draws, *parts))
+        found.append(masks)
+    score, _, total = carry
     shape = score.shape
     final = cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
-    return total - jnp.sum(final, axis=-1), score, masks
+    return total - jnp.sum(final, axis=-1), score, tuple(found)
 
 
 def surrogate_likelihood(
@@ -130,7 +135,7 @@ def surrogate_likelihood(
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
     n = target.shape[0]
     mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
-    var = columns.squared().full_product(weight * weight * rate * (1 - rate), n)
+    var = columns.full_squared_product(weight * weight * rate * (1 - rate), n)
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
     return jnp.sum(log_expected_likelihood(cost, y, s, mean, var, _ENERGY_NODES), axis=-1)

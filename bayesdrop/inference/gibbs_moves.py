@@ -1,23 +1,32 @@
-"""Moves of the mask sampler: slice sampling, one feature at a time, and interweaving for groups.
+"""Moves of the mask sampler: slice sampling, and one feature at a time with its masks summed out.
 
 Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
 biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
 influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column, ``k`` free rates.
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from .gibbs_columns import Columns
+from .gibbs_columns import gather, scatter
 
-__all__ = ["FeatureStep", "interweave", "mask_terms", "slice_sample", "update_feature"]
+__all__ = [
+    "FeatureStep",
+    "ends",
+    "log_beta",
+    "log_weight",
+    "mask_terms",
+    "slice_sample",
+    "uniform_masks",
+    "update_feature",
+]
 
 Array = Any
 Cost = Callable[[Array, Array, Array], Array]
@@ -79,10 +88,15 @@ def mask_terms(gain: Array) -> tuple[Array, Array, Array]:
     return jnp.maximum(gain, 0), jnp.where(keeps, 1, small), slope
 
 
-def _ends(rate: Array) -> tuple[float, float]:
+def ends(rate: Array) -> tuple[float, float]:
     """Support of a rate: the unit interval, less one unit of round-off at either end."""
     eps = float(jnp.finfo(rate.dtype).eps)
     return eps, 1 - eps
+
+
+def uniform_masks(key: Array, kept: Sequence[Array]) -> tuple[Array, ...]:
+    """Uniform numbers for new masks, shaped like the old ones."""
+    return tuple(jax.random.uniform(jax.random.fold_in(key, i), mask.shape, jnp.float32) for i, mask in enumerate(kept))
 
 
 class FeatureStep(NamedTuple):
@@ -91,7 +105,7 @@ class FeatureStep(NamedTuple):
     Attributes
     ----------
     values, rows : array (m,)
-        Its column, see :class:`bayesdrop.inference.gibbs_columns.Columns`; ``rows`` may be None.
+        Its column, see :class:`bayesdrop.inference.gibbs_columns.Block`; ``rows`` may be None.
     target, row_weight : array (m,)
         Label and loss weight of each entry's row.
     kept : bool array (C, m)
@@ -102,7 +116,7 @@ class FeatureStep(NamedTuple):
         Effective weight and rate.
     weight_width, rate_width : array ()
         First widths of the slice intervals.
-    precision, prior_a, prior_b : array ()
+    precision, prior_a, prior_b : array (C,)
         Prior of the weight and of the rate.
     key : key
         Random key.
@@ -137,7 +151,6 @@ def log_weight(weight: Array, multiplier: Array, precision: Array) -> Array:
 
 
 def update_feature(
-    columns: Columns,
     cost: Cost,
     multiplier: Callable[[Array], Array],
     learn_rate: bool,
@@ -160,7 +173,7 @@ def update_feature(
     values = jnp.broadcast_to(step.values[None], shape)
     target, row_weight = jnp.broadcast_to(step.target[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
     contribution = jnp.where(step.kept, values * step.weight[:, None], 0)
-    base = columns.gather(score, step.rows) - contribution
+    base = gather(score, step.rows) - contribution
     dropped_cost = cost(target, base, row_weight)
 
     def gain(weight: Array) -> Array:
@@ -192,105 +205,10 @@ def update_feature(
 
         def draw_rate() -> Array:
             rate_width = step.rate_width * jnp.ones_like(step.rate)
-            return slice_sample(key_rate, rate_density, step.rate, rate_width, *_ends(step.rate))
+            return slice_sample(key_rate, rate_density, step.rate, rate_width, *ends(step.rate))
 
         rate = jax.lax.cond(thorough, draw_rate, lambda: step.rate)
     chance = (1 - rate[:, None]) * jnp.where(gained > 0, 1, constant) / (constant + slope * rate[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution
-    return columns.scatter(score, step.rows, change), (weight, rate, kept)
-
-
-def interweave(
-    columns: Columns,
-    total_cost: Callable[[Array], Array],
-    multiplier: Callable[[Array], Array],
-    score: Array,
-    kept: Array,
-    weight: Array,
-    rate: Array,
-    members: Array,
-    precision: Array,
-    prior_a: Array,
-    prior_b: Array,
-    key: Array,
-) -> tuple[Array, Array, Array]:
-    """Draw the rates of groups twice: given the masks, and given uniform variables behind them (Yu & Meng 2011).
-
-    First ``η_j`` given the masks. Then every mask of the group is written ``α_id = 1(u_id > η_j)``, with ``u_id``
-    uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where dropped, and ``η_j`` is drawn given the ``u``: masks
-    and scores move along.
-
-    Parameters
-    ----------
-    total_cost : callable
-        From scores (C, n) to the loss of each chain (C,).
-    multiplier : callable
-        ``k(η)``, elementwise.
-    score, kept, weight, rate
-        State: (C, n), (p, C, m), (C, p), (C, k).
-    members : int array (k, q)
-        Features of each group, padded by ``p``.
-    precision, prior_a, prior_b
-        Priors: (p,), (k,), (k,).
-
-    Returns
-    -------
-    score, kept, rate
-    """
-    p, chains, m = kept.shape
-    dtype = score.dtype
-    size = jnp.sum(members < p, axis=1).astype(dtype)
-
-    def by_group(per_feature: Array) -> Array:  # (p, C) to (k, C)
-        return jnp.sum(per_feature.at[members].get(mode="fill", fill_value=0), axis=1)
-
-    dropped = by_group(jnp.sum(~kept & columns.occurs[:, None, :], axis=-1).astype(dtype))
-    occurrences = by_group(jnp.broadcast_to(jnp.sum(columns.occurs, axis=-1)[:, None], (p, chains)).astype(dtype))
-    penalty = by_group((precision[None] * weight * weight).T)
-
-    def prior(rate: Array, a: Array, b: Array, penalty: Array, size: Array) -> Array:
-        factor = multiplier(rate)
-        return log_beta(rate, a, b) - 0.5 * penalty / (factor * factor) - size * jnp.log(factor)
-
-    key_masks, key_groups = jax.random.split(key)
-    shape_a = prior_a[:, None] + dropped
-    shape_b = prior_b[:, None] + occurrences - dropped
-
-    def given_masks(rate: Array) -> Array:
-        return prior(rate, shape_a, shape_b, penalty, jnp.broadcast_to(size[:, None], rate.shape))
-
-    first = slice_sample(key_masks, given_masks, rate.T, jnp.full(rate.T.shape, 2, dtype), *_ends(rate))
-
-    def group(carry: Any, inputs: Any) -> Any:
-        score, kept = carry
-        index, rate, a, b, penalty, size, key = inputs
-        key_uniform, key_rate = jax.random.split(key)
-        values = columns.values.at[index].get(mode="fill", fill_value=0)[:, None, :]
-        rows = None if columns.rows is None else columns.rows.at[index].get(mode="fill", fill_value=score.shape[1])
-        contribution = values * weight.T.at[index].get(mode="fill", fill_value=0)[:, :, None]
-        masks = kept.at[index].get(mode="fill", fill_value=True)
-        uniform = jax.random.uniform(key_uniform, masks.shape, dtype)
-        latent = jnp.where(masks, 1 - (1 - rate[None, :, None]) * uniform, rate[None, :, None] * uniform)
-
-        def add(score: Array, entries: Array) -> Array:
-            if rows is None:
-                return score + jnp.sum(entries, axis=0)
-            flat = jnp.moveaxis(entries, 1, 0).reshape(chains, -1)
-            return score.at[:, rows.reshape(-1)].add(flat, mode="drop")
-
-        base = add(score, -jnp.where(masks, contribution, 0))
-
-        def at(rate: Array) -> Array:
-            return add(base, jnp.where(latent > rate[None, :, None], contribution, 0))
-
-        def given_uniforms(rate: Array) -> Array:
-            return prior(rate, a, b, penalty, size) - total_cost(at(rate))
-
-        rate = slice_sample(key_rate, given_uniforms, rate, jnp.full(rate.shape, 2, dtype), *_ends(rate))
-        masks = (latent > rate[None, :, None]) | (values == 0)
-        return (at(rate), kept.at[index].set(masks, mode="drop")), rate
-
-    keys = jax.random.split(key_groups, members.shape[0])
-    (score, kept), rate = jax.lax.scan(group, (score, kept), (members, first, prior_a, prior_b, penalty, size, keys))
-    return score, kept, rate.T
+    return scatter(score, step.rows, change), (weight, rate, kept)

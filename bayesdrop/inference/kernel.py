@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -97,7 +98,7 @@ class NumpyroGibbs(MCMCKernel):
     def _bind(self, tune: int) -> tuple[Any, Any]:
         dtype = str(jnp.result_type(float))
         if (dtype, tune) not in self._bound:
-            method = Gibbs(self._method.sweeps_per_draw, self._method.joint_moves, dtype)
+            method = replace(self._method, dtype=dtype)
             # NumPyro may call under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
                 self._bound[dtype, tune] = method.bind(self._model, self._data, self._rate_map, tune)

@@ -2,15 +2,21 @@ r"""Squared loss ``½(y − s)²``, whose expectation ``½((y − m)² + v)`` ne
 
 It is its own Gaussian pseudo-observation, ``ω = C`` and ``κ = C y``: dropout ridge regression has a closed form
 (van der Maaten, Chen, Tyree & Weinberger 2013, section 3.1; Wager, Wang & Liang 2013, section 3).
+
+With a ``variance_prior`` the noise variance is unknown and ``C s_i`` is the power of the likelihood of row ``i``,
+``N(y_i; score, σ²)^{C s_i}``: twice the weight is the row twice, and
+
+    σ² | · ~ InverseGamma(a + ½ Σ C s_i,  b + ½ Σ C s_i (y_i − score_i)²).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..priors import InverseGamma
 from .base import Array, Derivatives, Pseudo, choose
 
 __all__ = ["Squared"]
@@ -26,6 +32,9 @@ class Squared:
     ----------
     bound : str
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``: for this loss all are exact and equal.
+    variance_prior : InverseGamma, optional
+        Prior of an unknown noise variance ``σ²``, which ``bd.sample`` draws along and stores as ``sigma``. By default
+        the variance is known, ``1/C``; with a prior ``C`` is the power of the likelihood, 1 for a plain posterior.
 
     Examples
     --------
@@ -35,21 +44,26 @@ class Squared:
     """
 
     bound: str = "augmentation"
+    variance_prior: InverseGamma | None = None
     kinked: ClassVar[bool] = False
     binary: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     separable: ClassVar[bool] = True
     normalised: ClassVar[bool] = True
-    variance_prior: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         choose(_FORMS, self.bound, "Squared")
+        if self.variance_prior is not None and not isinstance(self.variance_prior, InverseGamma):
+            raise TypeError(
+                "variance_prior: expected a prior such as bd.InverseGamma(2.0, 1.0), or None for the known variance "
+                f"1/C, got {self.variance_prior!r}."
+            )
 
     @property
     def plain(self) -> Squared:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self
+        """See :class:`bayesdrop.losses.base.Loss`; a function of scores has no use for a prior of their noise."""
+        return self if self.variance_prior is None else replace(self, variance_prior=None)
 
     def value(self, y: Array, mean: Array, var: Array) -> Array:
         """Expected loss; see :class:`bayesdrop.losses.base.Loss`."""
@@ -61,6 +75,11 @@ class Squared:
         xp = mean.__array_namespace__()
         zero, one = xp.zeros_like(mean), xp.ones_like(mean)
         return Derivatives(mean=mean - y, var=0.5 * one, mean_mean=one, mean_var=zero, var_var=zero)
+
+    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """``½(y − s)²`` and ``s − y``."""
+        residual = y - score
+        return 0.5 * residual * residual, -residual
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """``ω = C``, ``κ = C y``, whatever the score."""

@@ -1,6 +1,11 @@
-"""Priors of the weights and of the dropout rates."""
+"""Priors of the weights, of the dropout rates and of a noise variance."""
 
+from .base import WeightPrior
 from .beta import Beta
+from .gamma import Gamma
+from .horseshoe import Horseshoe
+from .inverse_gamma import InverseGamma
+from .laplace import Laplace
 from .normal import Normal
 
-__all__ = ["Beta", "Normal"]
+__all__ = ["Beta", "Gamma", "Horseshoe", "InverseGamma", "Laplace", "Normal", "WeightPrior"]

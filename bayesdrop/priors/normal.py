@@ -7,7 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .base import check_scale, spread_scale
+
 __all__ = ["Normal"]
+
+Array = Any
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,44 @@ class Normal:
     gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        scale = np.asarray(self.scale, dtype=float)
-        if not (np.all(np.isfinite(scale)) and np.all(scale > 0)):
-            raise ValueError(f"Normal scale: expected finite numbers above 0, got {self.scale!r}.")
+        check_scale(self.scale, "Normal")
+
+    def check(self, n_features: int) -> None:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        spread_scale(self.scale, n_features, "Normal")
 
     def precision(self, n_features: int) -> np.ndarray:
         """Diagonal of the prior precision ``P``, shape (p,)."""
-        scale = np.asarray(self.scale, dtype=float)
-        if scale.ndim and scale.shape != (n_features,):
-            raise ValueError(
-                f"Normal scale: expected one number or {n_features} of them (one per feature), got shape {scale.shape}."
-            )
-        return np.broadcast_to(1 / scale**2, (n_features,)).copy()
+        return 1 / spread_scale(self.scale, n_features, "Normal") ** 2
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """The precision; see :class:`bayesdrop.priors.WeightPrior`."""
+        return self.precision(n_features)
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return {"weight_precision": ("feature", self.precision(n_features))}
+
+    def init(self, key: Array, chains: int, p: int, dtype: Any) -> tuple[()]:
+        """No latent scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        return ()
+
+    @staticmethod
+    def sample_precision(key: Array, weight: Array, aux: Any) -> tuple[Array, Any]:
+        """Raise TypeError: the precisions are known."""
+        raise TypeError("Normal: the precisions are known, so there is nothing to draw; take Normal.precision.")
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Array]:
+        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
+        return {}
+
+    @staticmethod
+    def log_scale_density(precision: Array, aux: Any) -> Array:
+        """Zero: there are none; see :class:`bayesdrop.priors.WeightPrior`."""
+        return 0 * precision.sum(axis=1)
+
+    def log_density(self, weight: Array) -> Array:
+        """Log density up to a constant: weights (..., p) to (...)."""
+        precision = np.asarray(self.precision(weight.shape[-1]), weight.dtype)
+        return -0.5 * (weight * weight * precision.reshape((1,) * (weight.ndim - 1) + precision.shape)).sum(axis=-1)

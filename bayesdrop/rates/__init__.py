@@ -1,7 +1,8 @@
 """Rate structures: which dropout rates there are, and their priors."""
 
-from .base import RateMap, Rates
+from .base import Hierarchy, RateMap, Rates
 from .fixed import Fixed
+from .hierarchical import Hierarchical
 from .learnt import PerFeature, PerGroup, Shared
 
-__all__ = ["Fixed", "PerFeature", "PerGroup", "RateMap", "Rates", "Shared"]
+__all__ = ["Fixed", "Hierarchical", "Hierarchy", "PerFeature", "PerGroup", "RateMap", "Rates", "Shared"]

@@ -13,11 +13,43 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..priors import Beta
+from ..priors import Beta, Gamma
 
-__all__ = ["RateMap", "Rates", "check_rate"]
+__all__ = ["Hierarchy", "RateMap", "Rates", "check_rate"]
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Groups whose rates share an unknown Beta prior, ``η_d ~ Beta(μ_j s_j, (1 − μ_j) s_j)``.
+
+    Attributes
+    ----------
+    index : int array (p,)
+        Group of each free rate.
+    names : list of str
+        Names of the ``g`` groups.
+    mean_prior : Beta
+        Prior of each ``μ_j``.
+    strength_prior : Gamma
+        Prior of each ``s_j``, a number of pseudo-observations.
+    """
+
+    index: Array
+    names: list[str]
+    mean_prior: Beta
+    strength_prior: Gamma
+
+    def constants(self) -> dict[str, Any]:
+        """Priors as a posterior stores them: dims and values by name."""
+        a, b = self.mean_prior.concentrations(np.zeros(len(self.names)))
+        return {
+            "group_rate_prior_a": ("group", a),
+            "group_rate_prior_b": ("group", b),
+            "group_strength_prior_shape": ((), self.strength_prior.shape),
+            "group_strength_prior_scale": ((), self.strength_prior.scale),
+        }
 
 
 @dataclass(frozen=True)
@@ -38,6 +70,8 @@ class RateMap:
         Prior of each free rate.
     class_ratio : bool or None
         Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
+    hierarchy : Hierarchy or None
+        Groups of rates whose prior is itself unknown; ``prior`` has no numbers then, and says so when asked.
     """
 
     index: Array
@@ -46,6 +80,7 @@ class RateMap:
     dim: str
     prior: Beta
     class_ratio: bool | None = None
+    hierarchy: Hierarchy | None = None
 
     @property
     def size(self) -> int:

@@ -14,7 +14,9 @@ import numpy as np
 from ..priors import Beta
 from .base import RateMap, check_rate
 
-__all__ = ["PerFeature", "PerGroup", "Shared"]
+__all__ = ["PerFeature", "PerGroup", "Shared", "group_index"]
+
+Array = Any
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,22 @@ class PerGroup:
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
-        labels = _from_mapping(self.groups, feature_names) if isinstance(self.groups, Mapping) else list(self.groups)
-        if len(labels) != p:
-            raise ValueError(
-                f"groups: expected one group label per feature, {p} in all, got {len(labels)}; "
-                "give a list as long as X has columns, or a mapping from group to columns."
-            )
-        names = list(dict.fromkeys(labels))
-        position = {name: j for j, name in enumerate(names)}
-        index = np.array([position[label] for label in labels], dtype=np.intp)
-        texts = [str(name) for name in names]
-        return RateMap(index, np.full(p, float(self.start)), texts, "group", self.prior, self.class_ratio)
+        index, names = group_index(self.groups, feature_names)
+        return RateMap(index, np.full(p, float(self.start)), names, "group", self.prior, self.class_ratio)
+
+
+def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Array, list[str]]:
+    """Read groups as :class:`PerGroup` takes them: group of each feature, int (p,), and the names of the groups."""
+    p = len(feature_names)
+    labels = _from_mapping(groups, feature_names) if isinstance(groups, Mapping) else list(groups)
+    if len(labels) != p:
+        raise ValueError(
+            f"groups: expected one group label per feature, {p} in all, got {len(labels)}; "
+            "give a list as long as X has columns, or a mapping from group to columns."
+        )
+    names = list(dict.fromkeys(labels))
+    position = {name: j for j, name in enumerate(names)}
+    return np.array([position[label] for label in labels], dtype=np.intp), [str(name) for name in names]
 
 
 def _from_mapping(groups: Mapping[Any, Sequence[Any]], feature_names: Sequence[str]) -> list[Any]:

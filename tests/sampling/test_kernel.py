@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.data import prepare
-from bayesdrop.inference import gibbs_gaussian
+from bayesdrop.inference import gibbs_columns, gibbs_gaussian
 from bayesdrop.inference.gibbs_columns import dense_columns, sparse_columns
 from bayesdrop.inference.gibbs_jump import first_metric, mask_pass, trajectory
 from bayesdrop.inference.gibbs_moves import mask_terms, slice_sample
@@ -36,7 +37,7 @@ def test_scores_follow_masks_and_weights(rates):
     with jax.enable_x64(True):
         kernel, operands = bound(bd.Model(bd.Hinge(), rates=rates), bd.Gibbs(dtype="float64"))
         state = run(kernel, operands, as_key(0), tune=3, draws=30, chains=2, progress=False).state
-        kept, effective = np.asarray(state.kept), np.asarray(state.effective)
+        (kept,), effective = map(np.asarray, state.kept), np.asarray(state.effective)
         score = np.einsum("np,pcn,cp->cn", DENSE, kept, effective) + np.asarray(state.intercept)[:, None]
     np.testing.assert_allclose(state.score, score, atol=1e-12)
     assert np.all(kept[:, 0][(DENSE == 0).T])
@@ -129,7 +130,7 @@ def test_look_ahead_proposal_is_a_distribution_and_its_ratio_is_right(loss):
             average += probability * np.exp(ratio) / copies
             data = (operands.columns, kernel.cost, operands.target, operands.row_weight)
             theta = (jnp.asarray(weight)[None], jnp.array([intercept]), jnp.asarray(rate)[None])
-            scored, score, _ = mask_pass(*data, *theta, jnp.asarray(masks.T[:, None]), None)
+            scored, score, _ = mask_pass(*data, *theta, (jnp.asarray(masks.T[:, None]),), None)
             np.testing.assert_allclose(scored[0], ratio.sum(), atol=1e-6)
             np.testing.assert_allclose(score[0], (DENSE * masks) @ weight + intercept, atol=1e-12)
     np.testing.assert_allclose(total, 1, atol=1e-12)
@@ -183,14 +184,23 @@ def test_slice_sampling_keeps_the_density():
         assert np.mean(new != np.asarray(start)) > 0.99
 
 
-@pytest.mark.parametrize("name", ["precision_draw", "outer_draw", "gradient_draw"])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_gaussian_draws_have_the_moments_of_the_conditional(name, sparse, intercept):
-    if sparse and name != "gradient_draw":
-        return
-    from scipy import sparse as scipy_sparse
+def spread_masks(columns, masks, chains):
+    """Masks (n, p) as the blocks of columns hold them, the same for every chain."""
+    spread = []
+    for block in columns.blocks:
+        rows = np.arange(len(masks))[None] if block.rows is None else np.asarray(block.rows)
+        padded = np.vstack([masks, np.ones((1, masks.shape[1]), bool)])
+        kept = padded[rows, np.asarray(block.features)[:, None]] | ~np.asarray(block.occurs)
+        spread.append(jnp.broadcast_to(jnp.asarray(kept)[:, None], (kept.shape[0], chains, kept.shape[1])))
+    return tuple(spread)
 
+
+@pytest.mark.parametrize("name", ["precision_draw", "outer_draw", "gradient_draw"])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_gaussian_draws_have_the_moments_of_the_conditional(name, is_sparse, intercept):
+    if is_sparse and name != "gradient_draw":
+        return
     generator = np.random.default_rng(0)
     n, p, chains = 7, 3, 20_000
     X = generator.normal(size=(n, p)) * (generator.random((n, p)) < 0.8)
@@ -200,13 +210,9 @@ def test_gaussian_draws_have_the_moments_of_the_conditional(name, sparse, interc
     covariance = np.linalg.inv(np.diag(np.append(precision, 0.0)[: p + intercept]) + design.T * omega @ design)
     mean = covariance @ design.T @ kappa
     with jax.enable_x64(True):
-        columns = sparse_columns(scipy_sparse.csr_array(X), "float64") if sparse else dense_columns(X, "float64")
-        kept = np.ones((p, columns.values.shape[1]), bool)
-        for d in range(p):
-            rows = np.arange(n) if columns.rows is None else np.asarray(columns.rows[d])
-            kept[d] = np.append(masks[:, d], True)[rows]
+        columns = sparse_columns(sparse.csr_array(X), "float64") if is_sparse else dense_columns(X, "float64")
+        wide = spread_masks(columns, masks, chains)
         tile = lambda value: jnp.broadcast_to(jnp.asarray(value)[None], (chains, len(value)))  # noqa: E731
-        wide = jnp.broadcast_to(jnp.asarray(kept)[:, None], (p, chains, kept.shape[1]))
         draw = getattr(gibbs_gaussian, name)
         weight, offset = draw(jax.random.key(0), columns, wide, tile(omega), tile(kappa), tile(precision), intercept)
     drawn = np.column_stack([weight, offset])[:, : p + intercept]
@@ -217,22 +223,49 @@ def test_gaussian_draws_have_the_moments_of_the_conditional(name, sparse, interc
     assert np.max(np.abs(second)) < 5 * np.sqrt(2 / chains)
 
 
-def test_sparse_and_dense_steps_agree():
-    from scipy import sparse
+def skewed(n=20, p=9, seed=4):
+    """Columns from full to empty, which sparse data cut into several blocks."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, p))
+    X[generator.random((n, p)) > np.geomspace(1, 0.05, p)] = 0
+    X[:, 3] = 0
+    return X
 
+
+@pytest.fixture
+def _no_overhead(monkeypatch):
+    """Small columns are cut into blocks as long ones are."""
+    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+
+
+@pytest.mark.usefixtures("_no_overhead")
+@pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup([0, 0, 1, 1, 2, 1, 0, 2, 2])])
+def test_sparse_and_dense_products_agree(rates):
+    X = skewed()
+    masks = np.random.default_rng(0).random((2, *X.shape)) < 0.5
     with jax.enable_x64(True):
         products = []
-        for X in (DENSE, sparse.csr_array(DENSE)):
-            kernel, operands = bound(bd.Model(bd.Hinge()), bd.Gibbs(dtype="float64"), X=X)
+        for matrix in (X, sparse.csr_array(X)):
+            kernel, operands = bound(bd.Model(bd.Hinge(), rates=rates), bd.Gibbs(dtype="float64"), X=matrix)
             columns = operands.columns
-            weight, rate = jnp.arange(1.0, 5.0)[None], jnp.full((1, 4), 0.3)
-            kept = np.zeros((4, 1, columns.values.shape[1]), bool)
-            rows = np.tile(np.arange(20), (4, 1)) if columns.rows is None else np.asarray(columns.rows)
-            for d in range(4):
-                kept[d, 0] = ((rows[d] + d) % 3 > 0) | ~np.asarray(columns.occurs[d])
+            weight, rate = jnp.stack([jnp.arange(1.0, 10.0), jnp.ones(9)]), jnp.full((2, 9), 0.3)
+            kept = tuple(
+                jnp.stack([one[0] for one in pair], axis=1)
+                for pair in zip(*([(m[:, 0],) for m in spread_masks(columns, mask, 1)] for mask in masks), strict=True)
+            )
             data = (columns, kernel.cost, operands.target, operands.row_weight)
-            ratio, score, _ = mask_pass(*data, weight, jnp.zeros(1), rate, jnp.asarray(kept), None)
-            back = columns.transposed_product(jnp.asarray(kept), score)
-            products.append([ratio, score, back, columns.full_product(weight, 20)])
+            ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
+            np.testing.assert_allclose(score, np.einsum("np,cnp,cp->cn", X, masks, weight), atol=1e-12)
+            products.append([
+                ratio,
+                columns.product(kept, weight, 20),
+                columns.transposed_product(kept, score),
+                columns.transposed_product(kept, score, square=True),
+                columns.full_product(weight, 20),
+                columns.full_squared_product(weight, 20),
+                columns.occurrences,
+            ])  # fmt: skip
+        assert len(columns.blocks) > 2
+        assert 3 in columns.empty
         for dense, other in zip(*products, strict=True):
             np.testing.assert_allclose(dense, other, atol=1e-10)

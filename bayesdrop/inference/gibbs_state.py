@@ -1,0 +1,109 @@
+"""What the mask sampler reads and what it moves: operands and state, both pytrees of arrays.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries in a block, ``k`` free rates, ``g``
+groups of a hierarchy of rates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .gibbs_columns import Columns
+from .gibbs_groups import GroupBlock
+from .gibbs_hierarchy import HierarchyOperands
+from .gibbs_jump import Metric
+
+__all__ = ["Operands", "State"]
+
+Array = Any
+
+
+class Operands(NamedTuple):
+    """Data and priors; see :class:`bayesdrop.inference.gibbs_columns.Columns` for the matrix.
+
+    Attributes
+    ----------
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights.
+    precision : array (p,)
+        Prior precision of the weights; where it is drawn, the one to start from.
+    scales : pytree of arrays (1, …)
+        Latent scales of the weights to start from, empty for a normal prior.
+    fixed_rate : array (p,)
+        Rates where none is free.
+    index : int array (p,)
+        Free rate of each feature.
+    groups : tuple of GroupBlock
+        Features of each free rate, where several share one.
+    prior_a, prior_b : array (k,)
+        Beta priors, unless they are drawn.
+    hierarchy : HierarchyOperands or None
+        Priors of the Beta priors that are drawn.
+    variance_shape, variance_scale : array ()
+        Inverse gamma prior of the noise variance, where it is drawn.
+    tune : int array ()
+        Number of first draws during which the slice widths adapt.
+    """
+
+    columns: Columns
+    target: Array
+    row_weight: Array
+    precision: Array
+    scales: Any
+    fixed_rate: Array
+    index: Array
+    groups: tuple[GroupBlock, ...]
+    prior_a: Array
+    prior_b: Array
+    hierarchy: HierarchyOperands | None
+    variance_shape: Array
+    variance_scale: Array
+    tune: Array
+
+
+class State(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    effective, intercept : array (C, p), (C,)
+        Weights times what a kept entry is multiplied by.
+    rate : array (C, k)
+        Free rates.
+    kept : tuple of bool arrays (q, C, m)
+        Masks, one array per block of columns.
+    score : array (C, n)
+        Scores of the masked rows.
+    precision : array (C, p)
+        Prior precision of the weights.
+    scales : pytree of arrays (C, …)
+        Latent scales behind it.
+    noise_precision : array (C,)
+        ``1/σ²``, or 1 where the loss has no unknown variance.
+    group_mean, group_strength : array (C, g)
+        Beta priors of the rates, where they are drawn.
+    weight_width, rate_width : array (p,)
+        First widths of the slice intervals.
+    metric : Metric
+        Metric of the joint move.
+    count : int array ()
+        Draws so far.
+    key : key
+        Random key.
+    """
+
+    effective: Array
+    intercept: Array
+    rate: Array
+    kept: tuple[Array, ...]
+    score: Array
+    precision: Array
+    scales: Any
+    noise_precision: Array
+    group_mean: Array
+    group_strength: Array
+    weight_width: Array
+    rate_width: Array
+    metric: Metric
+    count: Array
+    key: Array

@@ -1,0 +1,94 @@
+"""What a prior of the weights must offer: a normal law, or a mixture of normal laws over latent scales.
+
+Every prior is ``w_d | P_d ~ N(0, 1/P_d)``. Where it is ``gaussian`` the precisions ``P`` are numbers; else they have a
+law of their own, and a sampler alternates between the weights given ``P`` and ``P`` given the weights (Andrews &
+Mallows 1974). A point fit needs numbers, a sampler takes either.
+
+Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; drawing from it does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+__all__ = ["WeightPrior", "check_scale", "no_precision", "spread_scale"]
+
+Array = Any
+
+
+@runtime_checkable
+class WeightPrior(Protocol):
+    """Protocol of a prior of the weights.
+
+    The latent scales of all chains are a pytree of arrays with a leading axis of chains, hyperparameters included, so
+    that no compiled function holds a number of the user's: what draws from them is static.
+    """
+
+    gaussian: ClassVar[bool]
+    """True if the precisions are known."""
+
+    def check(self, n_features: int) -> None:
+        """Raise ValueError unless the prior fits ``n_features`` weights."""
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Known precisions, (p,); raise ValueError if they are not known."""
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """Finite precisions of typical size to start from, (p,)."""
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """What a posterior stores of the prior: dims and values by name."""
+
+    def init(self, key: Array, chains: int, p: int, dtype: Any) -> Any:
+        """Latent scales to start from."""
+
+    @staticmethod
+    def sample_precision(key: Array, weight: Array, aux: Any) -> tuple[Array, Any]:
+        """Draw the latent scales given the weights (C, p); return the precisions (C, p) and the new scales."""
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Array]:
+        """What is stored of a draw, by name; each (C,)."""
+
+    @staticmethod
+    def log_scale_density(precision: Array, aux: Any) -> Array:
+        """Log prior density of the latent scales up to a constant, (C,); see ``sample_precision``."""
+
+    def log_density(self, weight: Array) -> Array:
+        """Log density of weights (..., p), the scales integrated out, up to a constant: (...).
+
+        Raises
+        ------
+        TypeError
+            If it has no closed form.
+        """
+
+
+def check_scale(scale: Any, name: str) -> None:
+    """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
+    try:
+        value = np.asarray(scale, dtype=float)
+    except (TypeError, ValueError):
+        value = np.array(np.nan)
+    if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value > 0)):
+        raise ValueError(f"{name} scale: expected finite numbers above 0, got {scale!r}.")
+
+
+def spread_scale(scale: Any, n_features: int, name: str) -> np.ndarray:
+    """One scale per feature, (p,), from one number or one per feature; raise ValueError if there are others."""
+    value = np.asarray(scale, dtype=float)
+    if value.ndim and value.shape != (n_features,):
+        raise ValueError(
+            f"{name} scale: expected one number or {n_features} of them (one per feature), got shape {value.shape}."
+        )
+    return np.broadcast_to(value, (n_features,))
+
+
+def no_precision(prior: Any) -> ValueError:
+    """Error of a prior whose precisions are not known, where a point fit asks for them."""
+    return ValueError(
+        f"weight_prior: {prior!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit, "
+        "bd.variational and bd.HMC() take bd.Normal(...)."
+    )

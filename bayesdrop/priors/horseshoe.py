@@ -1,0 +1,154 @@
+r"""Horseshoe prior of the weights (Carvalho, Polson & Scott 2010).
+
+    w_d | λ_d, τ ~ N(0, λ_d² τ²),      λ_d ~ C⁺(0, 1),      τ ~ C⁺(0, scale)
+
+A half-Cauchy scale is a mixture of inverse gamma variances, ``λ² | ν ~ IG(½, 1/ν)`` with ``ν ~ IG(½, 1)``, so that all
+conditionals are inverse gamma (Makalic & Schmidt 2016, eqs 3-8, at unit noise variance):
+
+    λ_d² | · ~ IG(1, 1/ν_d + w_d²/2τ²)             ν_d | · ~ IG(1, 1 + 1/λ_d²)
+    τ²   | · ~ IG((p+1)/2, 1/ξ + Σ w_d²/2λ_d²)     ξ   | · ~ IG(1, 1/scale² + 1/τ²)
+
+They cost next to nothing beside the weights and are gone through several times, so that the scales hardly remember
+where they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .base import check_scale, no_precision
+
+__all__ = ["Horseshoe"]
+
+Array = Any
+
+# Passes over the scales given the weights.
+_ROUNDS = 5
+
+
+class HorseshoeScales(NamedTuple):
+    """Latent scales of the chains.
+
+    Attributes
+    ----------
+    local, local_mixing : array (C, p)
+        ``λ²`` and ``ν``.
+    shared, shared_mixing : array (C,)
+        ``τ²`` and ``ξ``, both over ``scale²``.
+    scale : array (C,)
+        Hyperparameter.
+    """
+
+    local: Array
+    local_mixing: Array
+    shared: Array
+    shared_mixing: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class Horseshoe:
+    """Horseshoe prior: weights are either next to nothing or hardly shrunk, and how many of each is learnt.
+
+    ``bd.sample`` stores the global scale ``τ`` as ``global_scale``.
+
+    Parameters
+    ----------
+    scale : float
+        Median of the global scale, above 0. If about ``p₀`` of ``p`` weights should matter, ``p₀/(p − p₀)`` times the
+        size of the noise is a good guess (Piironen & Vehtari 2017).
+
+    Examples
+    --------
+    >>> Horseshoe(0.1)
+    Horseshoe(scale=0.1)
+    >>> Horseshoe(0.5).first_precision(2).tolist()
+    [4.0, 4.0]
+    """
+
+    scale: float = 1.0
+    gaussian: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, "Horseshoe")
+        if np.ndim(self.scale):
+            raise ValueError(f"Horseshoe scale: expected one number, for all features share it, got {self.scale!r}.")
+
+    def check(self, n_features: int) -> None:
+        """Any number of features will do."""
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: the precisions are not known."""
+        raise no_precision(self)
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """Precision where all scales are at their median, (p,)."""
+        return np.full(n_features, float(self.scale) ** -2)
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return {"global_scale_median": ((), float(self.scale))}
+
+    def init(self, key: Array, chains: int, p: int, dtype: Any) -> HorseshoeScales:
+        """All scales at their median; see :class:`bayesdrop.priors.WeightPrior`."""
+        import jax.numpy as jnp
+
+        local, shared = jnp.ones((chains, p), dtype), jnp.ones(chains, dtype)
+        return HorseshoeScales(local, local, shared, shared, jnp.full(chains, self.scale, dtype))
+
+    @staticmethod
+    def sample_precision(key: Array, weight: Array, aux: HorseshoeScales) -> tuple[Array, HorseshoeScales]:
+        """Draw all scales given the weights; see :class:`bayesdrop.priors.WeightPrior`.
+
+        Every ``λ``, and ``τ`` in units of ``scale``, is kept between one unit of round-off and its inverse (1.2e-7 and
+        8.4e6 in single precision). A half-Cauchy variable lies outside with probability 1.5e-7.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        least = float(jnp.finfo(weight.dtype).eps) ** 2
+        half = 0.5 * jnp.square(weight / aux.scale[:, None])
+
+        def inverse_gamma(key: Array, scale: Array, shape: float) -> Array:
+            gamma = (
+                jax.random.exponential(key, scale.shape, scale.dtype)
+                if shape == 1
+                else jax.random.gamma(key, jnp.asarray(shape, scale.dtype), scale.shape, scale.dtype)
+            )
+            return jnp.clip(scale / jnp.maximum(gamma, least), least, 1 / least)
+
+        def one(i: Array, aux: HorseshoeScales) -> HorseshoeScales:
+            keys = jax.random.split(jax.random.fold_in(key, i), 4)
+            local = inverse_gamma(keys[0], 1 / aux.local_mixing + half / aux.shared[:, None], 1)
+            mixing = inverse_gamma(keys[1], 1 + 1 / local, 1)
+            spread = 1 / aux.shared_mixing + jnp.sum(half / local, axis=1)
+            shared = inverse_gamma(keys[2], spread, (weight.shape[1] + 1) / 2)
+            return HorseshoeScales(local, mixing, shared, inverse_gamma(keys[3], 1 + 1 / shared, 1), aux.scale)
+
+        aux = jax.lax.fori_loop(0, _ROUNDS, one, aux)
+        return 1 / (aux.local * (aux.shared * aux.scale * aux.scale)[:, None]), aux
+
+    @staticmethod
+    def record(aux: HorseshoeScales) -> dict[str, Array]:
+        """``global_scale``, that is τ; see :class:`bayesdrop.priors.WeightPrior`."""
+        return {"global_scale": aux.scale * aux.shared**0.5}
+
+    @staticmethod
+    def log_scale_density(precision: Array, aux: HorseshoeScales) -> Array:
+        """Density of the ``λ²`` and ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
+        import jax.numpy as jnp
+
+        def half_cauchy(variance: Array) -> Array:
+            return -0.5 * jnp.log(variance) - jnp.log1p(variance)
+
+        return half_cauchy(aux.local).sum(axis=1) + half_cauchy(aux.shared)
+
+    def log_density(self, weight: Array) -> Array:
+        """Raise TypeError: the density of the weights has no closed form."""
+        raise TypeError(
+            "Horseshoe: the density of the weights has no closed form; use the mixture, Horseshoe.sample_precision, "
+            "as bd.Gibbs() does."
+        )

@@ -1,0 +1,106 @@
+r"""Laplace (double exponential) prior of the weights, the Bayesian lasso.
+
+    p(w) = exp(−|w|/b) / (2b) = ∫ N(w; 0, τ²) exp{−τ²/(2b²)} / (2b²) dτ²
+
+(Andrews & Mallows 1974; Park & Casella 2008, eq. 4, at a fixed scale ``b = 1/λ`` and unit noise variance). Given the
+weight, ``1/τ²`` is inverse Gaussian with mean ``1/(b|w|)`` and shape ``1/b²`` (Park & Casella 2008, section 2); that is
+``τ² = b² r`` with ``r ~ GIG(½, 1, (w/b)²)``, which is what is drawn, for it is regular at ``w = 0``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .base import check_scale, no_precision, spread_scale
+
+__all__ = ["Laplace"]
+
+Array = Any
+
+
+class LaplaceScales(NamedTuple):
+    """Hyperparameters of the chains: ``scale`` (C, p)."""
+
+    scale: Array
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace prior with mean 0: many weights near 0, a few far from it.
+
+    The posterior of a point fit under this prior would be the lasso; ``bd.sample`` draws from it.
+
+    Parameters
+    ----------
+    scale : float or array of shape (p,)
+        Mean of ``|w|``, above 0; one per feature if an array. The standard deviation is ``√2`` times it.
+
+    Examples
+    --------
+    >>> Laplace(0.5).first_precision(2).tolist()
+    [2.0, 2.0]
+    >>> float(Laplace(0.5).log_density(np.array([1.0, -2.0])))
+    -6.0
+    """
+
+    scale: Any = 1.0
+    gaussian: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, "Laplace")
+
+    def check(self, n_features: int) -> None:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        spread_scale(self.scale, n_features, "Laplace")
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: the precisions are not known."""
+        raise no_precision(self)
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """One over the variance ``2b²``, (p,)."""
+        return 0.5 / spread_scale(self.scale, n_features, "Laplace") ** 2
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return {"weight_scale": ("feature", spread_scale(self.scale, n_features, "Laplace"))}
+
+    def init(self, key: Array, chains: int, p: int, dtype: Any) -> LaplaceScales:
+        """The scales, which are known; see :class:`bayesdrop.priors.WeightPrior`."""
+        import jax.numpy as jnp
+
+        scale = jnp.asarray(spread_scale(self.scale, p, "Laplace"), dtype)
+        return LaplaceScales(jnp.broadcast_to(scale[None], (chains, p)))
+
+    @staticmethod
+    def sample_precision(key: Array, weight: Array, aux: LaplaceScales) -> tuple[Array, LaplaceScales]:
+        """Draw ``1/τ²`` given the weights; see :class:`bayesdrop.priors.WeightPrior`.
+
+        ``τ/b`` is kept above one unit of round-off (1.2e-7 in single precision): the posterior is that of a prior
+        whose density is rounded off within that distance of 0.
+        """
+        import jax.numpy as jnp
+
+        from ..distributions import reciprocal_inverse_gaussian
+
+        variance = reciprocal_inverse_gaussian(key, jnp.abs(weight) / aux.scale)
+        least = float(jnp.finfo(weight.dtype).eps) ** 2
+        return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Array]:
+        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
+        return {}
+
+    @staticmethod
+    def log_scale_density(precision: Array, aux: LaplaceScales) -> Array:
+        """``−Σ τ²/2b²``, the density of the ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
+        return -0.5 * (1 / (precision * aux.scale * aux.scale)).sum(axis=1)
+
+    def log_density(self, weight: Array) -> Array:
+        """``−Σ|w|/b``: weights (..., p) to (...)."""
+        scale = np.asarray(spread_scale(self.scale, weight.shape[-1], "Laplace"), weight.dtype)
+        return -(abs(weight) / scale.reshape((1,) * (weight.ndim - 1) + scale.shape)).sum(axis=-1)

@@ -1,0 +1,86 @@
+r"""One rate per feature, drawn to the mean of its group as far as the data say so.
+
+    η_d | μ_j, s_j ~ Beta(μ_j s_j, (1 − μ_j) s_j),      μ_j ~ Beta,      s_j ~ Gamma
+
+for every feature ``d`` of group ``j``. The strength ``s_j`` counts pseudo-observations: in the posterior given the
+masks, a feature that occurs ``n_d`` times weighs its own share of drops by ``n_d`` and the group's mean by ``s_j``. As
+``s_j → ∞`` the group shares one rate (:class:`PerGroup`), at ``μ = ½, s = 2`` the rates are independent and flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..priors import Beta, Gamma
+from .base import Hierarchy, RateMap
+from .learnt import group_index
+
+__all__ = ["Hierarchical"]
+
+Array = Any
+
+
+class _Unknown(Beta):
+    """Stands where a Beta prior with numbers is expected and has none, so that nothing goes on with wrong ones."""
+
+    def __repr__(self) -> str:
+        return "Beta(unknown)"
+
+    def concentrations(self, count: Array) -> tuple[Array, Array]:
+        raise ValueError(
+            "rates: bd.Hierarchical learns the Beta priors of the rates along with them, which takes bd.sample with "
+            "bd.Gibbs(); a point fit, bd.variational and bd.HMC() take bd.PerGroup(groups) or bd.PerFeature()."
+        )
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """One learnt rate per feature, with partial pooling within groups.
+
+    ``bd.sample`` stores ``rate`` by feature, and ``group_rate`` (``μ_j``) and ``group_strength`` (``s_j``) by group.
+
+    Parameters
+    ----------
+    groups : sequence of length p, or mapping
+        As in :class:`PerGroup`.
+    mean_prior : Beta
+        Prior of the mean rate of each group.
+    strength_prior : Gamma
+        Prior of the strength of each group in pseudo-observations, ``A + B``. The default, with mean 20 and 95 %
+        between 2.4 and 56, pools weakly to clearly and leaves out the U-shaped priors below ``s = 2`` almost.
+
+    Examples
+    --------
+    >>> rates = Hierarchical(["body", "body", "blood"])
+    >>> rates.bind(["age", "weight", "iron"]).hierarchy.names
+    ['body', 'blood']
+    """
+
+    groups: Any
+    mean_prior: Beta = field(default_factory=Beta)
+    strength_prior: Gamma = field(default_factory=lambda: Gamma(2.0, 10.0))
+
+    def __post_init__(self) -> None:
+        for name, kind, example in (
+            ("mean_prior", Beta, "bd.Beta(1, 1)"),
+            ("strength_prior", Gamma, "bd.Gamma(2, 10)"),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name}: expected a prior such as {example}, got {getattr(self, name)!r}.")
+        if np.any(self.mean_prior.a_per_count) or np.any(self.mean_prior.b_per_count):
+            raise ValueError(
+                f"mean_prior: expected a strength in pseudo-observations, got {self.mean_prior!r}; a relative strength "
+                "is that of one rate, and this is the mean of a group's."
+            )
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        p = len(feature_names)
+        index, names = group_index(self.groups, feature_names)
+        hierarchy = Hierarchy(index, names, self.mean_prior, self.strength_prior)
+        self.mean_prior.concentrations(np.zeros(len(names)))
+        return RateMap(np.arange(p), np.full(p, 0.5), list(feature_names), "feature", _Unknown(), None, hierarchy)
