@@ -31,6 +31,13 @@ _HOME = {
     "Fixed": "rates",
     "GaussianNoise": "noise",
     "Gibbs": "inference",
+    "HMC": "inference",
+    "NUTS": "inference",
+    "Gamma": "priors",
+    "Horseshoe": "priors",
+    "InverseGamma": "priors",
+    "Laplace": "priors",
+    "Hierarchical": "rates",
     "Hinge": "losses",
     "LaplaceNoise": "noise",
     "Logistic": "losses",
@@ -74,8 +81,15 @@ __all__ = [
     "EpsilonInsensitive",
     "Fit",
     "Fixed",
+    "Gamma",
     "GaussianNoise",
     "Gibbs",
+    "HMC",
+    "Hierarchical",
+    "Horseshoe",
+    "InverseGamma",
+    "Laplace",
+    "NUTS",
     "Hinge",
     "LaplaceNoise",
     "Logistic",
@@ -115,7 +129,7 @@ if TYPE_CHECKING:
         DropoutSVCCV,
         DropoutSVR,
     )
-    from .inference import EM, Gibbs, Newton, fit, sample, variational
+    from .inference import EM, HMC, NUTS, Gibbs, Newton, fit, sample, variational
     from .inference.stopping import Stop
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model
@@ -124,8 +138,8 @@ if TYPE_CHECKING:
     from .pointwise import log_likelihood, loo
     from .prediction import Prediction, predict
     from .predictive import posterior_predictive, prior_draws
-    from .priors import Beta, Normal
-    from .rates import Fixed, PerFeature, PerGroup, Shared
+    from .priors import Beta, Gamma, Horseshoe, InverseGamma, Laplace, Normal
+    from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared
     from .results import Fit
     from .robustness import delete_features, deletion_scorer
 

@@ -271,13 +271,25 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     coords: dict[str, Any] = {**steps, "feature": features}
     posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), result.draws["weight"])}
     posterior |= {name: (("chain", "draw"), result.draws[name]) for name in _SCALARS if name in result.draws}
-    constant: dict[str, Any] = {"weight_precision": ("feature", model.weight_prior.precision(len(features)))}
+    constant: dict[str, Any] = dict(model.weight_prior.constants(len(features)))
+    if model.loss.variance_prior is not None:
+        constant["variance_prior_shape"] = ((), model.loss.variance_prior.shape)
+        constant["variance_prior_scale"] = ((), model.loss.variance_prior.scale)
     fixed_coords: dict[str, Any] = {"feature": features}
     if rate_map.is_free:
         coords[rate_map.dim] = fixed_coords[rate_map.dim] = np.array(rate_map.names)
         posterior["rate"] = (("chain", "draw", rate_map.dim), result.draws["rate"])
-        prior = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-        constant["rate_prior_a"], constant["rate_prior_b"] = ((rate_map.dim, part) for part in prior)
+        if rate_map.hierarchy is not None:
+            groups = np.array(rate_map.hierarchy.names)
+            coords["group"] = fixed_coords["group"] = groups
+            posterior |= {
+                name: (("chain", "draw", "group"), result.draws[name]) for name in ("group_rate", "group_strength")
+            }
+            constant |= rate_map.hierarchy.constants()
+            constant["feature_group"] = ("feature", groups[rate_map.hierarchy.index])
+        else:
+            prior = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
+            constant["rate_prior_a"], constant["rate_prior_b"] = ((rate_map.dim, part) for part in prior)
         if rate_map.dim == "group":
             constant["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
     else:
