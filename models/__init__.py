@@ -6,6 +6,8 @@
     Bayesian logistic regression (Polson, Scott & Windle 2013), plain and with its Polya-Gamma variables.
 ``feature_noising``
     Learnt dropout rates (Zhuo, Zhu & Zhang 2015): every mask explicit, or all masks summed.
+``normal_scores``
+    The same with the masks integrated as if scores were normal, which is fast and approximate.
 ``marginalised_dropout``
     The marginalised energy of dropout training (Chen, Zhu, Chen & Chen 2015), whose mode is the point fit.
 ``svr``

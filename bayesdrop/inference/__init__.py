@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .em import EM
@@ -10,29 +11,38 @@ from .newton import Newton
 
 if TYPE_CHECKING:
     from .gibbs import Gibbs
+    from .hmc import HMC
+    from .nuts import NUTS
     from .sampling import sample
     from .variational_bayes import variational
     from .variational_result import NarrowIntervalsWarning, Variational
 
-__all__ = ["EM", "Gibbs", "NarrowIntervalsWarning", "Newton", "Variational", "fit", "sample", "variational"]
+__all__ = [
+    "EM",
+    "HMC",
+    "NUTS",
+    "Gibbs",
+    "NarrowIntervalsWarning",
+    "Newton",
+    "Variational",
+    "fit",
+    "sample",
+    "variational",
+]
+
+# The samplers bring JAX along, which a fit does not need.
+_HOME = {
+    "Gibbs": "gibbs",
+    "HMC": "hmc",
+    "NUTS": "nuts",
+    "NarrowIntervalsWarning": "variational_result",
+    "Variational": "variational_result",
+    "sample": "sampling",
+    "variational": "variational_bayes",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # The samplers bring JAX along, which a fit does not need.
-    if name == "Gibbs":
-        from .gibbs import Gibbs
-
-        return Gibbs
-    if name == "sample":
-        from .sampling import sample
-
-        return sample
-    if name == "variational":
-        from .variational_bayes import variational
-
-        return variational
-    if name in ("NarrowIntervalsWarning", "Variational"):
-        from . import variational_result
-
-        return getattr(variational_result, name)
-    raise AttributeError(name)
+    if name not in _HOME:
+        raise AttributeError(name)
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -89,6 +89,9 @@ class Loss(Protocol):
     def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
         """Closed-form first and second derivatives of ``φ``."""
 
+    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most."""
+
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """Expected pseudo-observation (E-step); ``weight`` is ``C`` times the sample weight."""
 

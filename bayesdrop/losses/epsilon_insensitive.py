@@ -87,6 +87,14 @@ class EpsilonInsensitive:
             var_var=above.var_var + below.var_var,
         )
 
+    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """``max(0, |y − s| − ε)`` and the sign of ``s − y`` outside the tube."""
+        xp = score.__array_namespace__()
+        residual = y - score
+        excess = xp.abs(residual) - self.epsilon
+        zero = xp.zeros_like(residual)
+        return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
+
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = a + b`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)

@@ -77,6 +77,12 @@ class Hinge:
         part = positive_part.FORMS[self.bound].derivatives(self.margin - y * mean, var)
         return part._replace(mean=-y * part.mean, mean_var=-y * part.mean_var)
 
+    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """``max(0, ζ)`` and ``−y 1(ζ > 0)``."""
+        xp = score.__array_namespace__()
+        slack = self.margin - y * score
+        return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
+
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = C E[1/λ] c²`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)

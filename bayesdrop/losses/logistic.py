@@ -185,6 +185,15 @@ class Logistic:
         part = _FORMS[self.bound].derivatives(y * mean, var)
         return part._replace(mean=y * part.mean, mean_var=y * part.mean_var)
 
+    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """``log(1 + e^{−t})`` and ``−y σ(−t)`` with ``t = y s``, from one exponential."""
+        xp = score.__array_namespace__()
+        agreement = y * score
+        decay = xp.exp(-xp.abs(agreement))
+        larger = 1 / (1 + decay)
+        against = xp.where(agreement > 0, decay * larger, larger)
+        return xp.maximum(-agreement, xp.zeros_like(agreement)) + xp.log1p(decay), -y * against
+
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)

@@ -1,0 +1,197 @@
+r"""Log densities without masks, for samplers that follow gradients.
+
+Either the pseudo-posterior of weights and intercept at fixed noise,
+
+    exp(−U),    U = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i),
+
+with the ``bound`` of the loss, or the noising model with its masks integrated as if scores were normal,
+
+    N(w; 0, P⁻¹) Π_j Beta(η_j; A, B) Π_i E_{s~N(m_i, v_i)} exp{−C s_i loss(y_i, s)},
+
+the expectation by Gauss-Hermite quadrature. The rates are ``η = Φ(u)``: on this probit scale a flat prior is standard
+normal and a posterior is close to normal. ``m_i`` and ``v_i`` are the moments of the noised score
+(:mod:`bayesdrop.moments`). Derivatives are in closed form but for the chain rule through the two moments.
+
+Against the sum over all masks, the second density is off by 0.005 a row (root mean square of the log-likelihood, ten
+features) at weights of standard deviation 0.5, by 0.07 at 1 and by 0.2 at 3; Jensen's bound is off by 0.09, 0.5, 2.4.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates, ``D`` coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import log_ndtr, ndtr, ndtri
+
+from ..losses import Loss
+from ..noise import Noise
+from .matrix import Matrix, product, squared_product
+
+__all__ = ["Density", "DensityOperands", "Evaluation"]
+
+Array = Any
+
+_NODES = 15
+
+
+class DensityOperands(NamedTuple):
+    """Data and priors.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The features.
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights.
+    precision : array (p,)
+        Prior precision of the weights.
+    fixed_rate : array (p,)
+        Rates where none is free.
+    index : int array (p,)
+        Free rate of each feature.
+    prior_a, prior_b : array (k,)
+        Beta priors.
+    """
+
+    matrix: Matrix
+    target: Array
+    row_weight: Array
+    precision: Array
+    fixed_rate: Array
+    index: Array
+    prior_a: Array
+    prior_b: Array
+
+
+class Evaluation(NamedTuple):
+    """Minus the log density at one point of each chain: ``Σ cost − prior``, and its gradient.
+
+    Attributes
+    ----------
+    cost : array (C, n)
+        Contribution of each row. Differences of two energies are summed over rows, which keeps their digits in
+        single precision.
+    prior : array (C,)
+        Log prior density.
+    gradient : array (C, D)
+        Gradient of minus the log density.
+    """
+
+    cost: Array
+    prior: Array
+    gradient: Array
+
+
+@dataclass(frozen=True)
+class Density:
+    """A log density in coordinates ``θ = (w, b, u)``: everything that is fixed at compilation, and nothing else.
+
+    Attributes
+    ----------
+    loss, noise : Loss, Noise
+        Components of the model.
+    fit_intercept : bool
+        There is an intercept.
+    free : int
+        Number ``k`` of free rates.
+    integrated : bool
+        Masks integrated under normal scores; else the loss is marginalised by its bound.
+    quadratic, linear, constant, shift : bool
+        Which coefficients of the noise are there.
+    """
+
+    loss: Loss
+    noise: Noise
+    fit_intercept: bool
+    free: int
+    integrated: bool
+    quadratic: bool
+    linear: bool
+    constant: bool
+    shift: bool
+
+    @property
+    def has_variance(self) -> bool:
+        """True if the noise gives the scores a variance."""
+        return self.quadratic or self.linear or self.constant
+
+    def weights(self, theta: Array, p: int) -> tuple[Array, Array]:
+        """Weights (C, p) and intercept (C,)."""
+        return theta[:, :p], theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
+
+    def rates(self, theta: Array) -> Array:
+        """Free rates (C, k)."""
+        return ndtr(theta[:, theta.shape[1] - self.free :])
+
+    @staticmethod
+    def probit(rate: Array) -> Array:
+        """Coordinate of a rate."""
+        return ndtri(rate)
+
+    def moments(self, operands: DensityOperands, theta: Array) -> tuple[Array, ...]:
+        """Mean of the scores (C, n), and their variance if the noise gives them one."""
+        weight, intercept = self.weights(theta, operands.precision.shape[0])
+        rate = self.rates(theta)[:, operands.index] if self.free else operands.fixed_rate[None]
+        gain, shift, quadratic, linear, constant = self.noise.coefficients(rate)
+        mean = product(operands.matrix, gain * weight) + intercept[:, None]
+        if self.shift:
+            mean = mean + jnp.sum(shift * weight, axis=1, keepdims=True)
+        if not self.has_variance:
+            return (mean,)
+        var, square = jnp.zeros_like(mean), weight * weight
+        if self.quadratic:
+            var = var + squared_product(operands.matrix, quadratic * square)
+        if self.linear:
+            var = var + product(operands.matrix, linear * square)
+        if self.constant:
+            var = var + jnp.sum(constant * square, axis=1, keepdims=True)
+        return mean, var
+
+    def log_prior(self, operands: DensityOperands, theta: Array) -> Array:
+        """Log prior density of θ up to a constant, (C,)."""
+        weight, _ = self.weights(theta, operands.precision.shape[0])
+        total = -0.5 * jnp.sum(operands.precision * weight * weight, axis=1)
+        if self.free:
+            u = theta[:, theta.shape[1] - self.free :]
+            beta = (operands.prior_a - 1) * log_ndtr(u) + (operands.prior_b - 1) * log_ndtr(-u)
+            total = total + jnp.sum(beta - 0.5 * u * u, axis=1)
+        return total
+
+    def cost(self, operands: DensityOperands, mean: Array, var: Array) -> tuple[Array, Array, Array]:
+        """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each."""
+        y = jnp.broadcast_to(operands.target, mean.shape)
+        if not self.has_variance:
+            value, slope = self.loss.plain_value_and_slope(y, mean)
+            return operands.row_weight * value, operands.row_weight * slope, jnp.zeros_like(mean)
+        if not self.integrated:
+            slopes = self.loss.derivatives(y, mean, var)
+            weight = operands.row_weight
+            return weight * self.loss.value(y, mean, var), weight * slopes.mean, weight * slopes.var
+        points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+        point, share = (jnp.asarray(part, mean.dtype).reshape(_NODES, 1, 1) for part in (points, shares / shares.sum()))
+        # The floor, a round-off unit, keeps the slope in the variance finite where a row has no noise.
+        spread = jnp.sqrt(var + jnp.finfo(var.dtype).eps)
+        score = mean + point * spread
+        value, slope = self.loss.plain_value_and_slope(jnp.broadcast_to(y, score.shape), score)
+        costs, slope = operands.row_weight * value, operands.row_weight * slope
+        least = jnp.min(costs, axis=0)
+        terms = share * jnp.exp(least - costs)
+        total = jnp.sum(terms, axis=0)
+        mean_slope = jnp.sum(terms * slope, axis=0) / total
+        spread_slope = jnp.sum(terms * slope * point, axis=0) / total
+        return least - jnp.log(total), mean_slope, spread_slope / (2 * spread)
+
+    def evaluate(self, operands: DensityOperands, theta: Array) -> Evaluation:
+        """Minus the log density and its gradient at θ (C, D)."""
+        moments, pull_back = jax.vjp(lambda t: self.moments(operands, t), theta)
+        mean = moments[0]
+        var = moments[1] if self.has_variance else jnp.zeros_like(mean)
+        cost, mean_slope, var_slope = self.cost(operands, mean, var)
+        prior, prior_slope = jax.vjp(lambda t: self.log_prior(operands, t), theta)
+        (gradient,) = pull_back((mean_slope, var_slope) if self.has_variance else (mean_slope,))
+        return Evaluation(cost, prior, gradient - prior_slope(jnp.ones_like(prior))[0])

@@ -1,0 +1,139 @@
+"""Hamiltonian Monte Carlo around the point fit: the sampler that a user chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Data
+from ..model import Model
+from ..rates import RateMap
+from .density import Density, DensityOperands
+from .hmc_kernel import HMCKernel, HMCOperands
+from .laplace import normal_approximation
+from .matrix import samplers_matrix
+
+__all__ = ["HMC", "bind_density", "start_of"]
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class HMC:
+    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.inference.hmc_kernel`.
+
+    Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
+    fast approximation: they are integrated as if scores were normal, with the error that
+    :mod:`bayesdrop.inference.density` states, and the posterior says so in its attribute ``approximation``.
+    ``bd.Gibbs()`` is exact there.
+
+    Parameters
+    ----------
+    kicks : int, optional
+        Gradients a draw, at least 1; by default chosen during warm-up, as few as accept four proposals in five.
+    dtype : str
+        ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
+        holds to a million rows; strongly correlated features or a large ``C`` ask for double.
+
+    Examples
+    --------
+    >>> HMC(dtype="float64")
+    HMC(kicks=None, dtype='float64')
+    """
+
+    kicks: int | None = None
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        kicks = self.kicks
+        if kicks is not None and (isinstance(kicks, bool) or not isinstance(kicks, int | np.integer) or kicks < 1):
+            raise ValueError(f"kicks: expected a whole number of at least 1, or None to choose it, got {kicks!r}.")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f'dtype: expected "float32" or "float64", got {self.dtype!r}.')
+
+    def bind(
+        self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[HMCKernel, HMCOperands]:
+        """Build the kernel and its operands; call it under the precision of ``dtype``."""
+        density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+        centre, factor = start_of(model, data, rate_map)
+        # The approximation was made at guessed rates, if they are free. Without them a pilot only takes out what
+        # skewness does to a smooth posterior; that of a kinked loss is centred on the mean already.
+        kinked = density.loss.kinked and not density.has_variance
+        trust = 0.1 if rate_map.is_free else float("inf") if kinked else 10.0
+        kernel = HMCKernel(density=density, trust=trust)
+        return kernel, HMCOperands(
+            density=operands,
+            centre=jnp.asarray(centre, dtype=self.dtype),
+            factor=jnp.asarray(factor, dtype=self.dtype),
+            kicks=jnp.int32(self.kicks or 0),
+            tune=jnp.int32(tune),
+        )
+
+
+def bind_density(
+    name: str, model: Model, data: Data, rate_map: RateMap, marginalised: bool, dtype: str
+) -> tuple[Density, DensityOperands]:
+    """Density and operands of a model; ``name`` is the sampler's, for errors.
+
+    Raises
+    ------
+    ValueError
+        If the weight prior is a scale mixture or the noise variance unknown.
+    """
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            f"method: {name} takes normal weight priors and known variances, got {model.weight_prior!r} and "
+            f"{model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+        )
+    p = len(data.feature_names)
+    model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)
+    probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
+    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    density = Density(
+        loss=model.loss if marginalised and (there["quadratic"] or there["linear"] or there["constant"]) else (
+            model.loss.plain
+        ),
+        noise=model.noise,
+        fit_intercept=model.fit_intercept,
+        free=rate_map.size,
+        integrated=not marginalised,
+        **there,
+    )  # fmt: skip
+    a, b = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
+    real = partial(jnp.asarray, dtype=dtype)
+    square = there["quadratic"] and data.X.shape[0] * p <= 1 << 24
+    return density, DensityOperands(
+        matrix=samplers_matrix(data.X, dtype, square),
+        target=real(data.target),
+        row_weight=real(model.C * data.weight),
+        precision=real(model.weight_prior.precision(p)),
+        fixed_rate=real(rate_map.initial),
+        index=jnp.asarray(rate_map.index, dtype=jnp.int32),
+        prior_a=real(a),
+        prior_b=real(b),
+    )
+
+
+def start_of(model: Model, data: Data, rate_map: RateMap) -> tuple[Array, Array]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates."""
+    if not rate_map.is_free:
+        return normal_approximation(model, data, rate_map.initial)
+    from scipy.stats import beta, norm
+
+    a, b = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
+    typical = np.clip(beta.median(a, b), 0.02, 0.98)
+    mean, factor = normal_approximation(model, data, typical[rate_map.index])
+    low, high = (norm.ppf(np.clip(beta.ppf(q, a, b), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
+    spread = np.maximum((high - low) / 2, 1e-3)
+    centre = np.concatenate([mean, norm.ppf(typical)])
+    if factor.ndim == 1 or len(centre) > 2000:
+        diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
+        return centre, np.concatenate([diagonal, spread])
+    from scipy.linalg import block_diag
+
+    return centre, block_diag(factor, np.diag(spread))

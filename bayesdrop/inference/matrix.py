@@ -1,0 +1,146 @@
+"""A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
+
+A sparse matrix is held twice, by rows and by columns, each as blocks of lines of similar length padded by zeros: both
+products are then gathers, which run several times faster than scattered additions, and a line is padded to less than
+twice its length.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Matrix", "PaddedLines", "product", "samplers_matrix", "squared_product"]
+
+Array = Any
+
+
+class PaddedLines(NamedTuple):
+    """Lines (rows or columns) of a sparse matrix in blocks of similar length.
+
+    Attributes
+    ----------
+    places : tuple of int arrays (lines, length)
+        Where the entries stand in their line, 0 for padding.
+    values : tuple of arrays (lines, length)
+        The entries, 0 for padding.
+    order : int array
+        Where each line of the matrix is found among those of all blocks.
+    """
+
+    places: tuple[Array, ...]
+    values: tuple[Array, ...]
+    order: Array
+
+    def dot(self, vectors: Array, square: bool) -> Array:
+        """Product of every line with vectors: (C, length) to (C, lines)."""
+        table = vectors.T
+        sums = [
+            jnp.sum((v * v if square else v)[:, :, None] * table[place], axis=1)
+            for place, v in zip(self.places, self.values, strict=True)
+        ]
+        return jnp.concatenate(sums)[self.order].T
+
+
+class Matrix(NamedTuple):
+    """A matrix of ``n`` rows and ``p`` columns; the fields of the other kind are None.
+
+    Attributes
+    ----------
+    dense : array (p, n) or None
+        The transpose, which suits both products.
+    square : array (p, n) or None
+        Its square, where it is worth the memory.
+    rows, columns : PaddedLines or None
+        A sparse matrix by rows and by columns.
+    """
+
+    dense: Array | None
+    square: Array | None
+    rows: PaddedLines | None
+    columns: PaddedLines | None
+
+
+def samplers_matrix(X: Any, dtype: str, square: bool) -> Matrix:
+    """Bring an array or a scipy sparse matrix (n, p) into the form of the samplers; ``square`` keeps the square."""
+    if hasattr(X, "tocsr"):
+        rows, columns = X.tocsr(copy=True), X.tocsc(copy=True)
+        return Matrix(None, None, _padded(rows, dtype), _padded(columns, dtype))
+    dense = jnp.asarray(np.ascontiguousarray(np.transpose(X), dtype=dtype))
+    return Matrix(dense, dense * dense if square else None, None, None)
+
+
+def _padded(matrix: Any, dtype: str) -> PaddedLines:
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    start = matrix.indptr.astype(np.int64)
+    length = np.diff(start)
+    block = np.ceil(np.log2(np.maximum(length, 1))).astype(int)
+    places, values, members = [], [], []
+    for size in np.unique(block):
+        lines = np.flatnonzero(block == size)
+        longest = max(int(length[lines].max()), 1)
+        offset = np.arange(longest)[None]
+        inside = offset < length[lines, None]
+        position = np.where(inside, start[lines, None] + offset, 0)
+        empty = matrix.nnz == 0
+        places.append(jnp.asarray(np.where(inside, 0 if empty else matrix.indices[position], 0), dtype=jnp.int32))
+        values.append(jnp.asarray(np.where(inside, 0 if empty else matrix.data[position], 0), dtype=dtype))
+        members.append(lines)
+    order = np.argsort(np.concatenate(members), kind="stable")
+    return PaddedLines(tuple(places), tuple(values), jnp.asarray(order, dtype=jnp.int32))
+
+
+def _forward(matrix: Matrix, weight: Array, square: bool) -> Array:
+    if matrix.rows is not None:
+        return matrix.rows.dot(weight, square)
+    return weight @ _dense(matrix, square)
+
+
+def _backward(matrix: Matrix, rowwise: Array, square: bool) -> Array:
+    if matrix.columns is not None:
+        return matrix.columns.dot(rowwise, square)
+    # How XLA lays out this reduction over the long axis decides its speed. In double precision a transposed copy of
+    # the small factor is twice as fast; the barrier keeps it, and what it is computed from, in one piece.
+    if rowwise.dtype == jnp.float64:
+        return (_dense(matrix, square) @ jax.lax.optimization_barrier(rowwise.T)).T
+    return jax.lax.optimization_barrier(rowwise) @ _dense(matrix, square).T
+
+
+def _dense(matrix: Matrix, square: bool) -> Array:
+    if square and matrix.square is not None:
+        return matrix.square
+    dense: Any = matrix.dense
+    return dense * dense if square else dense
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _linear(matrix: Matrix, weight: Array, square: bool) -> Array:
+    return _forward(matrix, weight, square)
+
+
+def _linear_forward(matrix: Matrix, weight: Array, square: bool) -> tuple[Array, Matrix]:
+    return _forward(matrix, weight, square), matrix
+
+
+def _linear_backward(square: bool, matrix: Matrix, slope: Array) -> tuple[None, Array]:
+    return None, _backward(matrix, slope, square)
+
+
+_linear.defvjp(_linear_forward, _linear_backward)
+
+
+def product(matrix: Matrix, weight: Array) -> Array:
+    """``X w`` for every chain: (C, p) to (C, n); derivatives are taken in the weights only."""
+    return _linear(matrix, weight, False)
+
+
+def squared_product(matrix: Matrix, weight: Array) -> Array:
+    """``X² w``, the square elementwise: (C, p) to (C, n); derivatives are taken in the weights only."""
+    return _linear(matrix, weight, True)

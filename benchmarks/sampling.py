@@ -1,0 +1,190 @@
+"""Effective draws a second, against NumPyro's NUTS on the same density, in one run.
+
+    python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
+
+Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
+compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
+effective sample size over all weights, the intercept and the rates, per second, median of three seeds, seeds
+interleaved between the samplers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import MCMC, NUTS
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import StandardScaler
+
+import bayesdrop as bd
+from bayesdrop.data import prepare
+from bayesdrop.groups import arviz
+from bayesdrop.inference.runner import _CHUNK, _chunk, as_key, run
+from bayesdrop.models import logistic, normal_scores, svm, svr
+
+CHAINS, SEEDS = 4, (0, 1, 2)
+
+
+def breast_cancer() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), np.where(y == 1, 1.0, -1.0)
+
+
+def synthetic(n: int = 20_000, p: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(n, p))
+    score = X @ generator.normal(size=p) / np.sqrt(p) * 2
+    return X, np.where(generator.random(n) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+
+
+def real_target(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    generator = np.random.default_rng(1)
+    return y + 0.5 * X[:, 0] + 0.3 * generator.normal(size=len(y))
+
+
+def least_ess(draws: dict[str, np.ndarray]) -> float:
+    """Smallest bulk ESS over everything; ``draws`` (chains, draws, …)."""
+    ess = arviz().ess
+    sizes = []
+    for value in draws.values():
+        flat = np.asarray(value, dtype=float).reshape(*np.shape(value)[:2], -1)
+        sizes += [float(ess(flat[:, :, j])) for j in range(flat.shape[2])]
+    return min(sizes)
+
+
+Sampler = Callable[[int], tuple[dict[str, np.ndarray], float]]
+
+
+def ours(model: bd.Model, method: Any, X: Any, y: Any, marginalised: bool, seed: int, tune: int = 500) -> Sampler:
+    data = prepare(X, y, binary=model.loss.binary)
+    kernel, operands = method.bind(model, data, model.bind(data.feature_names), tune, marginalised=marginalised)
+
+    def draw(count: int) -> tuple[dict[str, np.ndarray], float]:
+        warm = run(kernel, operands, as_key(seed), tune=tune - 1, draws=1, chains=CHAINS, progress=False)
+        state, parts = warm.state, []
+        start = time.perf_counter()
+        for _ in range(count // _CHUNK):
+            state, record = _chunk(kernel, operands, state, jnp.int32(_CHUNK))
+            parts.append({k: np.asarray(v) for k, v in record.items() if k in ("weight", "intercept", "rate")})
+        seconds = time.perf_counter() - start
+        return {k: np.swapaxes(np.concatenate([part[k] for part in parts]), 0, 1) for k in parts[0]}, seconds
+
+    return draw
+
+
+def nuts(program: Any, arguments: dict[str, Any], seed: int, tune: int = 500) -> Sampler:
+    kernel = NUTS(program)
+    warm = MCMC(
+        kernel, num_warmup=tune, num_samples=1, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
+    )
+    warm.warmup(jax.random.key(seed), **arguments)
+    state = warm.post_warmup_state
+
+    def draw(count: int) -> tuple[dict[str, np.ndarray], float]:
+        mcmc = MCMC(
+            kernel, num_warmup=tune, num_samples=count, num_chains=CHAINS, chain_method="vectorized",
+            progress_bar=False,
+        )  # fmt: skip
+        mcmc.post_warmup_state = state
+        start = time.perf_counter()
+        mcmc.run(state.rng_key, **arguments)
+        samples = mcmc.get_samples(group_by_chain=True)
+        jax.block_until_ready((samples, mcmc.last_state))
+        seconds = time.perf_counter() - start
+        return {k: np.asarray(v) for k, v in samples.items() if k in ("weight", "intercept", "rate")}, seconds
+
+    return draw
+
+
+def per_second(sampler: Sampler, short: int, long: int) -> tuple[float, float, float]:
+    """(ESS a second, ESS share of the draws, milliseconds a draw) in the steady state."""
+    sampler(short)  # compilation
+    _, first = sampler(short)
+    draws, second = sampler(long)
+    per_draw = max(second - first, 1e-9) / (long - short)
+    share = least_ess(draws) / (CHAINS * long)
+    return share * CHAINS / per_draw, share, 1e3 * per_draw
+
+
+def compare(name: str, dtype: str, our: Callable[[int], Sampler], peer: Callable[[int], Sampler], sizes: Any) -> None:
+    (our_short, our_long), (peer_short, peer_long) = sizes
+    ratios, mine, theirs = [], [], []
+    for seed in SEEDS:
+        a, b = per_second(our(seed), our_short, our_long), per_second(peer(seed), peer_short, peer_long)
+        mine.append(a)
+        theirs.append(b)
+        ratios.append(a[0] / b[0])
+    cells = [
+        f"{np.median([r[0] for r in rows]):,.0f} ({100 * np.median([r[1] for r in rows]):.0f} %, "
+        f"{np.median([r[2] for r in rows]):.2f} ms)"
+        for rows in (mine, theirs)
+    ]
+    print(f"| {name} | {dtype} | {cells[0]} | {cells[1]} | {np.median(ratios):.1f} |", flush=True)
+
+
+def plain(dtype: str, chosen: list[str]) -> None:
+    for label, (X, y), sizes in (
+        ("breast cancer", breast_cancer(), ((1000, 5000), (500, 2000))),
+        ("20,000 × 100", synthetic(), ((200, 1200), (50, 250))),
+    ):
+        for name, loss, response, program in (
+            ("logistic", bd.Logistic(), y, logistic.program),
+            ("hinge", bd.Hinge(), y, svm.program),
+            ("insensitive", bd.EpsilonInsensitive(), real_target(X, y), svr.program),
+        ):
+            if chosen and name not in chosen:
+                continue
+            # NUTS takes a hundred gradients a draw where a loss has kinks.
+            lengths = (sizes[0], (20, 80)) if len(X) > 10_000 and name != "logistic" else sizes
+            model, method = bd.Model(loss, rates=bd.Fixed(0.0)), bd.HMC(dtype=dtype)
+            arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(response, dtype)}
+            compare(
+                f"{name}, {label}",
+                dtype,
+                partial(ours, model, method, X, response, True),
+                partial(nuts, program, arguments),
+                lengths,
+            )
+
+
+def rates(dtype: str) -> None:
+    X, y = breast_cancer()
+    for name, loss, likelihood in (
+        ("logistic", bd.Logistic(), normal_scores.logistic),
+        ("hinge", bd.Hinge(), normal_scores.hinge),
+    ):
+        arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(y, dtype), "log_likelihood": likelihood}
+        compare(
+            f"{name}, rates per feature, breast cancer",
+            dtype,
+            partial(ours, bd.Model(loss), bd.HMC(dtype=dtype), X, y, False),
+            partial(nuts, normal_scores.program, arguments),
+            ((400, 1600), (100, 400)),
+        )
+
+
+def main() -> None:
+    warnings.simplefilter("ignore", UserWarning)
+    chosen = sys.argv[1:]
+    print("| what | dtype | bayesdrop, ESS/s (ESS a draw, time) | NUTS, ESS/s (ESS a draw, time) | ratio |")
+    print("|---|---|---|---|---|")
+    for dtype in ("float64", "float32"):
+        if chosen and not {dtype} & set(chosen) and {"float64", "float32"} & set(chosen):
+            continue
+        with jax.enable_x64(dtype == "float64"):
+            if "rates" not in chosen:
+                plain(dtype, [name for name in chosen if name in ("logistic", "hinge", "insensitive")])
+            if not chosen or "rates" in chosen:
+                rates(dtype)
+
+
+if __name__ == "__main__":
+    main()
