@@ -18,6 +18,7 @@ from .gibbs_gaussian import DRAWS, cheapest
 from .gibbs_groups import group_blocks
 from .gibbs_hierarchy import hierarchy_operands
 from .gibbs_kernel import GibbsKernel
+from .gibbs_marginal import bind_marginal
 from .gibbs_state import Operands
 
 __all__ = ["Gibbs"]
@@ -28,6 +29,9 @@ Array = Any
 @dataclass(frozen=True)
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
+
+    With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
+    :mod:`bayesdrop.inference.gibbs_marginal`.
 
     Parameters
     ----------
@@ -70,7 +74,7 @@ class Gibbs:
 
     def bind(
         self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[GibbsKernel, Operands]:
+    ) -> tuple[Any, Any]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
@@ -78,10 +82,10 @@ class Gibbs:
         ValueError
             If the noise has no dropout rate, so that there are no masks to sample, or ``weights`` wants a dense matrix.
         """
-        if not model.noise.has_rate:
+        if not model.noise.has_rate and not marginalised:
             raise ValueError(
                 f"noise: {type(self).__name__} samples dropout masks, and {model.noise!r} has none; "
-                "use bd.Dropout(), or bd.fit for this noise."
+                'use bd.Dropout(), or target="marginalised".'
             )
         n, p = data.X.shape
         model.weight_prior.check(p)
@@ -92,6 +96,9 @@ class Gibbs:
                 '"conjugate_gradient", or X.toarray() if the features fit into memory.'
             )
         columns = (dense_columns if dense else sparse_columns)(data.X, np.dtype(self.dtype))
+        gaussian_draw = DRAWS[cheapest(n, p, dense) if self.weights == "auto" else self.weights]
+        if marginalised:
+            return bind_marginal(model, data, rate_map, columns, gaussian_draw, int(self.sweeps_per_draw), self.dtype)
         sizes = np.bincount(rate_map.index, minlength=rate_map.size) if rate_map.is_free else np.zeros(0, int)
         per_feature = rate_map.size == p and bool(np.all(sizes == 1))
         grouped = rate_map.is_free and not per_feature
@@ -106,7 +113,7 @@ class Gibbs:
             unit_weight=variance is None and bool(np.all(row_weight == 1)),
             unknown_variance=variance is not None,
             scale_mixture=None if prior.gaussian else type(prior),
-            gaussian_draw=DRAWS[cheapest(n, p, dense) if self.weights == "auto" else self.weights],
+            gaussian_draw=gaussian_draw,
             sweeps=int(self.sweeps_per_draw),
             jumps=int(self.joint_moves),
         )
