@@ -45,12 +45,14 @@ _HOME = {
     "MultiplicativeNoise": "noise",
     "Newton": "inference",
     "Normal": "priors",
+    "NumpyroKernel": "inference",
     "PerFeature": "rates",
     "PerGroup": "rates",
     "PoissonNoise": "noise",
     "RatePath": "path",
     "Shared": "rates",
     "Stop": "inference.stopping",
+    "WeightsBlock": "inference",
     "delete_features": "robustness",
     "deletion_scorer": "robustness",
     "fit": "inference",
@@ -97,6 +99,7 @@ __all__ = [
     "MultiplicativeNoise",
     "Newton",
     "Normal",
+    "NumpyroKernel",
     "PerFeature",
     "PerGroup",
     "PoissonNoise",
@@ -105,6 +108,7 @@ __all__ = [
     "Shared",
     "Squared",
     "Stop",
+    "WeightsBlock",
     "__version__",
     "delete_features",
     "deletion_scorer",
@@ -129,7 +133,7 @@ if TYPE_CHECKING:
         DropoutSVCCV,
         DropoutSVR,
     )
-    from .inference import EM, HMC, NUTS, Gibbs, Newton, fit, sample, variational
+    from .inference import EM, HMC, NUTS, Gibbs, Newton, NumpyroKernel, WeightsBlock, fit, sample, variational
     from .inference.stopping import Stop
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model

@@ -12,10 +12,12 @@ from .newton import Newton
 if TYPE_CHECKING:
     from .gibbs import Gibbs
     from .hmc import HMC
+    from .kernel import NumpyroKernel
     from .nuts import NUTS
     from .sampling import sample
     from .variational_bayes import variational
     from .variational_result import NarrowIntervalsWarning, Variational
+    from .weights_block import WeightsBlock
 
 __all__ = [
     "EM",
@@ -24,7 +26,9 @@ __all__ = [
     "Gibbs",
     "NarrowIntervalsWarning",
     "Newton",
+    "NumpyroKernel",
     "Variational",
+    "WeightsBlock",
     "fit",
     "sample",
     "variational",
@@ -36,7 +40,9 @@ _HOME = {
     "HMC": "hmc",
     "NUTS": "nuts",
     "NarrowIntervalsWarning": "variational_result",
+    "NumpyroKernel": "kernel",
     "Variational": "variational_result",
+    "WeightsBlock": "weights_block",
     "sample": "sampling",
     "variational": "variational_bayes",
 }
