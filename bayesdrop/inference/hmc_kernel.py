@@ -130,12 +130,12 @@ class HMCKernel:
 
     @staticmethod
     def _colour(centre: Array, factor: Array, z: Array) -> Array:
-        return centre + (z @ factor.T if factor.ndim == 2 else z * factor)
+        return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
 
     @staticmethod
     def _pull(factor: Array, gradient: Array) -> Array:
         """Gradient in ``z`` from the one in ``θ``."""
-        return gradient @ factor if factor.ndim == 2 else gradient * factor
+        return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
 
     def init(self, operands: HMCOperands, key: Array, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
@@ -161,14 +161,11 @@ class HMCKernel:
             key=key,
         )
 
-    def step(self, operands: HMCOperands, state: HMCState) -> HMCState:
-        """One trajectory of every chain."""
-        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
-        z, factor, dtype = state.position, state.factor, state.position.dtype
-        chosen = jnp.clip(jnp.ceil(jnp.exp(state.log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
-        kicks = jnp.where(operands.kicks > 0, operands.kicks, chosen)
-        angle = _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key_angle, (), dtype))
-        momentum = jax.random.normal(key_momentum, z.shape, dtype)
+    def trajectory(
+        self, operands: HMCOperands, state: HMCState, momentum: Array, angle: Array, kicks: Array
+    ) -> tuple[Array, Array, Evaluation]:
+        """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        factor = state.factor
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
 
         def force(z: Array, evaluation: Evaluation) -> Array:
@@ -181,8 +178,18 @@ class HMCKernel:
             length = jnp.where(i == kicks - 1, angle / 2, angle)
             return z, r + length * force(z, evaluation), evaluation
 
-        begin = (z, momentum + angle / 2 * force(z, state.evaluation), state.evaluation)
-        new_z, r, new = jax.lax.fori_loop(0, kicks, move, begin)
+        begin = (state.position, momentum + angle / 2 * force(state.position, state.evaluation), state.evaluation)
+        return jax.lax.fori_loop(0, kicks, move, begin)
+
+    def step(self, operands: HMCOperands, state: HMCState) -> HMCState:
+        """One trajectory of every chain."""
+        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
+        z, dtype = state.position, state.position.dtype
+        chosen = jnp.clip(jnp.ceil(jnp.exp(state.log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
+        kicks = jnp.where(operands.kicks > 0, operands.kicks, chosen)
+        angle = _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key_angle, (), dtype))
+        momentum = jax.random.normal(key_momentum, z.shape, dtype)
+        new_z, r, new = self.trajectory(operands, state, momentum, angle, kicks)
         old = state.evaluation
         gain = (
             jnp.sum(old.cost - new.cost, axis=1)
@@ -195,6 +202,7 @@ class HMCKernel:
             lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
+        kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
         tuning = state.count < operands.tune
         step = 4 / (state.count.astype(dtype) + 10) ** 0.75
         log_kicks = state.log_kicks + jnp.where(tuning, step * (_ACCEPT - jnp.mean(acceptance)), 0)
@@ -203,7 +211,7 @@ class HMCKernel:
             evaluation=kept[1],
             log_kicks=jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype))),
             acceptance=acceptance,
-            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + 0.5 * jnp.sum(momentum * momentum, axis=1),
+            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             kicks=kicks,
             angle=angle,
             diverging=gain < -_DIVERGED,
@@ -217,7 +225,7 @@ class HMCKernel:
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
         theta = self._colour(state.centre, state.factor, state.position)
-        deviation, dtype = theta - state.centre, theta.dtype
+        deviation, dtype = theta - state.centre[None], theta.dtype
         dense = state.factor.ndim == 2
         state = state._replace(
             mean=state.mean + jnp.sum(deviation, axis=0),
@@ -239,8 +247,8 @@ class HMCKernel:
             good = jnp.all(jnp.isfinite(factor))
             factor = jnp.where(good, factor, s.factor)
             new_centre = jnp.where(good, s.centre + shift, s.centre)
-            away = (theta - new_centre).T
-            z = jax.scipy.linalg.solve_triangular(factor, away, lower=True).T if dense else away.T / factor
+            away = (theta - new_centre[None]).T
+            z = jax.scipy.linalg.solve_triangular(factor, away, lower=True).T if dense else away.T / factor[None]
             z = jnp.where(good, z, s.position)
             return s._replace(
                 position=z,

@@ -89,11 +89,11 @@ def _curvature(energy: Energy, weights: Array, smoothing: Array) -> Any:
 
 
 def _root_inverse(hessian: Array) -> Array:
-    """``T`` with ``H⁻¹ = TTᵀ``, lower-triangular; a direction without curvature is given unit length."""
+    """``T`` with ``H⁻¹ = TTᵀ``; a direction without curvature is given unit length."""
     from scipy.linalg import cholesky, eigh, solve_triangular
 
     try:
-        # H = RᵀR with R upper-triangular, so T = R⁻¹ is too.
+        # H = RᵀR with R upper-triangular, and T = R⁻¹ is so too.
         root = cholesky(hessian, lower=False)
         return solve_triangular(root, np.eye(len(root)), lower=False)
     except np.linalg.LinAlgError:

@@ -98,7 +98,9 @@ class NUTSKernel:
 
     @staticmethod
     def _colour(operands: NUTSOperands, z: Array) -> Array:
-        return operands.centre + (z @ operands.factor.T if operands.factor.ndim == 2 else z * operands.factor)
+        return operands.centre[None] + (
+            z @ operands.factor.T if operands.factor.ndim == 2 else z * operands.factor[None]
+        )
 
     def _potential(self, operands: NUTSOperands) -> Any:
         """Minus the log density of one chain, (D,) to (), with the closed-form gradient."""
@@ -106,7 +108,7 @@ class NUTSKernel:
         def both(z: Array) -> tuple[Array, Array]:
             evaluation = self.density.evaluate(operands.density, self._colour(operands, z[None]))
             slope = evaluation.gradient
-            pulled = slope @ operands.factor if operands.factor.ndim == 2 else slope * operands.factor
+            pulled = slope @ operands.factor if operands.factor.ndim == 2 else slope * operands.factor[None]
             return (jnp.sum(evaluation.cost, axis=1) - evaluation.prior)[0], pulled[0]
 
         @jax.custom_vjp

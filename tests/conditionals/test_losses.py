@@ -76,6 +76,21 @@ def test_without_noise_it_is_the_plain_loss(loss, same):
     same(loss.value(y, mean, var), -PLAIN[type(loss).__name__](y, mean))
 
 
+def test_plain_value_and_slope_are_those_without_noise(loss, same):
+    """The slope is that of the plain loss of the programs, by autodiff; the grid has no point on a kink."""
+    means = MEANS[(np.abs(MEANS) != 1)] + 1e-4
+    y, mean, var = _grid(means, np.zeros(1))
+    value, slope = loss.plain_value_and_slope(y, mean)
+    plain = PLAIN[type(loss).__name__]
+    same(value, -plain(y, mean))
+    same(slope, jax.vmap(jax.grad(lambda m, y: -plain(y, m)))(mean, y))
+    same(value, loss.value(y, mean, var))
+    same(slope, loss.derivatives(y, mean, var).mean)
+    for here, there in zip(loss.plain_value_and_slope(np.asarray(y), np.asarray(mean)), (value, slope), strict=True):
+        assert isinstance(here, np.ndarray)
+        same(here, there)
+
+
 def test_augmentation_is_the_published_formula(loss, same):
     y, mean, var = _grid(MEANS, VARIANCES)
     if loss.bound == "augmentation":
