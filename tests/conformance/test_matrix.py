@@ -61,12 +61,6 @@ STORAGES = {
 CASES = _cases()
 
 
-@pytest.fixture(params=["float64", "float32"], name="dtype")
-def _dtype(request):
-    with jax.enable_x64(request.param == "float64"):
-        yield request.param
-
-
 def _near(actual, expected, terms, dtype):
     assert actual.dtype == dtype
     actual = np.asarray(actual, dtype=float)
@@ -75,13 +69,18 @@ def _near(actual, expected, terms, dtype):
 
 
 # Every storage of the mixed matrix, and both kinds of the others; only a dense matrix keeps its square.
-PAIRS = [("mixed", storage, False) for storage in STORAGES] + [("mixed", "dense", True)]
-PAIRS += [(case, storage, storage == "dense") for case in list(CASES)[1:] for storage in ("dense", "csr array")]
+PAIRS = [("mixed", storage, False, "float64") for storage in STORAGES]
+PAIRS += [("mixed", storage, square, "float32") for storage, square in (("dense", True), ("single, sparse", False))]
+PAIRS += [(case, kind, kind == "dense", "float64") for case in list(CASES)[1:] for kind in ("dense", "csr array")]
 
 
-@pytest.mark.parametrize(("case", "storage", "square"), PAIRS)
+@pytest.mark.parametrize(("case", "storage", "square", "dtype"), PAIRS)
 def test_products_and_their_gradients(case, storage, square, dtype):
-    X = CASES[case]
+    with jax.enable_x64(dtype == "float64"):
+        _check_products(CASES[case], storage, square, dtype)
+
+
+def _check_products(X, storage, square, dtype):
     stored = STORAGES[storage](X)
     wide = np.asarray(stored.toarray() if sparse.issparse(stored) else stored, dtype=float)
     matrix = samplers_matrix(stored, dtype, square)
