@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types bench notebooks wheel clean
+.PHONY: demo test test-slow lint types bench bench-sampling clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -30,9 +30,14 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.fits
 	$(BIN)/python -m benchmarks.accuracy
-	$(BIN)/python -m benchmarks.sampler
 	$(BIN)/python -m benchmarks.polya_gamma
 	$(BIN)/python -m benchmarks.memory
+
+bench-sampling: $(STAMP)
+	$(BIN)/python -m benchmarks.sampling
+	$(BIN)/python -m benchmarks.sampler
+	$(BIN)/python -m benchmarks.sweep
+	$(BIN)/python -m benchmarks.first_draw
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'
