@@ -72,6 +72,8 @@ class Diagnosis:
         False if the run ended before it had the draws that were asked for.
     problems : list of Problem
         What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
+    approximation : str
+        What the sampler approximates and how well; empty if it is exact.
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Diagnosis:
     undetermined: list[str] = field(default_factory=list)
     complete: bool = True
     problems: list[Problem] = field(default_factory=list)
+    approximation: str = ""
 
     @property
     def ok(self) -> bool:
@@ -127,6 +130,8 @@ class Diagnosis:
             lines.append(f"smallest E-BFMI {self.e_bfmi:.2f}; wanted: at least {_ENERGY_LIMIT}")
         if self.rates:
             lines.append(self._determined())
+        if self.approximation:
+            lines.append(self.approximation)
         if self.ok:
             lines.append("Nothing speaks against these draws.")
         lines += [f"Problem: {sentence}" for sentence in self._sentences()]
@@ -252,8 +257,16 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         divergences, acceptance, energy = _from_stats(stats, draws, problems)
     rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
     return Diagnosis(
-        chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems
-    )
+        chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
+        _approximation(attrs),
+    )  # fmt: skip
+
+
+def _approximation(attrs: Mapping[str, Any]) -> str:
+    if "approximation" not in attrs:
+        return ""
+    error = float(attrs.get("approximation_error", np.nan))
+    return f"{attrs['approximation']}. A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
 
 
 def _more_draws(method: str) -> str:

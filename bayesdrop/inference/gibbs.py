@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +61,7 @@ class Gibbs:
     joint_moves: int = 2
     dtype: str = "float32"
     weights: str = "auto"
+    integrates_masks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, least in (("sweeps_per_draw", 1), ("joint_moves", 0)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -47,6 +47,7 @@ class HMC:
 
     kicks: int | None = None
     dtype: str = "float32"
+    integrates_masks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         kicks = self.kicks

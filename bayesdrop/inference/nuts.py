@@ -7,7 +7,7 @@ trajectories, step size and metric adapted by NumPyro.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +49,7 @@ class NUTS:
     target_accept: float = 0.8
     max_tree_depth: int = 10
     dtype: str = "float64"
+    integrates_masks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.target_accept < 1:

@@ -197,6 +197,12 @@ def sample(
         generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
         groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, _MASKS, generator)
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
+    if method.integrates_masks and not marginalised:
+        from .approximation import error_per_row
+
+        few = draws_of(groups["posterior"], model, min(2, result.draws["lp"].shape[1]), marginalised=False)
+        attrs["approximation"] = "masks are integrated as if scores were normal; bd.Gibbs() draws them"
+        attrs["approximation_error"] = error_per_row(few, data)
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
