@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import lax, nn, random
 
 __all__ = ["polya_gamma_one"]
 
@@ -105,10 +105,11 @@ def _attempt(key: Array, tilt: Array) -> tuple[Array, Array]:
     u, v = random.uniform(key, (2, tilt.size), dtype)
     square = tilt * tilt
     rate = math.pi**2 / 8 + 0.5 * square
-    mass_right = (math.pi / 2) / rate * jnp.exp(-rate * _T)
+    # In logarithms: both masses underflow at large tilts, and their share must not become 0/0.
+    log_right = math.log(math.pi / 2) - jnp.log(rate) - rate * _T
     small = tilt < _SWITCH
-    mass_left = jnp.where(small, jnp.full_like(tilt, 4 * _TAIL), 2 * jnp.exp(-tilt))
-    share_right = mass_right / (mass_right + mass_left)
+    log_left = jnp.where(small, jnp.full_like(tilt, math.log(4 * _TAIL)), math.log(2) - tilt)
+    share_right = nn.sigmoid(log_right - log_left)
     right = u < share_right
     # What is left of the uniform that chose the piece is uniform in the piece, and serves its value.
     u = jnp.where(right, u / share_right, (u - share_right) / (1 - share_right))
@@ -123,7 +124,8 @@ def _attempt(key: Array, tilt: Array) -> tuple[Array, Array]:
     large_root = jnp.maximum(large_root, tiny)
     chance = large_root / (large_root + tilt)
     first_root = v < chance
-    x_large = jnp.where(first_root, 1 / large_root, large_root / jnp.maximum(square, tiny))
+    safe = jnp.maximum(tilt, tiny)  # divided by twice: its square may overflow
+    x_large = jnp.where(first_root, 1 / large_root, large_root / safe / safe)
     rest = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
     use_rest = ~right & ~small
     v = jnp.where(use_rest, rest, v)
@@ -133,4 +135,5 @@ def _attempt(key: Array, tilt: Array) -> tuple[Array, Array]:
     ratio = 1 - 3 * e + 5 * cube - 7 * cube * cube
     ratio = ratio * jnp.where(~right & small, jnp.exp(-0.5 * square * x), jnp.ones_like(x))
     inside = right | (x <= _T)
-    return x, inside & (v < ratio)
+    # A tilt that is no number gives no number, and must not be tried for ever.
+    return x, (inside & (v < ratio)) | ~jnp.isfinite(tilt)

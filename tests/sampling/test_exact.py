@@ -9,9 +9,11 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.data import prepare
+from bayesdrop.inference import gibbs_columns
 from bayesdrop.inference.runner import as_key, run
 
 LIMIT = 5.0
@@ -27,16 +29,36 @@ def problem(n=12, p=3, seed=0):
     return X, y
 
 
-def statistics(weight, intercept, rate):
-    """Statistics compared: first and second moments and the products that couple weights and rates; (draws, q)."""
-    columns = [weight, weight**2, rate, rate**2, intercept[:, None]]
+def squash(value):
+    """Between −1 and 1: moments exist whatever the tails."""
+    return value / (1 + np.abs(value))
+
+
+def statistics(model, draws):
+    """Statistics compared: first and second moments and the products that couple weights and rates; (draws, q).
+
+    ``draws`` holds what the sampler records, by name. Laws with heavy tails are squashed.
+    """
+    weight, rate = draws["weight"], draws["rate"]
+    intercept = draws["intercept"][:, None]
+    heavy = isinstance(model.weight_prior, bd.Horseshoe) or "sigma" in draws
+    if heavy:
+        weight, intercept = squash(weight), squash(intercept)
+    columns = [weight, weight**2, rate, rate**2, intercept]
     if rate.shape[1]:
         columns += [weight**2 * rate[:, -1:], weight[:, :1] * rate]
+    for name in ("global_scale", "sigma"):
+        if name in draws:
+            value = squash(draws[name])[:, None]
+            columns += [value, value * np.abs(weight)]
+    if "group_rate" in draws:
+        mean, strength = draws["group_rate"], np.log(draws["group_strength"])
+        columns += [mean, mean**2, strength, strength**2, mean * rate[:, :1]]
     return np.concatenate(columns, axis=1)
 
 
-def log_marginal(model, X, y, row_weight, weight, intercept, rate):
-    """``log p(y | w, b, η)`` by the sum over all masks of each row; ``rate`` (draws, p), result (draws,)."""
+def log_marginal(model, X, y, row_weight, weight, intercept, rate, noise_precision):
+    """``log p(y | w, b, η, σ)`` by the sum over all masks of each row; ``rate`` (draws, p), result (draws,)."""
     n, p = X.shape
     kept_value = model.noise.coefficients(rate).gain / (1 - rate)
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=p)))
@@ -49,11 +71,42 @@ def log_marginal(model, X, y, row_weight, weight, intercept, rate):
     total = np.zeros(len(weight))
     for i in range(n):
         score = (weight * kept_value * X[i]) @ masks.T + intercept[:, None]
-        sign = np.full(score.shape, float(y[i]))
-        terms = log_mask - model.C * row_weight[i] * model.loss.value(sign, score, np.zeros_like(score))
+        target = np.full(score.shape, float(y[i]))
+        cost = noise_precision[:, None] * model.loss.value(target, score, np.zeros_like(score))
+        terms = log_mask - model.C * row_weight[i] * cost
         top = terms.max(axis=1)
         total += top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+        # A row of weight s is the row s times, normalising constants included.
+        total += 0.5 * model.C * row_weight[i] * np.log(noise_precision)
     return total
+
+
+def prior_weights(prior, generator, draws, p):
+    """Weights (draws, p) by the definition of their prior, and what else of it is recorded."""
+    if isinstance(prior, bd.Laplace):
+        return generator.laplace(size=(draws, p)) * np.asarray(prior.scale), {}
+    if isinstance(prior, bd.Horseshoe):
+        shared = prior.scale * np.abs(generator.standard_cauchy(draws))
+        local = np.abs(generator.standard_cauchy((draws, p)))
+        return generator.normal(size=(draws, p)) * local * shared[:, None], {"global_scale": shared}
+    return generator.normal(size=(draws, p)) / np.sqrt(prior.precision(p)), {}
+
+
+def prior_rates(rate_map, generator, draws, count):
+    """Free rates (draws, k) by the definition of their prior, and what else of it is recorded."""
+    if not rate_map.is_free:
+        return np.zeros((draws, 0)), {}
+    hierarchy, found = rate_map.hierarchy, {}
+    if hierarchy is None:
+        a, b = rate_map.prior.concentrations(count)
+    else:
+        groups = len(hierarchy.names)
+        mean = generator.beta(*hierarchy.mean_prior.concentrations(np.zeros(groups)), size=(draws, groups))
+        prior = hierarchy.strength_prior
+        strength = generator.gamma(prior.shape, prior.scale, size=(draws, groups))
+        found = {"group_rate": mean, "group_strength": strength}
+        a, b = (part[:, hierarchy.index] for part in (mean * strength, (1 - mean) * strength))
+    return np.clip(generator.beta(a, b, size=(draws, rate_map.size)), 1e-12, 1 - 1e-12), found
 
 
 def exact_means(model, X, y, row_weight, draws=400_000, seed=1):
@@ -61,29 +114,31 @@ def exact_means(model, X, y, row_weight, draws=400_000, seed=1):
     generator = np.random.default_rng(seed)
     n, p = X.shape
     rate_map = model.bind([f"x{d}" for d in range(p)])
-    weight = generator.normal(size=(draws, p)) / np.sqrt(model.weight_prior.precision(p))
+    weight, found = prior_weights(model.weight_prior, generator, draws, p)
     intercept, log_proposal = np.zeros(draws), np.zeros(draws)
     if model.fit_intercept:
         intercept = 2.5 * generator.standard_t(4, size=draws)
         log_proposal = -2.5 * np.log1p((intercept / 2.5) ** 2 / 4)
-    if rate_map.is_free:
-        count = np.bincount(rate_map.index, weights=row_weight @ (X != 0), minlength=rate_map.size)
-        a, b = rate_map.prior.concentrations(count)
-        free = np.clip(generator.beta(a, b, size=(draws, rate_map.size)), 1e-12, 1 - 1e-12)
-        rate = free[:, rate_map.index]
-    else:
-        free, rate = np.zeros((draws, 0)), np.broadcast_to(rate_map.initial, (draws, p))
-    log_weight = log_marginal(model, X, y, row_weight, weight, intercept, rate) - log_proposal
+    count = np.bincount(rate_map.index, weights=row_weight @ (X != 0), minlength=rate_map.size)[: rate_map.size]
+    free, more = prior_rates(rate_map, generator, draws, count)
+    rate = free[:, rate_map.index] if rate_map.is_free else np.broadcast_to(rate_map.initial, (draws, p))
+    noise_precision = np.ones(draws)
+    if model.loss.variance_prior is not None:
+        prior = model.loss.variance_prior
+        noise_precision = generator.gamma(prior.shape, 1 / prior.scale, size=draws)
+        more["sigma"] = noise_precision**-0.5
+    likelihood = log_marginal(model, X, y, row_weight, weight, intercept, rate, noise_precision)
+    log_weight = likelihood - log_proposal
     share = np.exp(log_weight - log_weight.max())
     share /= share.sum()
-    values = statistics(weight, intercept, free)
+    values = statistics(model, {"weight": weight, "intercept": intercept, "rate": free, **found, **more})
     mean = share @ values
     error = np.sqrt((share**2) @ (values - mean) ** 2)
     return mean, error, 1 / np.sum(share**2)
 
 
 def chain_means(model, X, y, method, *, sample_weight=None, chains=64, tune=300, draws=600, seed=0):
-    data = prepare(X, y, sample_weight)
+    data = prepare(X, y, sample_weight, binary=model.loss.binary)
     rate_map = model.bind(data.feature_names)
     with jax.enable_x64(method.dtype == "float64"):
         kernel, operands = method.bind(model, data, rate_map, tune)
@@ -91,9 +146,8 @@ def chain_means(model, X, y, method, *, sample_weight=None, chains=64, tune=300,
     drawn = {
         name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in result.draws.items()
     }
-    intercept = drawn.get("intercept", np.zeros(chains * draws))
-    rate = drawn.get("rate", np.zeros((chains * draws, 0)))
-    values = statistics(drawn["weight"], intercept, rate).reshape(chains, draws, -1).mean(axis=1)
+    nothing = {"intercept": np.zeros(chains * draws), "rate": np.zeros((chains * draws, 0))}
+    values = statistics(model, {**nothing, **drawn}).reshape(chains, draws, -1).mean(axis=1)
     return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(chains), result
 
 
@@ -113,12 +167,36 @@ def compare(model, method, sample_weight=None, X=None, y=None, **options):
 
 WEIGHTS = np.array([2.0, 1.0, 0.5] * 4)
 GIBBS, BOTH = bd.Gibbs(joint_moves=0), bd.Gibbs()
+POOLED = bd.Hierarchical(["a", "b", "a"], bd.Beta(2, 3), bd.Gamma(2.0, 4.0))
 FAST = [
     pytest.param(bd.Model(bd.Hinge()), BOTH, None, id="hinge, per feature"),
     pytest.param(bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"])), BOTH, None, id="logistic, groups"),
     pytest.param(bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])), BOTH, None, id="logistic, fixed"),
+    pytest.param(bd.Model(weight_prior=bd.Horseshoe(0.5), rates=POOLED), BOTH, None, id="horseshoe, hierarchy"),
 ]
 SLOW = [
+    pytest.param(bd.Model(weight_prior=bd.Laplace([0.5, 1.0, 2.0])), BOTH, None, id="laplace"),
+    pytest.param(bd.Model(bd.Hinge(), weight_prior=bd.Laplace(0.7)), GIBBS, None, id="hinge, laplace, no joint moves"),
+    pytest.param(
+        bd.Model(noise=bd.Dropout(unbiased=True), weight_prior=bd.Laplace(0.7), rates=bd.Shared(bd.Beta(2, 3))),
+        BOTH,
+        None,
+        id="unbiased, laplace, shared",
+    ),
+    pytest.param(bd.Model(weight_prior=bd.Horseshoe(0.5)), BOTH, None, id="horseshoe"),
+    pytest.param(
+        bd.Model(bd.Hinge(), weight_prior=bd.Horseshoe(0.5)),
+        bd.Gibbs(joint_moves=0, dtype="float64"),
+        None,
+        id="hinge, horseshoe, double, no joint moves",
+    ),
+    pytest.param(bd.Model(rates=POOLED), BOTH, None, id="hierarchy"),
+    pytest.param(
+        bd.Model(bd.Hinge(), noise=bd.Dropout(unbiased=True), rates=POOLED),
+        GIBBS,
+        None,
+        id="hinge, unbiased, hierarchy, no joint moves",
+    ),
     pytest.param(bd.Model(bd.Logistic(), fit_intercept=False), BOTH, None, id="logistic, no intercept"),
     pytest.param(bd.Model(bd.Hinge()), GIBBS, None, id="hinge, no joint moves"),
     pytest.param(bd.Model(bd.Logistic()), GIBBS, None, id="logistic, no joint moves"),
@@ -154,15 +232,70 @@ def test_posterior_means_are_exact_at_length(model, method, weights):
     compare(model, method, weights, tune=400, draws=2000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [bd.Hinge(), bd.Logistic()])
-def test_sparse_input_has_the_same_posterior(loss):
-    from scipy import sparse
+NOISY = bd.Squared(variance_prior=bd.InverseGamma(3.0, 2.0))
+REGRESSIONS = [
+    pytest.param(bd.Model(NOISY), BOTH, None, id="per feature"),
+    pytest.param(bd.Model(NOISY, C=1.5, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS, id="row weights, no joint moves"),
+    pytest.param(bd.Model(NOISY, C=0.8, rates=bd.PerGroup(["a", "b", "a"])), BOTH, WEIGHTS, id="row weights, groups"),
+    pytest.param(bd.Model(NOISY, weight_prior=bd.Laplace(1.0), rates=POOLED), BOTH, None, id="laplace, hierarchy"),
+]
 
+
+def regression():
+    X, _ = problem()
+    return X, X @ [1.0, -0.5, 0.3] + np.random.default_rng(3).normal(size=len(X)) + 0.5
+
+
+def test_unknown_variance_is_exact():
+    X, y = regression()
+    compare(bd.Model(NOISY, C=1.5), BOTH, WEIGHTS, X=X, y=y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "method", "weights"), REGRESSIONS)
+def test_unknown_variance_is_exact_at_length(model, method, weights):
+    X, y = regression()
+    compare(model, method, weights, X=X, y=y, tune=400, draws=2000)
+
+
+def unequal():
+    """Columns of 12, 4 and 1 entries, and the method's blocks of columns."""
     X, y = problem()
-    model = bd.Model(loss)
+    X[np.arange(12) % 3 > 0, 1] = 0
+    X[:11, 2] = 0
+    X[11, 2], X[X[:, 0] == 0, 0] = 1.5, 0.3
+    return X, y
+
+
+def test_sparse_columns_of_unequal_length(monkeypatch):
+    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+    X, y = unequal()
+    assert len(gibbs_columns.partition(np.count_nonzero(X, axis=0))) == 3
+    compare_sparse(bd.Model(bd.Hinge()), X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup(["a", "b", "a"]), bd.Shared(), bd.Fixed(0.3)])
+@pytest.mark.parametrize("loss", [bd.Hinge(), bd.Logistic()])
+def test_sparse_columns_of_unequal_length_at_length(loss, rates, monkeypatch):
+    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+    compare_sparse(bd.Model(loss, rates=rates), *unequal(), draws=2000)
+
+
+def compare_sparse(model, X, y, **options):
     exact, exact_error, _ = exact_means(model, X, y, np.ones(len(y)))
-    drawn, error, _ = chain_means(model, sparse.csr_array(X), y, BOTH, draws=1000)
+    drawn, error, _ = chain_means(model, sparse.csr_array(X), y, BOTH, **options)
+    assert np.max(np.abs(drawn - exact) / np.hypot(error, exact_error)) < LIMIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rates", [bd.PerFeature(bd.Beta(2, 5)), bd.Hierarchical([0, 0, 1], bd.Beta(2, 5))])
+def test_sparse_features_that_never_occur_keep_their_prior(rates):
+    X, y = problem()
+    X[:, 1] = 0.0
+    model = bd.Model(bd.Hinge(), noise=bd.Dropout(unbiased=True), rates=rates)
+    exact, exact_error, _ = exact_means(model, X, y, np.ones(len(y)))
+    drawn, error, _ = chain_means(model, sparse.csr_array(X), y, BOTH, draws=2000)
     assert np.max(np.abs(drawn - exact) / np.hypot(error, exact_error)) < LIMIT
 
 
