@@ -318,7 +318,9 @@ NO_NOISE, DROPOUT = bd.Fixed(0.0), bd.Fixed(0.4)
 SINGLE = bd.HMC()
 FAST = [
     pytest.param(bd.Model(Hinge(), rates=NO_NOISE, C=1.5), SINGLE, True, WEIGHTS, id="hinge"),
-    pytest.param(bd.Model(Logistic(), rates=DROPOUT, C=2.5), DOUBLE, True, WEIGHTS, id="dropout, double"),
+    pytest.param(
+        bd.Model(Logistic(), rates=DROPOUT, C=2.5), DOUBLE, True, WEIGHTS, id="dropout, double", marks=pytest.mark.slow
+    ),
     pytest.param(bd.Model(Logistic(), rates=bd.PerFeature(bd.Beta(2, 3))), SINGLE, False, WEIGHTS, id="rates"),
 ]
 SLOW = [
@@ -627,7 +629,7 @@ def test_fixed_number_of_kicks():
     assert np.all(np.abs(result.draws["step_size"] * 3 / 2 - 1) <= 0.2 + 1e-6)
 
 
-@pytest.mark.parametrize("method", [SINGLE, DOUBLE])
+@pytest.mark.parametrize("method", [SINGLE, pytest.param(DOUBLE, marks=pytest.mark.slow)])
 def test_same_seed_same_draws_in_the_precision_that_was_asked_for(method):
     first, again, other = (sampled(RATES, method, marginalised=False, seed=seed) for seed in (0, 0, 1))
     for name, value in first.draws.items():
