@@ -1,4 +1,7 @@
-"""Strictness for the whole suite: no implicit promotion of dtypes or ranks."""
+"""Strictness for the whole suite: no implicit promotion of dtypes or ranks.
+
+The examples of docstrings run after it, as users run them, for NumPyro's own samplers promote.
+"""
 
 import os
 
@@ -7,13 +10,15 @@ import pytest
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _strict_jax():
     import jax
 
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
-    return
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
 @pytest.fixture(scope="session")

@@ -95,13 +95,16 @@ class WeightsBlock:
 
     >>> import bayesdrop as bd
     >>> import jax, numpyro, numpyro.distributions as dist
-    >>> from bayesdrop.models import svm
+    >>> from jax import numpy as jnp
     >>> from numpyro.infer import MCMC, NUTS, HMCGibbs
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(50, 3, n_informative=2, n_redundant=0, random_state=0)
     >>> def program():
     ...     scale = numpyro.sample("scale", dist.HalfNormal(2.0))
-    ...     svm.program(X, 2 * y - 1, scale=scale)
+    ...     weight = numpyro.sample("weight", dist.Normal(0.0, scale).expand([3]))
+    ...     intercept = numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), ()))
+    ...     slack = 1 - (2 * y - 1) * (X @ weight + intercept)
+    ...     numpyro.factor("minus_loss", -jnp.sum(jnp.maximum(0.0, slack)))
     >>> block = bd.WeightsBlock(bd.Model(bd.Hinge(), rates=bd.Fixed(0.0)), X, y, scale="scale")
     >>> kernel = HMCGibbs(NUTS(program), block, block.sites)
     >>> mcmc = MCMC(kernel, num_warmup=5, num_samples=5, progress_bar=False)

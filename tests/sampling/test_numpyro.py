@@ -38,10 +38,16 @@ def numpyro_rules():
         yield
 
 
-def program(scale=1.0):
-    from bayesdrop.models import logistic
+def program():
+    """The posterior of ``PLAIN``."""
+    import numpyro
+    import numpyro.distributions as dist
 
-    logistic.program(jnp.asarray(X), jnp.asarray(Y, float), scale=scale)
+    with numpyro.plate("feature", 2):
+        weight = numpyro.sample("weight", dist.Normal(0.0, 1.0))
+    intercept = numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("obs_id", 20):
+        numpyro.sample("y", dist.Bernoulli(logits=jnp.asarray(X) @ weight + intercept), obs=jnp.asarray(Y == 1, int))
 
 
 def run(method, model=PLAIN, chain_method="vectorized", chains=2, warmup=8, draws=6, fields=FIELDS, **options):
@@ -220,9 +226,11 @@ def test_arviz_converts_the_draws_under_names_given_to_it(vectorised):
 def test_arviz_reads_dims_from_a_program(vectorised):
     import arviz as az
 
-    post = az.from_numpyro(vectorised, coords={"feature": ["age", "dose"]}, log_likelihood=False)
+    with numpyro_rules():  # the converter traces the program
+        post = az.from_numpyro(vectorised, coords={"feature": ["age", "dose"]}, log_likelihood=False)
     weight = bd.groups.dataset(post, "posterior")["weight"]
     assert weight.dims == ("chain", "draw", "feature")
+    np.testing.assert_array_equal(bd.groups.dataset(post, "observed_data")["y"], Y == 1)
 
 
 def test_chains_go_on_with_the_key_they_are_given():
