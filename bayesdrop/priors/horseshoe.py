@@ -53,7 +53,9 @@ class HorseshoeScales(NamedTuple):
 class Horseshoe:
     """Horseshoe prior: weights are either next to nothing or hardly shrunk, and how many of each is learnt.
 
-    ``bd.sample`` stores the global scale ``τ`` as ``global_scale``.
+    ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
+    the data do not bound (classes that the features separate, few rows) have no posterior mean, and together with the
+    flat intercept no proper posterior at all. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------

@@ -89,6 +89,13 @@ def log_likelihood(model, weight, target):
 
 def p_values(model, method, seed=0):
     """p value of uniform ranks for every quantity."""
+    if isinstance(method, bd.NUTS):  # NumPyro's own code promotes
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return p_values_of(model, method, seed)
+    return p_values_of(model, method, seed)
+
+
+def p_values_of(model, method, seed):
     truth, target = simulate(model, np.random.default_rng(seed))
     rate_map = model.bind(NAMES)
     marginalised = not (rate_map.is_free or np.any(rate_map.initial > 0))
