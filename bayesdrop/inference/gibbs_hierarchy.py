@@ -3,7 +3,8 @@ r"""Means and strengths of groups of rates, given the rates.
     η_d ~ Beta(μ_j s_j, (1 − μ_j) s_j),      μ_j ~ Beta(a, b),      s_j ~ Gamma(shape, scale)
 
 Given the rates the groups are independent of the data, and their two numbers are drawn in turn by slice sampling, on
-the scales of ``logit μ`` and ``log s``, where they are close to orthogonal and close to normal.
+the scales of ``logit μ`` and ``log s``, where they are close to orthogonal and close to normal. Where the data say
+little of single rates this hardly moves, and the joint move (:mod:`.gibbs_joint`) takes a group along with its rates.
 
 The Beta density is evaluated as ``−s·KL(μ, η)`` plus Stirling's terms, so that nothing of the size of ``s`` cancels:
 sums over thousands of rates keep their digits in single precision.
@@ -25,7 +26,7 @@ from ..rates import Hierarchy
 from .gibbs_groups import by_group
 from .gibbs_moves import slice_sample
 
-__all__ = ["HierarchyOperands", "draw_groups", "hierarchy_operands", "log_beta_density", "log_hyperprior"]
+__all__ = ["HierarchyOperands", "draw_groups", "hierarchy_operands", "in_support", "log_beta_density", "log_hyperprior"]
 
 Array = Any
 
@@ -93,6 +94,12 @@ def log_hyperprior(operands: HierarchyOperands, mean: Array, strength: Array) ->
     row = lambda value: jnp.broadcast_to(value.reshape(1, -1), mean.shape)  # noqa: E731
     centre = row(operands.mean_a) * jnp.log(mean) + row(operands.mean_b) * jnp.log1p(-mean)
     return centre + row(operands.shape) * jnp.log(strength) - strength / row(operands.scale)
+
+
+def in_support(mean: Array, strength: Array) -> Array:
+    """True where ``draw_groups`` could draw such a group, elementwise."""
+    logit, log_strength = jnp.log(mean) - jnp.log1p(-mean), jnp.log(strength)
+    return (jnp.abs(logit) < _LOGIT) & (jnp.abs(log_strength) < _LOG_STRENGTH)
 
 
 def draw_groups(

@@ -172,7 +172,7 @@ class GibbsKernel:
             group_strength=jnp.full((chains, groups), strength, dtype),
             weight_width=4 / jnp.sqrt(operands.precision),
             rate_width=jnp.full(p, 2, dtype),
-            metric=first_metric(jnp.ones(p + self.fit_intercept + k, dtype)),
+            metric=first_metric(jnp.ones(p + self.fit_intercept + k + 2 * groups, dtype)),
             count=jnp.int32(0),
             key=key,
         )
