@@ -22,6 +22,10 @@ __all__ = ["HMC", "bind_density", "start_of"]
 Array = Any
 
 
+# Rows a coordinate from which on the posterior is as normal as a pilot could tell.
+_MANY_ROWS = 50
+
+
 @dataclass(frozen=True)
 class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.inference.hmc_kernel`.
@@ -62,10 +66,12 @@ class HMC:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
         centre, factor = start_of(model, data, rate_map)
-        # The approximation was made at guessed rates, if they are free. Without them a pilot only takes out what
-        # skewness does to a smooth posterior; that of a kinked loss is centred on the mean already.
+        # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
+        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, and the
+        # approximation of a kinked loss is centred on the mean already.
         kinked = density.loss.kinked and not density.has_variance
-        trust = 0.1 if rate_map.is_free else float("inf") if kinked else 10.0
+        known = kinked or len(data.target) > _MANY_ROWS * len(centre)
+        trust = 0.1 if rate_map.is_free else float("inf") if known else 10.0
         kernel = HMCKernel(density=density, trust=trust)
         return kernel, HMCOperands(
             density=operands,

@@ -216,10 +216,10 @@ def test_bound_is_above_what_it_bounds(loss, same):
     )
 
 
-# Draws of the pseudo-observation at every power, label, mean and variance of the score. Each statistic is a mean of
-# n = 2e4 independent draws with a known standard deviation and a skewness below 6.5, which raises the normal tail beyond
-# |z| = 5.7 (1.2e-8) by less than a factor of five. With 96 cells and at most two statistics each the file raises a false
-# alarm in fewer than 2e-5 of runs.
+# Draws of the pseudo-observation at every power, label, mean and variance of the score. Each statistic is a mean of n
+# = 2e4 independent draws with a known standard deviation and a skewness below 6.5, which raises the normal tail
+# beyond |z| = 5.7 (1.2e-8) by less than a factor of five. With 96 cells and at most two statistics each the file
+# raises a false alarm in fewer than 2e-5 of runs.
 DRAWS, LIMIT = 20_000, 5.7
 CELLS = np.array(list(itertools.product(POWERS, (-1.0, 1.0), (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0), (0.0, 0.7))))
 
