@@ -98,6 +98,15 @@ def test_polya_gamma_one(dtype, z):
         check_mean(np.exp(-t * np.asarray(draws, dtype=float)), float(np.exp(law.log_laplace(t))))
 
 
+def test_polya_gamma_one_at_scores_whose_masses_underflow():
+    """In single precision both pieces of the proposal have mass 0 beyond 206; PG(1, z) is then 1/2z within 1/√z."""
+    for z in (150.0, 250.0, 1e4, 1e12):
+        draws = np.asarray(polya_gamma_one(jax.random.key(0), jnp.full(20_000, z, jnp.float32)), float)
+        # Mean 1/2z and variance about 1/2z³: five standard errors.
+        assert abs(2 * z * draws.mean() - 1) < 5 * np.sqrt(2 / z / 20_000) + 1e-5
+    assert np.all(np.isnan(polya_gamma_one(jax.random.key(0), jnp.full(3, jnp.inf, jnp.float32))))
+
+
 @pytest.mark.parametrize(
     ("b", "z"), [(0.02, 1.0), (0.1, 1.0), (0.5, 0.0), (0.5, 4.0), (2.0, 1.0), (3.7, 2.0), (20.3, 0.5), (150.0, 1.0)]
 )

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import bayesdrop as bd
 from bayesdrop.data import prepare
+from bayesdrop.inference import gibbs_gaussian
 from bayesdrop.inference.gibbs_hierarchy import draw_groups, hierarchy_operands, log_beta_density
 from bayesdrop.priors import WeightPrior
 from bayesdrop.priors.horseshoe import HorseshoeScales
@@ -195,6 +196,7 @@ def test_point_fits_say_what_takes_the_model(model, y, words):
         (lambda: bd.Model(weight_prior=1.0), "weight_prior"),
         (lambda: bd.Gibbs(weights="lu"), "woodbury"),
         (lambda: bd.sample(bd.Model(weight_prior=bd.Laplace([1.0, 2.0])), X, Y), "3 of them"),
+        (lambda: bd.sample(bd.Model(), sparse.csr_array(X), Y, method=bd.Gibbs(weights="woodbury")), "sparse"),
     ],
 )
 def test_errors_name_the_argument(make, words):
@@ -220,3 +222,10 @@ def test_posterior_names_groups_and_priors():
     assert float(constant["group_strength_prior_scale"]) == 10
     assert float(constant["variance_prior_shape"]) == 3
     assert bd.plots.rates_forest(post).get_xlabel()
+
+
+@pytest.mark.parametrize(("weights", "name"), list(gibbs_gaussian.DRAWS.items()))
+def test_the_draw_of_the_weights_can_be_chosen(weights, name):
+    model, data = bd.Model(), prepare(X, Y)
+    kernel, _ = bd.Gibbs(weights=weights).bind(model, data, model.bind(data.feature_names), 0)
+    assert kernel.gaussian_draw is name
