@@ -36,7 +36,7 @@ bench: $(STAMP)
 bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.sampler
-	$(BIN)/python -m benchmarks.sweep
+	$(BIN)/python -m benchmarks.masks
 	$(BIN)/python -m benchmarks.first_draw
 
 $(STAMP): pyproject.toml
