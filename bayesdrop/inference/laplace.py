@@ -47,8 +47,8 @@ def normal_approximation(model: Model, data: Data, rate: Array) -> tuple[Array, 
     loss = model.loss if moments.has_variance else model.loss.plain
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight = model.C * data.weight[:, None]
-    kinked = loss.kinked  # with noise too, which may vanish just where the fit lies
-    if kinked and not moments.has_variance:
+    kinked = loss.kinked and not moments.has_variance
+    if kinked:
         smooth: Any = loss
         loss = replace(smooth, bound="gaussian")
     energy = Energy(moments, loss, data.target[:, None], weight, precision)
