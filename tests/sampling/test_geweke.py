@@ -178,7 +178,7 @@ def worst(case, joint_moves, steps=STEPS):
 BOUND = stats.norm.isf(FALSE_ALARM / 2 / 23)
 
 
-@pytest.mark.parametrize("case", ["per feature", "groups", "unknown variance, laplace, hierarchy"])
+@pytest.mark.parametrize("case", ["per feature", "unknown variance, laplace, hierarchy"])
 def test_joint_distribution_is_kept(case):
     assert worst(case, joint_moves=2) < BOUND
 
