@@ -6,7 +6,8 @@ r"""The Bayesian feature-noising model with its masks integrated as if scores we
 
 The score ``Σ_d w_d x_id α_id + b`` is a sum of independent terms with these two moments (fast dropout, Wang & Manning
 2013; Wager, Wang & Liang 2013, section 4), so this approximates the model of Zhuo, Zhu & Zhang (2015, section 3). The
-expectation is a Gauss-Hermite sum. The rates are sampled as ``u``, where a flat prior is standard normal.
+expectation is a Gauss-Hermite sum under the logistic loss and has a closed form under the hinge. The rates are sampled
+as ``u``, where a flat prior is standard normal.
 """
 
 import jax
@@ -14,23 +15,29 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax.scipy.special import logsumexp, ndtr
+from jax.scipy.special import log_ndtr, logsumexp, ndtr
 from numpyro.infer import MCMC, NUTS
 
 __all__ = ["hinge", "logistic", "program"]
 
 
-def hinge(y, score):
-    """Minus the hinge loss; shaped like ``score``."""
-    return -jnp.maximum(0.0, 1 - y * score)
+def hinge(y, mean, sd, C):
+    """``log E exp{−C max(0, 1 − y s)}`` of a normal score: two tails of the normal, either side of the margin."""
+    slack = 1 - y * mean
+    beyond = log_ndtr(-slack / sd)
+    within = log_ndtr(slack / sd - C * sd) - C * slack + 0.5 * (C * sd) ** 2
+    return jnp.logaddexp(beyond, within)
 
 
-def logistic(y, score):
-    """Minus the logistic loss, ``log σ(y s)``; shaped like ``score``."""
-    return -jax.nn.softplus(-y * score)
+def logistic(y, mean, sd, C, nodes=15):
+    """``log E σ(y s)^C`` of a normal score, by quadrature."""
+    point, share = np.polynomial.hermite_e.hermegauss(nodes)
+    score = mean[:, None] + sd[:, None] * jnp.asarray(point, mean.dtype)
+    log_share = jnp.asarray(np.log(share / share.sum()), mean.dtype)
+    return logsumexp(log_share - C[:, None] * jax.nn.softplus(-y[:, None] * score), axis=1)
 
 
-def program(X, y, log_likelihood=logistic, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0, nodes=15):
+def program(X, y, log_likelihood=logistic, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0):
     """``X`` (n, p), ``y`` (n,) of −1 and +1, ``C`` a number or (n,), ``groups`` (p,) the group 0, 1, … of features."""
     n, p = X.shape
     with numpyro.plate("feature", p):
@@ -45,13 +52,9 @@ def program(X, y, log_likelihood=logistic, C=1.0, A=1.0, B=1.0, groups=None, sca
     mean = X @ ((1 - rate) * weight) + intercept
     # The small number keeps the derivative of the root finite for a row of zeros.
     sd = jnp.sqrt(X**2 @ (rate * (1 - rate) * weight**2) + jnp.finfo(X.dtype).eps)
-    point, share = np.polynomial.hermite_e.hermegauss(nodes)
-    score = mean[:, None] + sd[:, None] * jnp.asarray(point, X.dtype)
-    log_share = jnp.asarray(np.log(share / share.sum()), X.dtype)
     with numpyro.plate("obs_id", n):
-        power = jnp.broadcast_to(jnp.asarray(C), (n,))[:, None]
-        terms = log_share + power * log_likelihood(y[:, None], score)
-        numpyro.factor("pseudo_likelihood", logsumexp(terms, axis=1))
+        power = jnp.broadcast_to(jnp.asarray(C, X.dtype), (n,))
+        numpyro.factor("pseudo_likelihood", log_likelihood(y, mean, sd, power))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ __all__ = ["error_per_row"]
 
 Array = Any
 
-_ROWS, _MASKS, _NODES = 100, 1000, 15
+_ROWS, _MASKS = 100, 1000
 
 
 def error_per_row(draws: Draws, data: Data, seed: int = 0) -> float:
@@ -33,12 +33,8 @@ def error_per_row(draws: Draws, data: Data, seed: int = 0) -> float:
         for _ in range(2)
     )
     mean, var = draws.moments(as_design(X), slice(0, draws.size))
-    points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
-    score = mean[None] + points[:, None, None] * np.sqrt(var)[None]
-    sign = np.broadcast_to(target[None, :, None], score.shape)
-    weight = draws.power * weight
-    terms = -draws.C * weight[:, None] * draws.model.loss.plain_value_and_slope(sign, score)[0]
-    top = terms.max(axis=0)
-    normal = top + np.log(np.tensordot(shares / shares.sum(), np.exp(terms - top), axes=1))
-    away = normal.T + weight * np.asarray(draws.model.loss.log_constant(draws.C))[..., None]
+    weight, loss = draws.power * weight, draws.model.loss
+    sign = np.broadcast_to(target[:, None], mean.shape)
+    normal = -loss.score_cost(sign, mean, var, weight[:, None] * draws.C).value
+    away = normal.T + weight * np.asarray(loss.log_constant(draws.C))[..., None]
     return float(np.sqrt(max(np.mean((first - away) * (second - away)), 0.0)))

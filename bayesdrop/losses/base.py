@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Derivatives", "Loss", "Pseudo", "choose", "pseudo_from"]
+__all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "pseudo_from"]
 
 Array = Any
 Form = TypeVar("Form")
@@ -41,6 +41,14 @@ class Derivatives(NamedTuple):
     mean_mean: Array
     mean_var: Array
     var_var: Array
+
+
+class ScoreCost(NamedTuple):
+    """Cost of each row and its derivatives in the mean and the variance of the score; one shape."""
+
+    value: Array
+    mean: Array
+    var: Array
 
 
 class Pseudo(NamedTuple):
@@ -91,6 +99,13 @@ class Loss(Protocol):
 
     def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
         """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most."""
+
+    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+        """``−log E exp{−C loss(y, s)}`` of a normal score and its slopes: a row whose masks are integrated.
+
+        The plain loss, whatever the ``bound``; a smooth loss may leave it to
+        :func:`bayesdrop.losses.normal_score.by_quadrature`.
+        """
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """Expected pseudo-observation (E-step); ``weight`` is ``C`` times the sample weight."""

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import positive_part
-from .base import Array, Derivatives, Pseudo, choose, pseudo_from
+from . import normal_score, positive_part
+from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -94,6 +94,11 @@ class EpsilonInsensitive:
         excess = xp.abs(residual) - self.epsilon
         zero = xp.zeros_like(residual)
         return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
+
+    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+        part = normal_score.of_two_positive_parts(y - mean, self.epsilon, var, weight)
+        return part._replace(mean=-part.mean)
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = a + b`` in closed form."""

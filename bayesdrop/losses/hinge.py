@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import positive_part
-from .base import Array, Derivatives, Pseudo, choose, pseudo_from
+from . import normal_score, positive_part
+from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
 
 __all__ = ["Hinge"]
 
@@ -82,6 +82,11 @@ class Hinge:
         xp = score.__array_namespace__()
         slack = self.margin - y * score
         return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
+
+    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+        part = normal_score.of_positive_part(self.margin - y * mean, var, weight)
+        return part._replace(mean=-y * part.mean)
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = C E[1/λ] c²`` in closed form."""

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from . import positive_part
-from .base import Array, Derivatives, Pseudo, choose, pseudo_from
+from . import normal_score, positive_part
+from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
 
 __all__ = ["Logistic"]
 
@@ -193,6 +193,10 @@ class Logistic:
         larger = 1 / (1 + decay)
         against = xp.where(agreement > 0, decay * larger, larger)
         return xp.maximum(-agreement, xp.zeros_like(agreement)) + xp.log1p(decay), -y * against
+
+    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+        return normal_score.by_quadrature(self, y, mean, var, weight)
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..priors import InverseGamma
-from .base import Array, Derivatives, Pseudo, choose
+from .base import Array, Derivatives, Pseudo, ScoreCost, choose
 
 __all__ = ["Squared"]
 
@@ -80,6 +80,13 @@ class Squared:
         """``½(y − s)²`` and ``s − y``."""
         residual = y - score
         return 0.5 * residual * residual, -residual
+
+    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+        xp = mean.__array_namespace__()
+        residual, shrunk = y - mean, weight / (1 + weight * var)
+        square = shrunk * residual * residual
+        return ScoreCost(0.5 * (xp.log1p(weight * var) + square), -shrunk * residual, 0.5 * shrunk * (1 - square))
 
     def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
         """``ω = C``, ``κ = C y``, whatever the score."""

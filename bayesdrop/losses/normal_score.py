@@ -1,0 +1,105 @@
+r"""Cost of a row whose score is normal, ``−log E exp{−C loss(y, s)}`` with ``s ~ N(m, v)``, and its slopes in ``m, v``.
+
+It is what a row costs when the masks of the feature-noising model are integrated as if scores were normal (Wang &
+Manning 2013; Wager, Wang & Liang 2013, section 4): by Gauss-Hermite quadrature where the loss is smooth, in closed
+form where it is piecewise linear, for quadrature cannot see a kink between two nodes. With ``σ = √v``, a positive part
+of ``ζ ~ N(ζ₀, v)`` has
+
+    E exp{−C max(0, ζ)} = Φ(−ζ₀/σ) + exp(−Cζ₀ + ½C²v) Φ(ζ₀/σ − Cσ).
+
+By the heat equation the slope of an expectation in the variance is half its second derivative in the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .base import Array, ScoreCost
+
+if TYPE_CHECKING:
+    from .base import Loss
+
+__all__ = ["by_quadrature", "of_positive_part", "of_two_positive_parts"]
+
+_NODES = 15
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def by_quadrature(loss: Loss, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+    """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C`` times the sample weight."""
+    xp = mean.__array_namespace__()
+    points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+    shape = (_NODES,) + (1,) * mean.ndim
+    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in (points, shares / shares.sum()))
+    spread = _spread(var)
+    score = mean[None] + point * spread[None]
+    y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
+    value, slope = loss.plain_value_and_slope(y, score)
+    costs, slope = weight * value, weight * slope
+    least = xp.min(costs, axis=0)
+    terms = share * xp.exp(least[None] - costs)
+    total = xp.sum(terms, axis=0)
+    mean_slope = xp.sum(terms * slope, axis=0) / total
+    spread_slope = xp.sum(terms * slope * point, axis=0) / total
+    return ScoreCost(least - xp.log(total), mean_slope, spread_slope / (2 * spread))
+
+
+def of_positive_part(mean: Array, var: Array, weight: Array) -> ScoreCost:
+    """Cost under ``C max(0, ζ)``, from the moments of ``ζ``."""
+    xp = mean.__array_namespace__()
+    spread = _spread(var)
+    log_above = _log_above(mean, spread, weight)
+    log_total = xp.logaddexp(_log_ndtr(-mean / spread), log_above)
+    above = weight * xp.exp(log_above - log_total)
+    kink = _density(mean, spread, log_total)
+    return ScoreCost(-log_total, above, 0.5 * weight * (kink - above))
+
+
+def of_two_positive_parts(mean: Array, half_width: float, var: Array, weight: Array) -> ScoreCost:
+    """Cost under ``C max(0, |r| − ε)``, from the moments of the residual ``r``; ``half_width`` is ``ε``."""
+    xp = mean.__array_namespace__()
+    spread, size = _spread(var), xp.abs(mean)
+    near, far = size - half_width, -size - half_width
+    log_near, log_far = _log_above(near, spread, weight), _log_above(far, spread, weight)
+    # Φ(−near/σ) − Φ(far/σ) is the chance to stay within the tube, the second term the smaller.
+    log_short, log_beyond = _log_ndtr(-near / spread), _log_ndtr(far / spread)
+    within = -xp.expm1(log_beyond - log_short)
+    log_within = log_short + xp.log(xp.maximum(within, xp.asarray(float(xp.finfo(mean.dtype).tiny), dtype=mean.dtype)))
+    log_total = xp.logaddexp(xp.logaddexp(log_near, log_far), log_within)
+    above, below = (weight * xp.exp(part - log_total) for part in (log_near, log_far))
+    kinks = _density(near, spread, log_total) + _density(far, spread, log_total)
+    return ScoreCost(-log_total, xp.sign(mean) * (above - below), 0.5 * weight * (kinks - above - below))
+
+
+def _spread(var: Array) -> Array:
+    """``σ``, with a round-off unit as floor, which keeps slopes finite where a row has no noise."""
+    xp = var.__array_namespace__()
+    return xp.sqrt(var + float(xp.finfo(var.dtype).eps))
+
+
+def _log_above(mean: Array, spread: Array, weight: Array) -> Array:
+    """``log E[exp(−Cζ); ζ > 0]``."""
+    tilt = weight * spread
+    return 0.5 * tilt * tilt - weight * mean + _log_ndtr(mean / spread - tilt)
+
+
+def _density(mean: Array, spread: Array, log_total: Array) -> Array:
+    """Normal density of ``ζ`` at 0 over the expectation."""
+    xp = mean.__array_namespace__()
+    z = mean / spread
+    return xp.exp(-0.5 * z * z - xp.log(spread) - _LOG_ROOT_TWO_PI - log_total)
+
+
+def _log_ndtr(z: Any) -> Array:
+    """Logarithm of the normal distribution function in the array's own library."""
+    if not isinstance(z, np.ndarray | np.generic):
+        from jax.scipy.special import log_ndtr as jax_log_ndtr
+
+        return jax_log_ndtr(z)
+    from scipy.special import log_ndtr
+
+    plain: Any = z
+    return log_ndtr(plain)
