@@ -2,6 +2,7 @@
 
 from .classifier import DropoutLogisticRegression, DropoutSVC
 from .cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
+from .latent import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .regressor import DropoutRidge, DropoutSVR
 
 __all__ = [
@@ -11,4 +12,6 @@ __all__ = [
     "DropoutSVC",
     "DropoutSVCCV",
     "DropoutSVR",
+    "LatentDropoutLogisticRegression",
+    "LatentDropoutSVC",
 ]

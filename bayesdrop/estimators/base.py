@@ -74,6 +74,42 @@ _TEXTS = {
     max_iter : int
         Most Newton steps.
 """,
+    "latent": """    weight_prior : Normal, optional
+        Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
+    method : LBFGS, Alternating or Minibatch, optional
+        By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
+    fit_intercept : bool
+        Add intercepts to both layers.
+    n_init : int
+        Random starts; the one that is best after 15 steps is followed to its end.
+    warm_start : bool
+        Start from the last fit.
+    corrupted_inputs : bool
+        New rows are corrupted already: take them as they are.
+    random_state : int, RandomState or None
+        Seed of the starts.
+    tol : float
+        Decrease of the energy in a step, relative to it, at which to stop.
+    max_iter : int
+        Most steps.
+""",
+    "layers": """    hidden_coef_ : array (n_hidden, p)
+        Weights of the hidden units.
+    hidden_intercept_ : array (n_hidden,)
+        Their intercepts.
+    coef_ : array (1, n_hidden) or (K, n_hidden)
+        Output weights.
+    intercept_ : array (1,) or (K,)
+        Output intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates; None if they are fixed.
+    objective_trace_ : array (n_iter_,)
+        Energy after each step.
+""",
     "fitted": """    n_iter_ : int
         Iterations.
     status_ : Status

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import check_sample_weight, prepare
@@ -19,6 +17,7 @@ from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
+from .classes import check_rows, signs, weigh_classes
 from .joint import fit_joint, joint_chances
 from .names import FLOATS
 from .unlabelled import check_unlabelled, stack
@@ -41,14 +40,6 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
         """True if the classes are fitted jointly rather than one against the rest."""
         return False
 
-    def _class_weights(self, classes: Array, code: Array, weight: Array) -> Array:
-        if self.class_weight is None:
-            return weight
-        if self.class_weight == "balanced":
-            totals = np.bincount(code, weights=weight, minlength=len(classes))
-            return weight * (weight.sum() / (len(classes) * totals))[code]
-        return weight * compute_class_weight(self.class_weight, classes=classes, y=classes[code])[code]
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit weights and rates.
 
@@ -70,22 +61,9 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, share: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        check_classification_targets(y)
-        classes, code = np.unique(y, return_inverse=True)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if len(classes) < 2:
-            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
-        totals = np.bincount(code, weights=weight)
-        if np.any(totals == 0):
-            raise ValueError(
-                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
-                "or give a row some weight."
-            )
-        if np.any(weight == 0):
-            X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
+        X, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
-        weight = self._class_weights(classes, code, weight)
+        weight = weigh_classes(self.class_weight, classes, code, weight)
         extra = None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, share, X)
@@ -96,16 +74,10 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
         self._online = None
         if self._is_joint(classes):
             return fit_joint(self, model, as_design(X), code, weight, earlier, extra)
-        block = self._solve(model, X, self._targets(code, len(classes)), weight, earlier, extra)
+        block = self._solve(model, X, signs(code, len(classes)), weight, earlier, extra)
         self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
         self.intercept_ = block.weights[-1].copy()
         return self
-
-    @staticmethod
-    def _targets(code: Array, n_classes: int) -> Array:
-        """Signs of one problem per class, (n, K), or of the one problem of two classes, (n, 1)."""
-        positive = np.arange(n_classes) if n_classes > 2 else np.array([1])
-        return np.where(code[:, None] == positive, 1.0, -1.0)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, n_total: float | None = None
@@ -151,10 +123,10 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
                 "class in `classes` at the first call."
             )
         code = np.searchsorted(known, y)
-        weight = self._class_weights(known, code, check_sample_weight(sample_weight, X.shape[0]))
+        weight = weigh_classes(self.class_weight, known, code, check_sample_weight(sample_weight, X.shape[0]))
         self.classes_ = known
         joint = self._is_joint(known)
-        target = code if joint else self._targets(code, len(known))
+        target = code if joint else signs(code, len(known))
         online = self._step_online(model, as_design(X), target, weight, n_total, len(known) if joint else None)
         self.coef_ = np.ascontiguousarray(online.weights[:-1].T)
         self.intercept_ = online.weights[-1].copy()
@@ -211,7 +183,7 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
         if self.class_weight is not None:
             data = prepare(X, y, sample_weight)
             code = (data.target > 0).astype(int)
-            sample_weight = self._class_weights(data.classes, code, data.weight)
+            sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight)
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
 

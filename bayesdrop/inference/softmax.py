@@ -28,7 +28,7 @@ from ..moments import ScoreMoments
 from ..solve import conjugate_gradient
 from .descent import Status, Trace
 
-__all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax"]
+__all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum_exp"]
 
 Array = Any
 
@@ -43,8 +43,8 @@ class Form(Protocol):
     def __call__(self, mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]: ...
 
 
-def _softmax(score: Array) -> tuple[Array, Array]:
-    """``log Σ exp`` and softmax over the last axis."""
+def log_sum_exp(score: Array) -> tuple[Array, Array]:
+    """``log Σ exp`` and softmax over the last axis; scores (…, K) to (…) and (…, K)."""
     top = score.max(axis=-1, keepdims=True)
     rise = np.exp(score - top)
     total = rise.sum(axis=-1, keepdims=True)
@@ -61,7 +61,7 @@ def _curvature(chance: Array) -> Array:
 
 def taylor(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
     """Quadratic penalty ``½ tr(A'' V)``; see :class:`Form`."""
-    _, chance = _softmax(mean)
+    _, chance = log_sum_exp(mean)
     half = 0.5 * _curvature(chance)
     along = np.einsum("nkk->nk", cov) - 2 * np.einsum("nkl,nl->nk", cov, chance)
     slope = 0.5 * chance * (along - np.sum(chance * along, axis=1, keepdims=True))
@@ -98,14 +98,14 @@ def _at(mean: Array, root: Array, point: Array) -> tuple[Array, Array]:
     """``log Σ exp`` and softmax of the scores that a normal point stands for, those of the last class at their mean."""
     score = mean.copy()
     score[:, :-1] += root @ point
-    return _softmax(score)
+    return log_sum_exp(score)
 
 
 def gaussian(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
     """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :class:`Form`."""
     n, K = mean.shape
     contrast, root = _factor(cov)
-    level, plain = _softmax(mean)
+    level, plain = log_sum_exp(mean)
     value, slope = np.zeros(n), np.zeros((n, K))
     to_root, curve = np.zeros(root.shape), np.zeros(cov.shape)
     points = _points(K - 1)
@@ -188,7 +188,7 @@ class SoftmaxEnergy:
     def evaluate(self, weights: Array) -> tuple[float, Array, Array, Array | None]:
         """Energy, gradient (p + 1, K), softmax (n, K) and the slopes ``∂V`` of the model, (p, K(K + 1)/2)."""
         mean = self.moments.mean(weights)
-        level, chance = _softmax(mean)
+        level, chance = log_sum_exp(mean)
         rows = np.arange(len(mean))
         total = 0.5 * np.sum(self.precision * weights**2) + self.loss_weight @ (level - mean[rows, self.code])
         for_mean = self.loss_weight[:, None] * chance

@@ -1,0 +1,1 @@
+"""Predictors with one hidden layer whose inputs are noised."""
