@@ -1,0 +1,138 @@
+"""Classifiers with a hidden layer: scikit-learn's manners, and what noise and rates do."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesdrop as bd
+
+BOTH = [bd.LatentDropoutSVC, bd.LatentDropoutLogisticRegression]
+
+
+@parametrize_with_checks([kind(n_hidden=3, n_init=1, random_state=0) for kind in BOTH])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+def moons(n=200):
+    X, y = make_moons(n, noise=0.15, random_state=0)
+    return X, np.array(["left", "right"])[y]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("bound", ["augmentation", "gaussian"])
+def test_it_separates_what_no_line_does(kind, bound):
+    X, y = moons()
+    model = kind(0.02, n_hidden=8, C=10.0, bound=bound, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.97
+    assert model.hidden_coef_.shape == (8, 2)
+    assert model.coef_.shape == (1, 8)
+    chance = model.predict_proba(X)
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    assert np.array_equal(model.classes_[chance.argmax(axis=1)], model.predict(X))
+    score, units = model.decision_function(X), model.transform(X)
+    np.testing.assert_allclose(units @ model.coef_[0] + model.intercept_[0], score, rtol=1e-12)
+    names = model.get_feature_names_out()
+    assert len(names) == 8
+    assert names[0] == f"{kind.__name__.lower()}0"
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("options", [{"rates": 0.3}, {"rates": bd.PerFeature()}])
+def test_sparse_is_dense(kind, options):
+    """The energies of the ends to a hundredth: rounding differs, and the way down is chaotic."""
+    X, y = load_iris(return_X_y=True)
+    X = np.where(X > 1, X, 0.0)
+    extra = {"multiclass": "one_vs_rest"} if kind is bd.LatentDropoutLogisticRegression else {}
+    model = kind(n_hidden=3, n_init=1, tol=1e-9, random_state=0, **options, **extra)
+    with np.errstate(all="raise"):
+        dense, thin = clone(model).fit(X, y), clone(model).fit(sparse.csr_array(X), y)
+    assert dense.objective_trace_[-1] == pytest.approx(thin.objective_trace_[-1], rel=1e-2)
+    np.testing.assert_allclose(dense.decision_function(sparse.csr_array(X)), dense.decision_function(X), rtol=1e-10)
+    np.testing.assert_allclose(dense.rates_, thin.rates_, atol=0.05)
+
+
+def test_softmax_and_one_against_the_rest():
+    X, y = load_iris(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for multiclass, rates in (("softmax", 0.1), ("one_vs_rest", 0.1), ("one_vs_rest", bd.PerFeature(bd.Beta(1, 9)))):
+        model = bd.LatentDropoutLogisticRegression(rates, n_hidden=4, C=5.0, multiclass=multiclass, random_state=0)
+        assert model.fit(X, y).score(X, y) > 0.96
+        assert model.coef_.shape == (3, 4)
+        assert model.decision_function(X).shape == (150, 3)
+    assert model.rate_posterior_.names == ["x0", "x1", "x2", "x3"]
+    assert np.all((model.rates_ > 0) & (model.rates_ < 1))
+    with pytest.raises(ValueError, match="multiclass"):
+        bd.LatentDropoutLogisticRegression(bd.PerFeature()).fit(X, y)
+
+
+def test_learnt_rates_tell_noise_from_signal():
+    """Columns that say nothing agree with their weight half of the time, and their rate is near one half."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6))
+    y = X[:, 0] + X[:, 1] > 0
+    model = bd.LatentDropoutSVC(n_hidden=4, C=0.1, random_state=0).fit(X, y)
+    assert np.max(model.rates_[:2]) < 0.35
+    assert np.min(model.rates_[2:]) > 0.4
+    shared = bd.LatentDropoutSVC(bd.Shared(), n_hidden=4, C=0.1, random_state=0).fit(X, y)
+    assert np.ptp(shared.rates_) == 0
+    assert shared.rate_posterior_.a.shape == (1,)
+
+
+def test_seeds_starts_and_warm_starts():
+    X, y = moons()
+    model = bd.LatentDropoutSVC(0.1, n_hidden=3, n_init=1, random_state=1)
+    first, again = clone(model).fit(X, y), clone(model).fit(X, y)
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+    other = clone(model).set_params(random_state=2).fit(X, y)
+    assert not np.allclose(first.coef_, other.coef_)
+    many = clone(model).set_params(n_init=8).fit(X, y)
+    assert many.objective_trace_[-1] <= first.objective_trace_[-1] * 1.05
+    warm = clone(model).set_params(warm_start=True).fit(X, y)
+    steps = warm.n_iter_
+    assert warm.fit(X, y).n_iter_ < steps
+
+
+def test_corrupted_rows_are_taken_as_they_are():
+    X, y = moons()
+    model = bd.LatentDropoutLogisticRegression(0.4, n_hidden=4, random_state=0).fit(X, y)
+    mean = model.decision_function(X)
+    model.corrupted_inputs = True
+    np.testing.assert_allclose(model.decision_function(0.6 * X), mean, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", [bd.Alternating(), bd.Minibatch(50, epochs=300, step_size=0.05), bd.LBFGS(tol=1e-4)])
+def test_methods_fit(method):
+    X, y = moons()
+    model = bd.LatentDropoutSVC(0.02, n_hidden=8, C=10.0, method=method, n_init=1, random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.93
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_hidden": 0}, "n_hidden: expected a whole number of at least 1, got 0"),
+        ({"n_hidden": 2.5}, "n_hidden"),
+        ({"n_init": 0}, "n_init"),
+        ({"rates": 1.0}, "rate"),
+        ({"noise": bd.PoissonNoise(), "rates": None}, "negative|>= 0|Poisson"),
+        ({"bound": "taylor"}, "bound"),
+        ({"tol": 0.0}, "tol"),
+    ],
+)
+def test_bad_settings(options, message):
+    X, y = moons()
+    with pytest.raises(ValueError, match=message):
+        bd.LatentDropoutSVC(**options).fit(X, y)
+
+
+def test_too_few_steps_are_said():
+    X, y = moons()
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        bd.LatentDropoutSVC(0.1, n_hidden=4, max_iter=3, n_init=1).fit(X, y)
