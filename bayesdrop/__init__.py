@@ -19,6 +19,7 @@ _HOME = {
     "Beta": "priors",
     "DropoutLogisticRegression": "estimators",
     "DropoutLogisticRegressionCV": "estimators",
+    "DropoutMatrixFactorization": "factorization",
     "DropoutRidge": "estimators",
     "DropoutSVC": "estimators",
     "DropoutSVCCV": "estimators",
@@ -40,6 +41,11 @@ _HOME = {
     "Hierarchical": "rates",
     "Hinge": "losses",
     "LaplaceNoise": "noise",
+    "LatentDropoutLogisticRegression": "estimators",
+    "LatentDropoutSVC": "estimators",
+    "LBFGS": "latent.methods",
+    "Alternating": "latent.methods",
+    "Minibatch": "latent.methods",
     "Logistic": "losses",
     "Model": "model",
     "MultiplicativeNoise": "noise",
@@ -57,6 +63,8 @@ _HOME = {
     "deletion_scorer": "robustness",
     "fit": "inference",
     "sample": "inference",
+    "sample_latent": "latent.posterior",
+    "sample_factorization": "factorization",
     "variational": "inference",
     "Diagnosis": "diagnosis",
     "Prediction": "prediction",
@@ -70,11 +78,13 @@ _HOME = {
 _MODULES = ("baselines", "distributions", "groups", "models", "plots")
 
 __all__ = [
+    "Alternating",
     "Beta",
     "Diagnosis",
     "Dropout",
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
+    "DropoutMatrixFactorization",
     "DropoutRidge",
     "DropoutSVC",
     "DropoutSVCCV",
@@ -90,11 +100,15 @@ __all__ = [
     "Hierarchical",
     "Horseshoe",
     "InverseGamma",
+    "LBFGS",
     "Laplace",
     "NUTS",
     "Hinge",
     "LaplaceNoise",
+    "LatentDropoutLogisticRegression",
+    "LatentDropoutSVC",
     "Logistic",
+    "Minibatch",
     "Model",
     "MultiplicativeNoise",
     "Newton",
@@ -120,6 +134,8 @@ __all__ = [
     "predict",
     "prior_draws",
     "sample",
+    "sample_factorization",
+    "sample_latent",
     "variational",
 ]
 
@@ -132,9 +148,14 @@ if TYPE_CHECKING:
         DropoutSVC,
         DropoutSVCCV,
         DropoutSVR,
+        LatentDropoutLogisticRegression,
+        LatentDropoutSVC,
     )
+    from .factorization import DropoutMatrixFactorization, sample_factorization
     from .inference import EM, HMC, NUTS, Gibbs, Newton, NumpyroKernel, WeightsBlock, fit, sample, variational
     from .inference.stopping import Stop
+    from .latent.methods import LBFGS, Alternating, Minibatch
+    from .latent.posterior import sample_latent
     from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
     from .model import Model
     from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise

@@ -142,14 +142,13 @@ def prior_draws(
     Returns
     -------
     InferenceData or DataTree
-        Groups ``prior`` (``weight``, ``rate``, ``intercept``, ``sigma`` as far as there are any) and
-        ``prior_predictive`` (``y``), one chain.
+        Groups ``prior`` (``weight``, ``rate``, ``intercept``, ``sigma``, ``global_scale`` as far as there are any)
+        and ``prior_predictive`` (``y``), one chain.
 
     Raises
     ------
     ValueError
-        If the intercept is flat and no stand-in is given, the weight prior is not normal, or a count, a name or a row
-        does not fit.
+        If the intercept is flat and no stand-in is given, or a count, a name or a row does not fit.
 
     Examples
     --------
@@ -163,8 +162,6 @@ def prior_draws(
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
     check_count(draws, "draws")
-    if not model.weight_prior.gaussian:
-        raise ValueError(f"weight_prior: prior draws are there for bd.Normal(...), got {model.weight_prior!r}.")
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(
             "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
@@ -177,7 +174,7 @@ def prior_draws(
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = matrix.shape
-    weight = generator.normal(size=(draws, p)) / np.sqrt(model.weight_prior.precision(p))
+    weight, scales = model.weight_prior.sample_weight(generator, draws, p)
     intercept = np.zeros(draws)
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=draws)
@@ -196,6 +193,7 @@ def prior_draws(
     coords: dict[str, Any] = {**steps, "feature": np.array(names)}
     if model.fit_intercept:
         parts["intercept"] = (("chain", "draw"), intercept[None])
+    parts |= {name: (("chain", "draw"), value[None]) for name, value in scales.items()}
     if variance is not None:
         parts["sigma"] = (("chain", "draw"), 1 / np.sqrt(C[None]))
     if rate_map.is_free:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .files import replacing
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -139,8 +141,17 @@ class Fit:
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def save(self, path: Any) -> None:
-        """Write :meth:`to_dataset` to a netCDF file; read it with :func:`xarray.load_dataset`."""
-        self.to_dataset().to_netcdf(path, engine="h5netcdf")
+        """Write :meth:`to_dataset` to a netCDF file, whole or not at all; read it with :func:`xarray.load_dataset`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder of ``path`` does not exist.
+        IsADirectoryError
+            If ``path`` is a folder.
+        """
+        with replacing(path) as temporary:
+            self.to_dataset().to_netcdf(str(temporary), engine="h5netcdf")
 
     def __str__(self) -> str:
         lines = [

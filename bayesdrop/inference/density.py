@@ -119,6 +119,11 @@ class Density:
         """True if the noise gives the scores a variance."""
         return self.quadratic or self.linear or self.constant
 
+    @property
+    def is_normal(self) -> bool:
+        """True if minus the log density is quadratic in θ."""
+        return self.loss.quadratic and not self.free and not (self.integrated and self.has_variance)
+
     def weights(self, theta: Array, p: int) -> tuple[Array, Array]:
         """Weights (C, p) and intercept (C,)."""
         return theta[:, :p], theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)

@@ -67,10 +67,11 @@ class HMC:
         density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
         centre, factor = start_of(model, data, rate_map)
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
-        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, and the
-        # approximation of a kinked loss is centred on the mean already.
+        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
+        # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
         kinked = density.loss.kinked and not density.has_variance
-        known = kinked or len(data.target) > _MANY_ROWS * len(centre)
+        exact = density.is_normal and factor.ndim == 2
+        known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
         trust = 0.1 if rate_map.is_free else float("inf") if known else 10.0
         kernel = HMCKernel(density=density, trust=trust)
         return kernel, HMCOperands(

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .density import Density, DensityOperands, Evaluation
+from .whitening import colour, pull
 
 __all__ = ["HMCKernel", "HMCOperands", "HMCState"]
 
@@ -128,15 +129,6 @@ class HMCKernel:
     density: Density
     trust: float
 
-    @staticmethod
-    def _colour(centre: Array, factor: Array, z: Array) -> Array:
-        return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
-
-    @staticmethod
-    def _pull(factor: Array, gradient: Array) -> Array:
-        """Gradient in ``z`` from the one in ``θ``."""
-        return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
-
     def init(self, operands: HMCOperands, key: Array, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
         key, key_start = jax.random.split(key)
@@ -145,7 +137,7 @@ class HMCKernel:
         nothing = jnp.zeros(chains, centre.dtype)
         return HMCState(
             position=z,
-            evaluation=self.density.evaluate(operands.density, self._colour(centre, factor, z)),
+            evaluation=self.density.evaluate(operands.density, colour(centre, factor, z)),
             centre=centre,
             factor=factor,
             mean=jnp.zeros_like(centre),
@@ -169,12 +161,12 @@ class HMCKernel:
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
 
         def force(z: Array, evaluation: Evaluation) -> Array:
-            return z - self._pull(factor, evaluation.gradient)
+            return z - pull(factor, evaluation.gradient)
 
         def move(i: Array, carry: tuple[Array, Array, Evaluation]) -> tuple[Array, Array, Evaluation]:
             z, r, _ = carry
             z, r = z * cosine + r * sine, r * cosine - z * sine
-            evaluation = self.density.evaluate(operands.density, self._colour(state.centre, factor, z))
+            evaluation = self.density.evaluate(operands.density, colour(state.centre, factor, z))
             length = jnp.where(i == kicks - 1, angle / 2, angle)
             return z, r + length * force(z, evaluation), evaluation
 
@@ -224,7 +216,7 @@ class HMCKernel:
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
-        theta = self._colour(state.centre, state.factor, state.position)
+        theta = colour(state.centre, state.factor, state.position)
         deviation, dtype = theta - state.centre[None], theta.dtype
         dense = state.factor.ndim == 2
         state = state._replace(
@@ -263,7 +255,7 @@ class HMCKernel:
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, Array]:
         """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""
-        theta = self._colour(state.centre, state.factor, state.position)
+        theta = colour(state.centre, state.factor, state.position)
         weight, intercept = self.density.weights(theta, operands.density.precision.shape[0])
         ones = jnp.ones_like(state.acceptance)
         draw = {

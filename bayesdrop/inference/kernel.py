@@ -16,7 +16,8 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from ..data import prepare
 from ..model import Model
-from .sampling import _STATS, _default_method, _is_marginalised
+from .proper import check_proper
+from .target import STATISTICS, default_method, is_marginalised
 
 __all__ = ["NumpyroKernel", "NumpyroState"]
 
@@ -95,8 +96,8 @@ class NumpyroKernel(MCMCKernel):
     TypeError
         If ``model`` is no ``bd.Model`` or ``method`` no sampler; from ``MCMC.run``, if it is given data.
     ValueError
-        If the data or the target do not fit, as in ``bd.sample``; from ``MCMC.run``, if it is given ``init_params``, or
-        the sampler cannot sample this model.
+        If the data or the target do not fit or there is no proper posterior, as in ``bd.sample``; from ``MCMC.run``, if
+        it is given ``init_params``, or the sampler cannot sample this model.
 
     Notes
     -----
@@ -140,8 +141,9 @@ class NumpyroKernel(MCMCKernel):
         self._model = model
         self._data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         self._rate_map = model.bind(self._data.feature_names)
-        self._marginalised = _is_marginalised(model, self._rate_map, target)
-        self._method = _default_method(model, self._marginalised) if method is None else method
+        self._marginalised = is_marginalised(model, self._rate_map, target)
+        check_proper(model, self._data, self._rate_map, self._marginalised)
+        self._method = default_method(model, self._marginalised) if method is None else method
         if not hasattr(self._method, "bind"):
             raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}.")
         self._program = program
@@ -202,7 +204,7 @@ class NumpyroKernel(MCMCKernel):
         _, _, chains = _first_key(rng_key)
         if chains is None:
             record = {name: value[0] for name, value in record.items()}
-        stats = {name: record.pop(name) for name in _STATS if name in record}
+        stats = {name: record.pop(name) for name in STATISTICS if name in record}
         return NumpyroState(record, stats, inner, rng_key, words)
 
     def get_diagnostics_str(self, state: NumpyroState) -> str:

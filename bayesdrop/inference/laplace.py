@@ -1,13 +1,16 @@
 r"""Normal approximation of the posterior at fixed rates: where a gradient sampler starts and how it measures distance.
 
 For a smooth loss it is Laplace's: the point fit ``ŵ`` and the inverse Hessian ``H⁻¹`` of the energy there. A kinked
-loss has no Hessian to speak of, so its kinks are smoothed by the posterior spread of the scores itself: the mean and
-the covariance solve
+loss has no Hessian to speak of: noise rounds its kinks off, but not in rows that it leaves alone, nor where the fit
+sets the weights to zero, and the fit likes to lie on just these kinks. They are smoothed by the posterior spread of the
+scores itself: the mean and the covariance solve
 
-    E ∇U(w) = 0,    Σ⁻¹ = E ∇²U(w),    w ~ N(ŵ, Σ),
+    ∇U_Σ(ŵ) = 0,    Σ⁻¹ = ∇²U_Σ(ŵ),
 
-the stationary point of the Gaussian variational bound (Opper & Archambeau 2009), with the score's variance
-``x_iᵀΣx_i`` added to that of the noise. Nothing about a sampler's correctness rests on it.
+where ``U_Σ`` adds to the variance that the noise gives to a score that of its mean, ``x̄_iᵀΣx̄_i`` with the mean ``x̄_i``
+of the noised features. Without noise, and the loss in its Gaussian form, that is ``E ∇U(w) = 0`` and ``Σ⁻¹ = E ∇²U(w)``
+under ``w ~ N(ŵ, Σ)``, the stationary point of the Gaussian variational bound (Opper & Archambeau 2009). Nothing about a
+sampler's correctness rests on it.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ def normal_approximation(model: Model, data: Data, rate: Array) -> tuple[Array, 
     loss = model.loss if moments.has_variance else model.loss.plain
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight = model.C * data.weight[:, None]
-    kinked = loss.kinked and not moments.has_variance
-    if kinked:
+    kinked = loss.kinked
+    if kinked and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, bound="gaussian")
     energy = Energy(moments, loss, data.target[:, None], weight, precision)

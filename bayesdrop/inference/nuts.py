@@ -19,6 +19,7 @@ from ..model import Model
 from ..rates import RateMap
 from .density import Density, DensityOperands
 from .hmc import bind_density, start_of
+from .whitening import colour, pull
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -97,20 +98,13 @@ class NUTSKernel:
     target_accept: float
     max_tree_depth: int
 
-    @staticmethod
-    def _colour(operands: NUTSOperands, z: Array) -> Array:
-        return operands.centre[None] + (
-            z @ operands.factor.T if operands.factor.ndim == 2 else z * operands.factor[None]
-        )
-
     def _potential(self, operands: NUTSOperands) -> Any:
         """Minus the log density of one chain, (D,) to (), with the closed-form gradient."""
 
         def both(z: Array) -> tuple[Array, Array]:
-            evaluation = self.density.evaluate(operands.density, self._colour(operands, z[None]))
-            slope = evaluation.gradient
-            pulled = slope @ operands.factor if operands.factor.ndim == 2 else slope * operands.factor[None]
-            return (jnp.sum(evaluation.cost, axis=1) - evaluation.prior)[0], pulled[0]
+            evaluation = self.density.evaluate(operands.density, colour(operands.centre, operands.factor, z[None]))
+            value = jnp.sum(evaluation.cost, axis=1) - evaluation.prior
+            return value[0], pull(operands.factor, evaluation.gradient)[0]
 
         @jax.custom_vjp
         def potential(z: Array) -> Array:
@@ -140,12 +134,10 @@ class NUTSKernel:
         sampler, _ = self._sampler(operands, jax.random.key(0))
         return jax.vmap(lambda s: sampler.sample(s, (), {}))(state)
 
-    def record(self, operands: NUTSOperands, state: Any) -> dict[str, Array]:
-        """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""
-        theta = self._colour(operands, state.z)
-        weight, intercept = self.density.weights(theta, operands.density.precision.shape[0])
-        draw = {
-            "weight": weight,
+    @staticmethod
+    def statistics(state: Any) -> dict[str, Array]:
+        """Log density ``lp`` and how the trajectory went, (C,) each."""
+        return {
             "lp": -state.potential_energy,
             "acceptance_rate": state.accept_prob,
             "energy": state.energy,
@@ -153,6 +145,12 @@ class NUTSKernel:
             "n_steps": state.num_steps,
             "diverging": state.diverging.astype(jnp.int8),
         }
+
+    def record(self, operands: NUTSOperands, state: Any) -> dict[str, Array]:
+        """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""
+        theta = colour(operands.centre, operands.factor, state.z)
+        weight, intercept = self.density.weights(theta, operands.density.precision.shape[0])
+        draw = {"weight": weight} | self.statistics(state)
         if self.density.fit_intercept:
             draw["intercept"] = intercept
         if self.density.free:

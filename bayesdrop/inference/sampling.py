@@ -20,7 +20,9 @@ from ..groups import assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
+from .proper import check_proper
 from .stopping import Stop
+from .target import STATISTICS, default_method, is_marginalised
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,7 +120,8 @@ def sample(
     ------
     ValueError
         If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
-        run; if the log density is not finite. The message names the argument and what to do.
+        run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.inference.proper`
+        has it. The message names the argument and what to do.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
 
@@ -149,7 +152,8 @@ def sample(
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     rate_map = model.bind(data.feature_names)
 
-    marginalised = _is_marginalised(model, rate_map, target)
+    marginalised = is_marginalised(model, rate_map, target)
+    check_proper(model, data, rate_map, marginalised)
 
     import jax
 
@@ -159,7 +163,7 @@ def sample(
 
     _check_ending(stop, max_seconds, chains)
 
-    method = _default_method(model, marginalised) if method is None else method
+    method = default_method(model, marginalised) if method is None else method
     if not hasattr(method, "bind"):
         raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
     with jax.enable_x64(method.dtype == "float64"):
@@ -181,7 +185,7 @@ def sample(
                 progress=progress,
                 checkpoint=store,
                 stop=stop,
-                statistics=_STATS,
+                statistics=STATISTICS,
                 max_seconds=max_seconds,
             )
     broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
@@ -234,37 +238,7 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
         raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
 
 
-def _is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
-    """True if the pseudo-posterior ``exp(−U)`` is wanted."""
-    if target not in (None, "noising", "marginalised"):
-        raise ValueError(f'target: expected "noising" or "marginalised", got {target!r}.')
-    has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
-    if target == "noising" and not model.noise.has_rate:
-        raise ValueError(
-            f"target: {model.noise!r} has no masks that could be part of the model; it is sampled as "
-            'target="marginalised", the noise averaged inside the loss.'
-        )
-    if target == "marginalised" and rate_map.is_free:
-        raise ValueError(
-            "target: the pseudo-posterior exp(−U) says nothing about rates, for U is lowest where they are 0; give "
-            'fixed rates, as in bd.Fixed(0.3), or take target="noising".'
-        )
-    return target == "marginalised" or not has_masks
-
-
-def _default_method(model: Model, marginalised: bool) -> Any:
-    """The sampler that is exact, and among those the fastest."""
-    if marginalised and model.weight_prior.gaussian and model.loss.variance_prior is None:
-        from .hmc import HMC
-
-        return HMC()
-    from .gibbs import Gibbs
-
-    return Gibbs()
-
-
 _SCALARS = ("intercept", "sigma", "global_scale")
-_STATS = ("lp", "acceptance_rate", "step_size", "n_steps", "diverging", "energy")
 
 
 def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[str, xr.Dataset]:
@@ -300,7 +274,7 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
             constant["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
-    stats = {name: (("chain", "draw"), result.draws[name]) for name in _STATS if name in result.draws}
+    stats = {name: (("chain", "draw"), result.draws[name]) for name in STATISTICS if name in result.draws}
     rows = np.arange(len(data.target))
     observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):

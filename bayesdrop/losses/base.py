@@ -65,6 +65,9 @@ class Loss(Protocol):
     kinked: ClassVar[bool]
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
 
+    quadratic: ClassVar[bool]
+    """True if ``φ`` is quadratic in the mean and linear in the variance; the energy is then quadratic."""
+
     binary: ClassVar[bool]
     """True if ``y`` is a class, coded −1 and +1; False if it is a number."""
 

@@ -43,6 +43,7 @@ class EpsilonInsensitive:
     epsilon: float = 0.1
     bound: str = "augmentation"
     kinked: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = False
     binary: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False

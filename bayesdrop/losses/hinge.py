@@ -47,6 +47,7 @@ class Hinge:
     margin: float = 1.0
     bound: str = "augmentation"
     kinked: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = False
     binary: ClassVar[bool] = True
     convex: ClassVar[bool] = True
     separable: ClassVar[bool] = False

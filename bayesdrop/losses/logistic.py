@@ -153,6 +153,7 @@ class Logistic:
 
     bound: str = "augmentation"
     kinked: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
     binary: ClassVar[bool] = True
     separable: ClassVar[bool] = True
     variance_prior: ClassVar[None] = None

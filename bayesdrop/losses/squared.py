@@ -46,6 +46,7 @@ class Squared:
     bound: str = "augmentation"
     variance_prior: InverseGamma | None = None
     kinked: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     augmented: ClassVar[bool] = True

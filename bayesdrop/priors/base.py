@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["WeightPrior", "check_scale", "no_precision", "spread_scale"]
+__all__ = ["WeightPrior", "check_positive", "check_scale", "no_precision", "spread_scale"]
 
 Array = Any
 
@@ -28,6 +28,9 @@ class WeightPrior(Protocol):
 
     gaussian: ClassVar[bool]
     """True if the precisions are known."""
+
+    has_mean: ClassVar[bool]
+    """True if ``E|w|`` is finite, without which a flat intercept may have no posterior."""
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
@@ -56,6 +59,11 @@ class WeightPrior(Protocol):
     def log_scale_density(precision: Array, aux: Any) -> Array:
         """Log prior density of the latent scales up to a constant, (C,); see ``sample_precision``."""
 
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Draw weights (draws, p) from the prior; with them what ``record`` stores, by name, each (draws,)."""
+
     def log_density(self, weight: Array) -> Array:
         """Log density of weights (..., p), the scales integrated out, up to a constant: (...).
 
@@ -64,6 +72,22 @@ class WeightPrior(Protocol):
         TypeError
             If it has no closed form.
         """
+
+
+def check_positive(prior: str, **parameters: Any) -> None:
+    """Raise ValueError unless every parameter is a finite number above 0.
+
+    Examples
+    --------
+    >>> check_positive("Gamma", shape=2.0, scale=0.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: Gamma scale: expected a finite number above 0, got 0.0.
+    """
+    for name, value in parameters.items():
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not (number and np.isfinite(value) and value > 0):
+            raise ValueError(f"{prior} {name}: expected a finite number above 0, got {value!r}.")
 
 
 def check_scale(scale: Any, name: str) -> None:

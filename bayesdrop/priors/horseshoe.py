@@ -54,8 +54,9 @@ class Horseshoe:
     """Horseshoe prior: weights are either next to nothing or hardly shrunk, and how many of each is learnt.
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
-    the data do not bound (classes that the features separate, few rows) have no posterior mean, and together with the
-    flat intercept no proper posterior at all. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
+    the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two
+    classes, there is no proper posterior at all together with the flat intercept, and ``bd.sample`` refuses it; see
+    :mod:`bayesdrop.inference.proper`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ class Horseshoe:
 
     scale: float = 1.0
     gaussian: ClassVar[bool] = False
+    has_mean: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Horseshoe")
@@ -147,6 +149,14 @@ class Horseshoe:
             return -0.5 * jnp.log(variance) - jnp.log1p(variance)
 
         return half_cauchy(aux.local).sum(axis=1) + half_cauchy(aux.shared)
+
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Draw weights (draws, p), and τ as ``global_scale``; see :class:`bayesdrop.priors.WeightPrior`."""
+        shared = self.scale * np.abs(generator.standard_cauchy(draws))
+        local = np.abs(generator.standard_cauchy((draws, n_features)))
+        return generator.normal(size=(draws, n_features)) * local * shared[:, None], {"global_scale": shared}
 
     def log_density(self, weight: Array) -> Array:
         """Raise TypeError: the density of the weights has no closed form."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
+from .base import check_positive
 
 __all__ = ["InverseGamma"]
 
@@ -34,11 +34,7 @@ class InverseGamma:
     scale: float
 
     def __post_init__(self) -> None:
-        for name in ("shape", "scale"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not (number and np.isfinite(value) and value > 0):
-                raise ValueError(f"InverseGamma {name}: expected a finite number above 0, got {value!r}.")
+        check_positive("InverseGamma", shape=self.shape, scale=self.scale)
 
     @property
     def mode(self) -> float:

@@ -48,6 +48,7 @@ class Laplace:
 
     scale: Any = 1.0
     gaussian: ClassVar[bool] = False
+    has_mean: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Laplace")
@@ -99,6 +100,13 @@ class Laplace:
     def log_scale_density(precision: Array, aux: LaplaceScales) -> Array:
         """``−Σ τ²/2b²``, the density of the ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
         return -0.5 * (1 / (precision * aux.scale * aux.scale)).sum(axis=1)
+
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Draw weights (draws, p); see :class:`bayesdrop.priors.WeightPrior`."""
+        scale = spread_scale(self.scale, n_features, "Laplace")
+        return generator.laplace(scale=scale, size=(draws, n_features)), {}
 
     def log_density(self, weight: Array) -> Array:
         """``−Σ|w|/b``: weights (..., p) to (...)."""

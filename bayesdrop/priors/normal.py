@@ -31,6 +31,7 @@ class Normal:
 
     scale: Any = 1.0
     gaussian: ClassVar[bool] = True
+    has_mean: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Normal")
@@ -69,6 +70,12 @@ class Normal:
     def log_scale_density(precision: Array, aux: Any) -> Array:
         """Zero: there are none; see :class:`bayesdrop.priors.WeightPrior`."""
         return 0 * precision.sum(axis=1)
+
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Draw weights (draws, p); see :class:`bayesdrop.priors.WeightPrior`."""
+        return generator.normal(size=(draws, n_features)) / np.sqrt(self.precision(n_features)), {}
 
     def log_density(self, weight: Array) -> Array:
         """Log density up to a constant: weights (..., p) to (...)."""

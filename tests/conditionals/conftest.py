@@ -1,11 +1,68 @@
-"""Double precision, strict promotion, and the exactness that the laws of this folder ask for."""
+"""Double precision, strict promotion, the exactness that the laws of this folder ask for, and all losses."""
 
 import jax
 import numpy as np
 import pytest
 
+import bayesdrop.losses
+from bayesdrop.losses import Loss
+from bayesdrop.models import logistic, marginalised_dropout, ridge, svm, svr
+
 LAW = 1e-10
 """Two statements of one number differ by rounding alone: relative to the largest term that enters either."""
+
+
+# The published formulas, each as its program states it: of the plain log-likelihood, and of the augmentation bound.
+PLAIN = {
+    "Hinge": svm.log_likelihood,
+    "Logistic": logistic.log_likelihood,
+    "EpsilonInsensitive": svr.log_likelihood,
+    "Squared": ridge.log_likelihood,
+}
+BOUND = {
+    "Hinge": marginalised_dropout.hinge,
+    "Logistic": marginalised_dropout.logistic,
+    "EpsilonInsensitive": marginalised_dropout.epsilon_insensitive,
+    "Squared": marginalised_dropout.squared,
+}
+
+
+def _losses():
+    """Every loss of the package in every form that it has."""
+    found = (getattr(bayesdrop.losses, name) for name in bayesdrop.losses.__all__)
+    return [
+        cls(bound=bound)
+        for cls in found
+        if isinstance(cls, type) and cls is not Loss and hasattr(cls, "sample_pseudo")
+        for bound in ("augmentation", "gaussian", "taylor")
+        if not (bound == "taylor" and cls.kinked)
+    ]
+
+
+LOSSES = _losses()
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def loss(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def losses():
+    """All of them, where one test is about more than one."""
+    return LOSSES
+
+
+@pytest.fixture(scope="session")
+def plain():
+    """``plain(loss)``: its log-likelihood without noise, ``(y, score)``, by its program."""
+    return lambda loss: PLAIN[type(loss).__name__]
+
+
+@pytest.fixture(scope="session")
+def published_bound():
+    """``published_bound(loss)``: the augmentation bound, ``(y, mean, var)``, by its program."""
+    return lambda loss: BOUND[type(loss).__name__]
 
 
 @pytest.fixture(autouse=True)

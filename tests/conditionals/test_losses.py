@@ -9,50 +9,13 @@ import pytest
 from scipy.special import roots_legendre
 from scipy.stats import norm
 
-import bayesdrop.losses
-from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Loss
-from bayesdrop.models import logistic, marginalised_dropout, ridge, svm, svr
+from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic
+from bayesdrop.models import svm
 
-
-def _losses():
-    """Every loss of the package in every form that it has."""
-    found = (getattr(bayesdrop.losses, name) for name in bayesdrop.losses.__all__)
-    losses = []
-    for cls in found:
-        if not isinstance(cls, type) or cls is Loss or not hasattr(cls, "sample_pseudo"):
-            continue
-        for bound in ("augmentation", "gaussian", "taylor"):
-            if bound == "taylor" and cls.kinked:  # a piecewise linear loss has no Taylor penalty
-                with pytest.raises(ValueError, match="gaussian"):
-                    cls(bound=bound)
-            else:
-                losses.append(cls(bound=bound))
-    return losses
-
-
-LOSSES = _losses()
-# The published formulas once more, each as its program states it.
-PLAIN = {
-    "Hinge": svm.log_likelihood,
-    "Logistic": logistic.log_likelihood,
-    "EpsilonInsensitive": svr.log_likelihood,
-    "Squared": ridge.log_likelihood,
-}
-BOUND = {
-    "Hinge": marginalised_dropout.hinge,
-    "Logistic": marginalised_dropout.logistic,
-    "EpsilonInsensitive": marginalised_dropout.epsilon_insensitive,
-    "Squared": marginalised_dropout.squared,
-}
 POWERS = (0.1, 1.0, 2.5)
 
 MEANS = np.array([-50, -20, -8, -3, -1.2, -1, -0.9, -0.3, -1e-3, 0, 1e-3, 0.3, 0.9, 1, 1.2, 3, 8, 20, 50])
 VARIANCES = np.array([0, 1e-8, 1e-4, 1e-2, 0.1, 1, 10, 100, 1e4])
-
-
-@pytest.fixture(params=LOSSES, ids=repr)
-def loss(request):
-    return request.param
 
 
 def _grid(means, variances):
@@ -66,24 +29,30 @@ def _smooth_grid():
     return _grid(means, np.append([0.001, 0.004, 0.007], VARIANCES[3:]))
 
 
-def test_losses_are_found():
-    assert {type(loss).__name__ for loss in LOSSES} >= set(PLAIN)
-    assert len(LOSSES) >= 2 + 3 + 2 + 3
+def test_losses_are_found(losses):
+    assert {type(loss).__name__ for loss in losses} >= {"Hinge", "Logistic", "EpsilonInsensitive", "Squared"}
+    assert len(losses) >= 2 + 3 + 2 + 3
 
 
-def test_without_noise_it_is_the_plain_loss(loss, same):
+def test_a_piecewise_linear_loss_has_no_taylor_penalty(loss):
+    if loss.kinked:
+        with pytest.raises(ValueError, match="gaussian"):
+            type(loss)(bound="taylor")
+
+
+def test_without_noise_it_is_the_plain_loss(loss, same, plain):
     y, mean, var = _grid(MEANS, np.zeros(1))
-    same(loss.value(y, mean, var), -PLAIN[type(loss).__name__](y, mean))
+    same(loss.value(y, mean, var), -plain(loss)(y, mean))
 
 
-def test_plain_value_and_slope_are_those_without_noise(loss, same):
+def test_plain_value_and_slope_are_those_without_noise(loss, same, plain):
     """The slope is that of the plain loss of the programs, by autodiff; the grid has no point on a kink."""
     means = MEANS[(np.abs(MEANS) != 1)] + 1e-4
     y, mean, var = _grid(means, np.zeros(1))
     value, slope = loss.plain_value_and_slope(y, mean)
-    plain = PLAIN[type(loss).__name__]
-    same(value, -plain(y, mean))
-    same(slope, jax.vmap(jax.grad(lambda m, y: -plain(y, m)))(mean, y))
+    log_likelihood = plain(loss)
+    same(value, -log_likelihood(y, mean))
+    same(slope, jax.vmap(jax.grad(lambda m, y: -log_likelihood(y, m)))(mean, y))
     same(value, loss.value(y, mean, var))
     same(slope, loss.derivatives(y, mean, var).mean)
     for here, there in zip(loss.plain_value_and_slope(np.asarray(y), np.asarray(mean)), (value, slope), strict=True):
@@ -91,28 +60,28 @@ def test_plain_value_and_slope_are_those_without_noise(loss, same):
         same(here, there)
 
 
-def test_augmentation_is_the_published_formula(loss, same):
+def test_augmentation_is_the_published_formula(loss, same, published_bound):
     y, mean, var = _grid(MEANS, VARIANCES)
     if loss.bound == "augmentation":
-        same(loss.value(y, mean, var), BOUND[type(loss).__name__](y, mean, var))
+        same(loss.value(y, mean, var), published_bound(loss)(y, mean, var))
     assert loss.plain.bound == "augmentation" or type(loss).__name__ == "Squared"
 
 
-def test_gaussian_form_is_the_expectation(loss):
+def test_gaussian_form_is_the_expectation(loss, plain):
     """By quadrature in panels; exact up to what quadrature and the mixture of 20 normals leave, 1e-10 together."""
     if loss.bound == "gaussian":
         for y, mean, var in zip(*(np.asarray(part) for part in _grid(MEANS, VARIANCES[1:])), strict=True):
-            expected = -_expected_plain_loss(PLAIN[type(loss).__name__], y, mean, np.sqrt(var))
+            expected = -_expected_plain_loss(plain(loss), y, mean, np.sqrt(var))
             assert float(loss.value(y, mean, var)) == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
-def test_taylor_form_is_the_quadratic_penalty(loss, same):
+def test_taylor_form_is_the_quadratic_penalty(loss, same, plain):
     """Wager, Wang & Liang (2013, eq. 7): the plain loss and half its second derivative, by autodiff."""
     if loss.bound == "taylor":
-        plain = PLAIN[type(loss).__name__]
+        log_likelihood = plain(loss)
         y, mean, var = _grid(MEANS, VARIANCES)
-        bend = jax.vmap(jax.grad(jax.grad(lambda m, y: -plain(y, m))))(mean, y)
-        same(loss.value(y, mean, var), -plain(y, mean) + 0.5 * bend * var)
+        bend = jax.vmap(jax.grad(jax.grad(lambda m, y: -log_likelihood(y, m))))(mean, y)
+        same(loss.value(y, mean, var), -log_likelihood(y, mean) + 0.5 * bend * var)
 
 
 def test_what_noise_adds_depends_on_the_label_unless_separable(loss):
@@ -122,6 +91,13 @@ def test_what_noise_adds_depends_on_the_label_unless_separable(loss):
     gap = (added[0] - plain[0]) - (added[1] - plain[1])
     size = np.max(np.abs(added))
     assert (np.max(np.abs(gap)) < 1e-11 * size) == loss.separable
+
+
+def test_quadratic_is_what_it_says(loss):
+    """Second derivatives that are the same everywhere, and none but that in the mean."""
+    parts = loss.derivatives(*_grid(MEANS, VARIANCES[3:]))
+    constant = np.ptp(np.asarray(parts.mean_mean)) < 1e-12
+    assert (constant and not np.any(parts.mean_var) and not np.any(parts.var_var)) == loss.quadratic
 
 
 def test_expected_probability_is_the_expectation():
@@ -201,13 +177,13 @@ def test_quadrature_knows_the_hinge(same):
         same(_expected_plain_loss(svm.log_likelihood, 1.0, mean, sd), -exact)
 
 
-def test_bound_is_above_what_it_bounds(loss, same):
+def test_bound_is_above_what_it_bounds(loss, same, plain):
     if loss.bound != "augmentation":
         return
-    plain = PLAIN[type(loss).__name__]
+    log_likelihood = plain(loss)
     largest_gap = 0.0
     for y, mean, var in zip(*(np.asarray(part) for part in _grid(MEANS, VARIANCES[1:])), strict=True):
-        expectation = -_expected_plain_loss(plain, y, mean, np.sqrt(var))
+        expectation = -_expected_plain_loss(log_likelihood, y, mean, np.sqrt(var))
         gap = float(loss.value(y, mean, var)) - expectation
         assert gap >= -1e-12 * max(1.0, abs(expectation)), (y, mean, var)
         largest_gap = max(largest_gap, gap)

@@ -1,4 +1,4 @@
-"""Posterior files are whole or absent, and what is no posterior file is refused by name."""
+"""Files of posteriors and fits are whole or absent, and what is no posterior file is refused by name."""
 
 import os
 import pickle
@@ -45,6 +45,37 @@ def test_a_failed_save_leaves_the_old_file(path, tree, monkeypatch):
         bd.groups.save(tree, path)
     assert path.read_bytes() == old
     assert [entry.name for entry in path.parent.iterdir()] == ["posterior.nc"]
+
+
+@pytest.mark.parametrize("when", ["while it is written", "at the end"])
+def test_a_failed_save_of_a_fit_leaves_the_old_one(tmp_path, monkeypatch, when):
+    X, path = np.random.default_rng(0).normal(size=(20, 3)), tmp_path / "fit.nc"
+    first, second = (bd.fit(bd.Model(rates=bd.Fixed(rate)), X, np.arange(20) % 2) for rate in (0.1, 0.5))
+    first.save(path)
+    old = path.read_bytes()
+
+    def half(self, target, **options):
+        with open(target, "wb") as file:
+            file.write(old[:100])
+        raise OSError(28, "No space left on device")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    if when == "at the end":
+        monkeypatch.setattr(os, "fsync", full)
+    else:
+        monkeypatch.setattr(xr.Dataset, "to_netcdf", half)
+    with pytest.raises(OSError, match="No space left"):
+        second.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == old
+    assert [entry.name for entry in tmp_path.iterdir()] == ["fit.nc"]
+    xr.testing.assert_identical(xr.load_dataset(path, engine="h5netcdf")["weight"], first.to_dataset()["weight"])
+    second.save(path)
+    xr.testing.assert_identical(xr.load_dataset(path, engine="h5netcdf")["weight"], second.to_dataset()["weight"])
+    with pytest.raises(IsADirectoryError, match="add a file name"):
+        second.save(tmp_path)
 
 
 def test_saving_needs_a_folder_and_a_name(tree, tmp_path):

@@ -36,6 +36,10 @@ def test_priors_keep_the_protocol(prior):
     aux = prior.init(jax.random.key(0), 2, 3, "float32")
     assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(aux))
     assert all(value.shape == (2,) for value in prior.record(aux).values())
+    weight, found = prior.sample_weight(np.random.default_rng(0), 5, 3)
+    assert weight.shape == (5, 3)
+    assert found.keys() == prior.record(aux).keys()
+    assert all(value.shape == (5,) for value in found.values())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,6 @@
+"""Matrix factorisation with dropout on its columns: the optimum, its solvers, its Bayesian form and their pictures."""
+
+from .estimator import DropoutMatrixFactorization
+from .sampling import sample_factorization
+
+__all__ = ["DropoutMatrixFactorization", "sample_factorization"]

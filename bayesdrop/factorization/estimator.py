@@ -1,0 +1,355 @@
+"""Matrix factorisation with dropout on its columns, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import svd_flip
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..estimators.names import FLOATS
+from .alternating import alternate
+from .entries import Complete, Entries, Observed, is_sparse, ridge
+from .leading import leading
+from .settings import check_observed, check_settings, widest
+from .shrinkage import adaptive_retain, equalise, minimum, nuclear_weight, shrink
+from .stochastic import descend
+
+__all__ = ["DropoutMatrixFactorization"]
+
+Array = Any
+
+_STEPS = {"deterministic": 1000, "stochastic": 10_000}
+# A singular value below this share of the largest is what an iteration has not yet shrunk to zero.
+_GONE = 1e-3
+
+
+class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Low-rank factorisation ``X ≈ UVᵀ`` regularised by dropping columns of the factors.
+
+    With a mask ``r`` that retains each of the ``d`` columns with probability ``θ`` it minimises the expected loss
+
+        E‖X − θ⁻¹U diag(r)Vᵀ‖² = ‖X − UVᵀ‖² + λ Σ_k ‖u_k‖²‖v_k‖²,   λ = (1 − θ)/θ
+
+    (Cavazza et al. 2018). With ``θ(d) = p/(d − (d−1)p)`` the optimum over all ``U``, ``V`` and ``d`` is that of
+    ``‖X − A‖² + γ‖A‖*²`` with ``γ = (1 − p)/p``: singular values shrunk by one threshold, so that the rank is learnt.
+
+    Of missing entries nothing is assumed: both sums run over the observed entries ``Ω`` alone,
+
+        Σ_Ω (x_ij − u_iᵀv_j)² + λ Σ_k Σ_Ω u_ik² v_jk²,
+
+    which is the expected loss of the observed entries under the same masks.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Most components wanted, up to min(n, p); by default as many as survive (of an iterative solver's factors, at
+        most 50). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes the penalty, has to
+        be given, and may exceed min(n, p).
+    retain : float
+        Retain probability in (0, 1): ``p`` of ``θ(d)``, or ``θ`` itself if not ``adaptive``. The closer to 1, the
+        weaker the penalty.
+    adaptive : bool
+        Take ``θ = θ(d)``. If False, ``θ = retain`` at any width, and the penalty of a product falls as ``1/d``
+        (Cavazza et al. 2018, remark 2).
+    solver : str
+        ``"closed_form"``: the global optimum from a truncated singular value decomposition; every entry must be there.
+        At a fixed ``θ`` it is that of ``γ = λ/d`` over rank ``d``; see :mod:`bayesdrop.factorization.shrinkage`.
+        ``"deterministic"``: alternating least squares on the expected loss. ``"stochastic"``: gradient steps with masks
+        (Cavazza et al. 2018, algorithm 1).
+    missing : str, optional
+        Which entries are missing. ``"nan"``: NaN, in a dense ``X``. ``"zeros"``: entries that a sparse matrix does not
+        store (a stored zero is observed), or zeros of a dense one; a sparse ``X`` is never made dense. By default none
+        is: entries that a sparse matrix does not store are zeros.
+    center : bool
+        Take the mean of each column's observed entries off first, a sparse ``X`` without being made dense. By default
+        ``X`` is taken as it is.
+    learning_rate : float
+        Multiplies the first step of ``"stochastic"``.
+    tol : float
+        ``"deterministic"`` stops when a sweep lowers the loss by less than this share.
+    max_iter : int, optional
+        Most sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
+    random_state : int, RandomState or None
+        Of the start and the masks of the iterative solvers.
+
+    Attributes
+    ----------
+    components_ : array (n_components_, p)
+        Right singular vectors of the fitted product, orthonormal rows.
+    n_components_ : int
+        Rank learnt.
+    singular_values_ : array (n_components_,)
+        Singular values of the fitted product, after shrinkage.
+    shrinkage_ : float
+        ``μ = γ‖UVᵀ‖*``, what the optimum takes off each singular value of ``X`` (centred, if asked for); NaN if
+        entries are missing, where there is no such number.
+    data_singular_values_ : array or None
+        Singular values of ``X`` that were computed: the closed form's, kept ones first and some that were not.
+    loadings_ : array (p, d)
+        Factor ``V`` whose columns are dropped, all equally strong at the optimum.
+    retain_ : float
+        ``θ`` of these ``d`` columns.
+    mean_ : array (p,) or None
+        What was taken off.
+    objective_ : float
+        Expected loss of the fit, in squared units of ``X``.
+    objective_trace_ : array
+        Expected loss after each sweep, or at every tenth step and of the result.
+    sampled_objective_trace_ : array (n_iter_,) or None
+        Loss of each step's own mask, if ``"stochastic"``.
+    n_iter_ : int
+        Sweeps or steps; 1 of the closed form.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        On fitting: a setting out of its range, an entry that is not finite and not marked as missing, a row or a column
+        without an observed entry, missing entries with ``solver="closed_form"``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If ``max_iter`` sweeps did not meet ``tol``, or the rank learnt is all of the 50 columns taken by default.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 20)) + 0.01 * rng.normal(size=(60, 20))
+    >>> model = DropoutMatrixFactorization(retain=0.9).fit(X)
+    >>> model.n_components_, model.transform(X).shape
+    (3, (60, 3))
+    """
+
+    mean_: Array
+    sampled_objective_trace_: Array
+    data_singular_values_: Array
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        retain: float = 0.9,
+        adaptive: bool = True,
+        solver: str = "closed_form",
+        missing: str | None = None,
+        center: bool = False,
+        learning_rate: float = 1.0,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.retain = retain
+        self.adaptive = adaptive
+        self.solver = solver
+        self.missing = missing
+        self.center = center
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.missing != "nan"
+        tags.input_tags.allow_nan = self.missing == "nan"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def fit(self, X: Any, y: Any = None) -> DropoutMatrixFactorization:
+        """Factorise ``X``.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Data; float32 stays float32.
+        y : None
+            Ignored.
+        """
+        check_settings(self)
+        X = self._validated(X, reset=True)
+        width = widest(self, X.shape)
+        generator = check_random_state(self.random_state)
+        self.mean_ = None
+        entries = self._entries(X, fitting=True)
+        if self.solver == "closed_form":
+            self._fit_closed_form(entries, width, generator)
+        else:
+            self._fit_iteratively(entries, width, generator)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Scores of rows, such that ``scores @ components_`` (plus ``mean_``) is their reconstruction.
+
+        A row's factor minimises its expected loss under the masks given ``loadings_``, over its observed entries; a
+        row without any has scores 0.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Rows; missing entries as in the fit.
+
+        Returns
+        -------
+        array (n, n_components_)
+        """
+        check_is_fitted(self)
+        entries = self._entries(self._validated(X, reset=False), fitting=False)
+        right = self.loadings_
+        turn = right.T.astype(np.float64) @ self.components_.T
+        if isinstance(entries, Complete):
+            gram = ridge(right.T.astype(np.float64) @ right, self.retain_)
+            return entries.times((right @ np.linalg.solve(gram, turn)).astype(entries.dtype))
+        return entries.solve_left(right.astype(entries.dtype), self.retain_) @ turn.astype(entries.dtype)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows from their scores: ``X @ components_``, plus ``mean_``; the missing entries are filled in.
+
+        Parameters
+        ----------
+        X : array (n, n_components_)
+            Scores.
+
+        Returns
+        -------
+        array (n, p)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=FLOATS, ensure_min_features=0)
+        if scores.shape[1] != self.n_components_:
+            raise ValueError(f"X: expected {self.n_components_} columns of scores, got {scores.shape[1]}.")
+        rows = scores @ self.components_.astype(scores.dtype)
+        return rows if self.mean_ is None else rows + self.mean_.astype(scores.dtype)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if is_sparse(X) and self.missing == "nan":
+            raise ValueError(
+                'X: missing="nan" marks the entries of a dense array, got a sparse matrix; with missing="zeros" the '
+                "entries that it does not store are the missing ones."
+            )
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
+        if is_sparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix stays as it is
+            X.sum_duplicates()
+        values = X.data if is_sparse(X) else X
+        if self.missing != "nan" and np.isnan(np.sum(values)) and np.any(np.isnan(values)):
+            raise ValueError(
+                'X: contains NaN, which is not marked as missing; take missing="nan" with solver="deterministic" if '
+                "these entries are missing, or fill them in."
+            )
+        return X
+
+    def _entries(self, X: Any, *, fitting: bool) -> Any:
+        """The observed entries, centred; when fitting, the mean is learnt first."""
+        if self.missing is None or (is_sparse(X) and X.nnz == X.shape[0] * X.shape[1]):
+            return self._complete(X, fitting)
+        if is_sparse(X):
+            counts = (np.diff(X.indptr), np.bincount(X.indices, minlength=X.shape[1]))
+            pattern = None
+        else:
+            seen = ~np.isnan(X) if self.missing == "nan" else X != 0
+            if seen.all():
+                return self._complete(X, fitting)
+            counts = (seen.sum(axis=1), seen.sum(axis=0))
+            pattern = seen.astype(X.dtype)
+        if fitting:
+            check_observed(self, *counts)
+        values: Any = X if pattern is None else np.where(seen, X, X.dtype.type(0))
+        if fitting and self.center:
+            self.mean_ = np.asarray(values.sum(axis=0)).ravel() / counts[1].astype(X.dtype)
+        if self.mean_ is not None:
+            if pattern is None:
+                data = values.data - self.mean_[values.indices]
+                values = sparse.csr_array((data, values.indices, values.indptr), shape=values.shape)
+            else:
+                values = values - pattern * self.mean_
+        return Observed(values, pattern)
+
+    def _complete(self, X: Any, fitting: bool) -> Complete:
+        if fitting and self.center:
+            self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
+        if self.mean_ is None or is_sparse(X):
+            return Complete(X, self.mean_)
+        return Complete(X - self.mean_)
+
+    def _fit_closed_form(self, entries: Complete, width: int, generator: Any) -> None:
+        if self.adaptive:
+            weight, most = nuclear_weight(float(self.retain), 1), width
+        else:
+            weight, most = nuclear_weight(float(self.retain), width), min(width, *entries.shape)
+        values, right = leading(entries, weight, most, generator)
+        shrunk = shrink(values, weight, most)
+        kept = len(shrunk.values)
+        self.data_singular_values_ = values.astype(entries.dtype)
+        self.shrinkage_ = shrunk.threshold
+        columns = max(kept, 1) if self.adaptive else width
+        theta = adaptive_retain(float(self.retain), columns) if self.adaptive else float(self.retain)
+        directions = self._keep_product(shrunk.values, right[:, :kept], entries.dtype)
+        loadings = (directions * np.sqrt(shrunk.values)) @ equalise(shrunk.values, columns)
+        self._keep_factor(loadings.astype(entries.dtype), theta)
+        self.objective_ = minimum(entries.square_norm, values, weight, most)
+        self.objective_trace_ = np.array([self.objective_])
+        self.sampled_objective_trace_ = None
+        self.n_iter_ = 1
+
+    def _fit_iteratively(self, entries: Entries, width: int, generator: Any) -> None:
+        theta = adaptive_retain(float(self.retain), width) if self.adaptive else float(self.retain)
+        steps = _STEPS[self.solver] if self.max_iter is None else int(self.max_iter)
+        found: Any
+        self.sampled_objective_trace_ = None
+        if self.solver == "deterministic":
+            found = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
+            if not found.converged:
+                warnings.warn(
+                    f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        else:
+            rate = float(self.learning_rate)
+            found = descend(entries, width, theta, learning_rate=rate, max_iter=steps, generator=generator)
+            self.sampled_objective_trace_ = found.sampled_trace
+        left, right = found.left.astype(np.float64), found.right.astype(np.float64)
+        left_basis, left_part = np.linalg.qr(left)
+        right_basis, right_part = np.linalg.qr(right)
+        _, values, turned = np.linalg.svd(left_part @ right_part.T)
+        kept = int(np.sum(values > _GONE * values[0]))
+        self._keep_product(values[:kept], right_basis @ turned[:kept].T, entries.dtype)
+        self._keep_factor(found.right, theta)
+        self.data_singular_values_ = None
+        whole = isinstance(entries, Complete)
+        self.shrinkage_ = nuclear_weight(theta, width) * float(values.sum()) if whole else float("nan")
+        self.objective_ = float(found.trace[-1])
+        self.objective_trace_ = found.trace
+        self.n_iter_ = found.n_iter
+        if self.n_components is None and kept == width < min(entries.shape):
+            warnings.warn(
+                f"The rank learnt is all of the {width} columns taken by default: give n_components, or lower retain.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _keep_product(self, values: Array, directions: Array, dtype: Any) -> Array:
+        """Store what the product determines; the sign of a direction makes its largest entry positive."""
+        _, rows = svd_flip(None, np.ascontiguousarray(directions.T), u_based_decision=False)
+        self.n_components_ = len(values)
+        self.components_ = rows.astype(dtype)
+        self.singular_values_ = values.astype(dtype)
+        return rows.T
+
+    def _keep_factor(self, right: Array, theta: float) -> None:
+        self.loadings_ = right
+        self.retain_ = theta

@@ -1,0 +1,190 @@
+r"""Dropout on the columns of a factorisation is a squared nuclear norm, and its optimum a shrunk singular value.
+
+``θ`` is the probability that a column is **retained**, ``r`` its mask. Cavazza et al. (2018) have
+
+    E‖X − θ⁻¹U diag(r)Vᵀ‖² = ‖X − UVᵀ‖² + λ Σ_k ‖u_k‖²‖v_k‖²,   λ = (1 − θ)/θ.
+
+For ``d`` columns the penalty of a product ``A`` is least where all ``‖u_k‖‖v_k‖`` are equal, and is then
+``(λ/d)‖A‖*²`` (Cauchy-Schwarz; a rotation that makes them equal always exists for ``d ≥ rank A``: Mianjy, Arora & Vidal
+2018, and the function ``equalise``). So at any width the problem is
+
+    min_A ‖X − A‖² + γ‖A‖*²  over rank A ≤ d,   γ = λ/d,
+
+a fixed ``θ`` weighing ever less as ``d`` grows, while ``θ(d) = p/(d − (d−1)p)`` has ``γ = (1 − p)/p`` at every width
+(Cavazza et al. 2018, theorem 4). The minimum takes ``μ = γ‖A‖*`` off every singular value of ``X``
+and leaves those above ``μ``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Shrunk", "adaptive_retain", "count_kept", "equalise", "minimum", "nuclear_weight", "shrink"]
+
+Array = Any
+
+
+class Shrunk(NamedTuple):
+    """Singular values of the optimum, (d̄,), and what was taken off each of them."""
+
+    values: Array
+    threshold: float
+
+
+def adaptive_retain(retain: float, width: int) -> float:
+    """Retain probability ``θ(d) = p/(d − (d−1)p)`` of a factorisation with ``d`` columns.
+
+    Parameters
+    ----------
+    retain : float
+        ``p`` in (0, 1), the retain probability of one column alone.
+    width : int
+        Number of columns ``d``, at least 1.
+
+    Returns
+    -------
+    float
+        Between 0 and ``p``, falling with ``d`` (Cavazza et al. 2018).
+
+    Examples
+    --------
+    >>> adaptive_retain(0.9, 1)
+    0.9
+    >>> round(adaptive_retain(0.9, 10), 4)
+    0.4737
+    """
+    return retain / (width - (width - 1) * retain)
+
+
+def nuclear_weight(theta: float, width: int) -> float:
+    """Weight ``γ = (1 − θ)/(θ d)`` of the squared nuclear norm; see the module.
+
+    Examples
+    --------
+    >>> round(nuclear_weight(adaptive_retain(0.8, 7), 7), 12)
+    0.25
+    """
+    return (1 - theta) / (theta * width)
+
+
+def count_kept(values: Array, weight: float) -> int:
+    """Largest ``d̄`` with ``σ_d̄ > μ(d̄) = γ/(1 + d̄γ) Σ_{i≤d̄} σ_i`` among descending singular values.
+
+    ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so once the condition fails it fails for good: whether
+    more values than the given ones are needed shows in the last of them.
+
+    Parameters
+    ----------
+    values : array (k,)
+        The largest singular values of ``X``, descending.
+    weight : float
+        ``γ``, above 0.
+
+    Examples
+    --------
+    >>> count_kept(np.array([3.0, 2.0, 0.1]), 0.2)
+    2
+    """
+    values = np.asarray(values, dtype=np.float64)
+    thresholds = weight * np.cumsum(values) / (1 + weight * np.arange(1, len(values) + 1))
+    return int(np.sum(np.logical_and.accumulate(values > thresholds)))
+
+
+def shrink(values: Array, weight: float, most: int | None = None) -> Shrunk:
+    """Singular values of ``argmin_A ‖X − A‖² + γ‖A‖*²`` over ``rank A ≤ most``.
+
+    Parameters
+    ----------
+    values : array (k,)
+        Singular values of ``X``, descending; all of them, or as many as :func:`count_kept` needs.
+    weight : float
+        ``γ``, above 0.
+    most : int, optional
+        Largest rank allowed.
+
+    Returns
+    -------
+    Shrunk
+        Cavazza et al. (2018, theorem 4). Under a binding rank the best subspace is still the leading one (von Neumann's
+        trace inequality), and the rule is the same with ``d̄ = most``.
+
+    Examples
+    --------
+    >>> shrink(np.array([3.0, 2.0, 0.1]), 0.2)
+    Shrunk(values=array([2.28..., 1.28...]), threshold=0.71...)
+    """
+    values = np.asarray(values, dtype=np.float64)[:most]
+    kept = count_kept(values, weight)
+    threshold = float(weight * values[:kept].sum() / (1 + weight * kept))
+    return Shrunk(values[:kept] - threshold, threshold)
+
+
+def minimum(square_norm: float, values: Array, weight: float, most: int | None = None) -> float:
+    """Least value of ``‖X − A‖² + γ‖A‖*²``, from ``‖X‖²`` and the leading singular values.
+
+    Examples
+    --------
+    >>> round(minimum(1.0, np.array([1.0]), 1.0), 12)
+    0.5
+    """
+    shrunk = shrink(values, weight, most)
+    leading = np.asarray(values, dtype=np.float64)[: len(shrunk.values)]
+    left = float(square_norm) - float(np.sum(leading**2))
+    return left + len(shrunk.values) * shrunk.threshold**2 + weight * float(shrunk.values.sum()) ** 2
+
+
+def equalise(values: Array, width: int) -> Array:
+    r"""Rotation that makes the columns of balanced factors equally strong.
+
+    With ``A = P diag(a) Qᵀ`` the factors ``U = P diag(√a) R`` and ``V = Q diag(√a) R`` have ``UVᵀ = A`` and
+    ``‖u_k‖ = ‖v_k‖ = (Σ a / d)^{1/2}`` for every ``k``. Plane rotations set one diagonal entry of ``Rᵀ diag(a) R``
+    after another to the mean (Mianjy, Arora & Vidal 2018).
+
+    Parameters
+    ----------
+    values : array (k,)
+        ``a``, at least 0.
+    width : int
+        ``d``, at least ``k``.
+
+    Returns
+    -------
+    array (k, d)
+        ``R``, with orthonormal rows.
+
+    Raises
+    ------
+    ValueError
+        If ``width`` is below ``k``.
+
+    Examples
+    --------
+    >>> R = equalise(np.array([3.0, 1.0]), 4)
+    >>> np.diag(R.T @ np.diag([3.0, 1.0]) @ R)
+    array([1., 1., 1., 1.])
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if width < len(values):
+        raise ValueError(f"width: expected at least the rank, {len(values)}, got {width}.")
+    rotation = np.eye(len(values), width)
+    diagonal = np.zeros(width)
+    diagonal[: len(values)] = values
+    mean = diagonal.sum() / width
+    open_columns = list(range(width))
+    # The open columns are orthogonal in diag(a) until they are closed, so the rotation needs the diagonal alone.
+    while len(open_columns) > 1:
+        low = min(open_columns, key=lambda k: diagonal[k])
+        high = max(open_columns, key=lambda k: diagonal[k])
+        spread = diagonal[high] - diagonal[low]
+        if spread <= 4 * np.finfo(float).eps * mean:
+            break
+        sine = np.sqrt((mean - diagonal[low]) / spread)
+        cosine = np.sqrt((diagonal[high] - mean) / spread)
+        first, second = rotation[:, low].copy(), rotation[:, high].copy()
+        rotation[:, low] = cosine * first + sine * second
+        rotation[:, high] = cosine * second - sine * first
+        diagonal[low], diagonal[high] = mean, diagonal[high] + diagonal[low] - mean
+        open_columns.remove(low)
+    return rotation
