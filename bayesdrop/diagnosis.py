@@ -265,8 +265,11 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
 def _approximation(attrs: Mapping[str, Any]) -> str:
     if "approximation" not in attrs:
         return ""
-    error = float(attrs.get("approximation_error", np.nan))
-    return f"{attrs['approximation']}. A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
+    text = str(attrs["approximation"])
+    if "approximation_error" not in attrs:
+        return text
+    error = float(attrs["approximation_error"])
+    return f"{text}. A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
 
 
 def _more_draws(method: str) -> str:

@@ -12,30 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
+from .latent.plots import class_responses, error_curves, hidden_units
+
 if TYPE_CHECKING:
     from .results import Fit
 
-__all__ = ["objective_trace", "ranks", "rate_against_weight", "rates_forest"]
+__all__ = [
+    "class_responses",
+    "error_curves",
+    "hidden_units",
+    "objective_trace",
+    "ranks",
+    "rate_against_weight",
+    "rates_forest",
+]
 
 Array = Any
 
-BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
-_CHAIN_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#000000", "#F0E442")
 _PRIOR = "#DDDDDD"
 _MOST_ROWS = 40
-
-
-def _axes(ax: Any, width: float, height: float) -> Any:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-def _plain_frame(ax: Any) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def _shortened(name: str, limit: int = 32) -> str:
@@ -130,7 +126,7 @@ def rates_forest(
     if left_out:
         order = np.concatenate([order[:half], order[-half:]])
         rows = np.concatenate([np.arange(half), np.arange(half) + half + 1.0])
-    ax = _axes(ax, 7.2, 1.6 + 0.235 * (len(rows) + bool(left_out)))
+    ax = new_axes(ax, 7.2, 1.6 + 0.235 * (len(rows) + bool(left_out)))
     both = post is not None and plug_in is not None
     shift = 0.17 if both else 0.0
     if quantiles is not None:
@@ -167,7 +163,7 @@ def rates_forest(
     ax.set_ylabel(dim.capitalize())
     # Above the axes, so that it can cover no row.
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=8, borderaxespad=0.3)
-    _plain_frame(ax)
+    plain_frame(ax)
     return ax
 
 
@@ -198,7 +194,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     >>> rate_against_weight(bd.fit(bd.Model(), X, y)).get_ylabel()
     'Dropout rate (probability of being dropped)'
     """
-    ax = _axes(ax, 7.2, 4.6)
+    ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
     crowd = 0.85 if len(weight) <= 200 else 0.35
     for side, marker, color in ((weight >= 0, "^", BLUE), (weight < 0, "v", VERMILLION)):
@@ -216,7 +212,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_xlabel("Weight (change of the score per unit of the feature)")
     ax.set_ylabel("Dropout rate (probability of being dropped)")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=9, borderaxespad=0.3)
-    _plain_frame(ax)
+    plain_frame(ax)
     _label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax
 
@@ -273,7 +269,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
     """
     from matplotlib.ticker import MaxNLocator
 
-    ax = _axes(ax, 6.4, 3.8)
+    ax = new_axes(ax, 6.4, 3.8)
     trace = np.asarray(fit.objective_trace)
     iteration = np.arange(1, len(trace) + 1)
     ax.axhline(trace[-1], color="#888888", linewidth=0.8, linestyle="--", label=f"last value, {trace[-1]:.6g}")
@@ -289,7 +285,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
     ax.set_ylabel("Energy U (nats)")
     ax.set_title(fit.status.name.lower().replace("_", " "), fontsize=9, loc="right", color="#555555")
     ax.legend(loc="upper right", frameon=False, fontsize=9)
-    _plain_frame(ax)
+    plain_frame(ax)
     return ax
 
 
@@ -360,13 +356,13 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
         for chain in range(chains):
             height = np.histogram(share[chain], edges)[0] * bins / length
             panel.stairs(
-                height, edges, baseline=None, color=_CHAIN_COLORS[chain % len(_CHAIN_COLORS)], linewidth=1.1,
+                height, edges, baseline=None, color=CHAIN_COLORS[chain % len(CHAIN_COLORS)], linewidth=1.1,
                 linestyle=("-", "--", "-.", ":")[chain % 4], label=f"chain {chain}",
             )  # fmt: skip
         panel.set_title(f"{_shortened(names[j], 26)}\n$\\hat{{R}}$ {r_hat[j]:.3f}, ESS {size[j]:,.0f}", fontsize=8)
         panel.set_xlim(0, 1)
         panel.tick_params(labelsize=7)
-        _plain_frame(panel)
+        plain_frame(panel)
     for panel in grid.flat[len(chosen) :]:
         panel.set_visible(False)
         grid[lines - 2, list(grid[-1]).index(panel)].tick_params(labelbottom=True)
