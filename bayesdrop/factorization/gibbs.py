@@ -16,7 +16,8 @@ by one mask costs ``d²`` by the sweep operator (Goodnight 1979). One draw is
 - ``σ²`` and ``θ`` from their conditionals, inverse gamma and Beta.
 
 Given both factors a mask hardly ever moves: two retained columns that share one direction cannot give way to one
-unless the other's factor may adapt at once, which integrating it out allows.
+unless the other's factor may adapt at once, which integrating it out allows. What it does not cure: a dropped column
+comes back with a direction from its prior, which in many dimensions seldom fits.
 """
 
 from __future__ import annotations

@@ -47,6 +47,11 @@ def sample_factorization(
     Columns may change places, and signs, without changing the density, so draws of a column cannot be averaged, and
     only what this leaves as it is is returned and diagnosed.
 
+    Chains start with every column retained and drop what the data do not support. A column comes back only if a
+    direction drawn from its prior happens to fit, so where one more column is as likely as not, a chain may stay with
+    the number that it came to: R-hat of ``n_active`` is then large, the warning says so, and the chains together are
+    no estimate of its probability.
+
     Parameters
     ----------
     X : array or data frame (n, p)

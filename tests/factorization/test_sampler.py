@@ -335,8 +335,8 @@ def test_a_planted_error_is_found(error, monkeypatch):
     assert worst > bound(count)
 
 
-@pytest.mark.parametrize("missing", [None, "nan"])
-def test_the_posterior_has_what_columns_cannot_exchange(missing):
+@pytest.mark.parametrize(("missing", "sigma"), [("nan", None), pytest.param(None, 0.1, marks=pytest.mark.slow)])
+def test_the_posterior_has_what_columns_cannot_exchange(missing, sigma, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(25, 2)) @ rng.normal(size=(2, 12)) + 0.1 * rng.normal(size=(25, 12))
     if missing:
@@ -344,7 +344,6 @@ def test_the_posterior_has_what_columns_cannot_exchange(missing):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         settings = {"draws": 60, "tune": 60, "chains": 2, "progress": False, "missing": missing}
-        sigma = 0.1 if missing else None
         post = bd.sample_factorization(X, 4, sigma=sigma, keep_fitted=True, seed=1, **settings)
     posterior = bd.groups.dataset(post, "posterior")
     assert set(posterior) == {"n_active", "retain", "fitted_norm"} | ({"sigma"} if sigma is None else set())
@@ -355,6 +354,10 @@ def test_the_posterior_has_what_columns_cannot_exchange(missing):
     np.testing.assert_allclose(np.sqrt((fitted**2).sum(("obs_id", "feature"))), posterior["fitted_norm"], rtol=1e-10)
     assert np.nanmax(np.abs(fitted.mean(("chain", "draw")).values - X)) < 0.6
     assert bd.groups.dataset(post, "observed_data")["x"].shape == (25, 12)
+    bd.groups.save(post, tmp_path / "post.nc")
+    loaded = bd.groups.dataset(bd.groups.load(tmp_path / "post.nc"), "posterior")
+    np.testing.assert_array_equal(loaded["retain"], posterior["retain"])
+    assert bd.diagnose(post).r_hat is not None
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def check_cell(width, theta):
 
 @pytest.mark.parametrize(("width", "theta"), [(10, 0.5), (40, 0.3)])
 def test_sampled_and_expected_loss_agree(width, theta):
-    """Cavazza et al. (2018), figure 1: moving averages over 4,000 steps, and the minimum that the closed form states."""
+    """Cavazza et al. (2018), figure 1: moving averages over 4,000 steps, and the closed form's minimum."""
     check_cell(width, theta)
 
 
