@@ -89,7 +89,7 @@ _TEXTS = {
     random_state : int, RandomState or None
         Seed of the starts.
     tol : float
-        Decrease of the energy in a step, relative to it, at which to stop.
+        Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
     max_iter : int
         Most steps.
 """,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         gain = energy.noise.coefficients(energy.rate).gain
         size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
         best: tuple[float, Parameters] | None = None
+        # Starts are told apart without the variance of the noise, which takes most of the time.
+        plain = replace(energy, spread=False)
         for _ in range(self.n_init):
             hidden = generator.normal(size=(p + 1, self.n_hidden)) / size
             hidden[-1] = -(gain * total / count) @ hidden[:-1] if self.fit_intercept else 0.0
@@ -168,8 +171,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             output[-1] = 0.0
             start = Parameters(hidden, output)
             if self.n_init > 1:
-                start = method.minimise(energy, start, Trace(), _SCREEN)
-            value = energy.value_and_gradient(start)[0] if self.n_init > 1 else 0.0
+                start = method.minimise(plain, start, Trace(), _SCREEN)
+            value = plain.value_and_gradient(start)[0] if self.n_init > 1 else 0.0
             if best is None or value < best[0]:
                 best = (value, start)
         assert best is not None
@@ -199,7 +202,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return moments.mean(hidden)
 
     def _scores(self, X: Any) -> tuple[Array, Array | None]:
-        """Mean (n, M) and covariance (n, M, M) of the scores of new rows, None for the latter without noise."""
+        """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
         energy, parameters = self._energy(X), self._parameters()
         if self.corrupted_inputs:
             units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
@@ -235,7 +238,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         mean, cov = self._scores(X)
         if self._is_joint(self.classes_):
             return Softmax.chances(mean, cov)
-        var = np.zeros_like(mean) if cov is None else np.einsum("nkk->nk", cov)
+        var = np.zeros_like(mean) if cov is None else cov
         positive = np.clip(self._loss().expected_probability(mean, var, self.C), 0.0, 1.0)
         if len(self.classes_) == 2:
             return np.hstack([1 - positive, positive])
@@ -308,7 +311,7 @@ class LatentDropoutLogisticRegression(_LatentClassifier):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         random_state: Any = None,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 500,
     ) -> None:
         self.rates = rates
@@ -389,7 +392,7 @@ class LatentDropoutSVC(_LatentClassifier):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         random_state: Any = None,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 500,
     ) -> None:
         self.rates = rates

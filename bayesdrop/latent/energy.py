@@ -18,7 +18,7 @@ one product of ``X²`` with the ``K(K + 1)/2`` pairs ``α_k∘α_l``, and its ad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -44,8 +44,6 @@ __all__ = [
 
 Array = Any
 
-# Products of hidden weights that are held at once.
-_PRODUCTS = 1 << 22
 # Entries of a block, small enough that a dense design multiplies them as they are; and of all designs that are kept.
 _ENTRIES = 1 << 21
 _KEPT = 1 << 27
@@ -114,8 +112,11 @@ def blocks_of(X: Any, target: Array, weight: Array, units: int) -> list[Block]:
 class Criterion(Protocol):
     """Protocol of a marginalised loss of the scores of a row."""
 
+    def pairs(self, problems: int) -> tuple[Array, Array]:
+        """Problems whose covariances the loss looks at: two arrays (J,) of numbers below ``M``."""
+
     def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariance, (m, M, M); None if that is None."""
+        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are."""
 
 
 @dataclass(frozen=True)
@@ -133,19 +134,18 @@ class OneVersusRest:
     loss: Loss
     smoothing: float = 0.0
 
+    def pairs(self, problems: int) -> tuple[Array, Array]:
+        """Each problem with itself."""
+        return np.arange(problems), np.arange(problems)
+
     def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
         """See :class:`Criterion`; ``target`` (m, M) of −1 and +1."""
         if cov is None and self.smoothing == 0:
             value, slope = self.loss.plain_value_and_slope(target, mean)
             return value.sum(axis=1), slope, None
-        var = np.zeros_like(mean) if cov is None else np.einsum("nkk->nk", cov)
-        var = var + self.smoothing
+        var = (np.zeros_like(mean) if cov is None else cov) + self.smoothing
         slopes = self.loss.derivatives(target, mean, var)
-        to_cov = None
-        if cov is not None:
-            to_cov = np.zeros_like(cov)
-            np.einsum("nkk->nk", to_cov)[...] = slopes.var
-        return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, to_cov
+        return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,11 @@ class Softmax:
 
     form: str
 
+    def pairs(self, problems: int) -> tuple[Array, Array]:
+        """All pairs, each once."""
+        first, second = np.triu_indices(problems)
+        return first, second
+
     def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
         """See :class:`Criterion`; ``target`` (m,) of class numbers."""
         rows = np.arange(len(mean))
@@ -168,34 +173,77 @@ class Softmax:
         slope[rows, target] -= 1
         if cov is None:
             return value, slope, None
-        extra, more, to_cov, _ = FORMS[self.form](mean, cov)
-        return value + extra, slope + more, to_cov
+        first, second = self.pairs(mean.shape[1])
+        extra, more, to_cov, _ = FORMS[self.form](mean, unpack(cov, first, second))
+        return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
 
     @staticmethod
     def chances(mean: Array, cov: Array | None) -> Array:
-        """Expected softmax of the scores, (m, M)."""
-        return log_sum_exp(mean)[1] if cov is None else expected_softmax(mean, cov)
+        """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
+        if cov is None:
+            return log_sum_exp(mean)[1]
+        return expected_softmax(mean, unpack(cov, *np.triu_indices(mean.shape[1])))
 
 
-def hidden_moments(moments: ScoreMoments, hidden: Array) -> tuple[Array, Array | None]:
-    """Mean (m, K) and covariance (m, K, K) of the pre-activations; None for the latter without noise."""
+def unpack(flat: Array, first: Array, second: Array) -> Array:
+    """Symmetric matrices (m, K, K) of which ``flat`` (m, J) holds the entries of the pairs."""
+    size = int(second.max()) + 1
+    full = np.empty((len(flat), size, size))
+    full[:, first, second] = flat
+    full[:, second, first] = flat
+    return full
+
+
+def hidden_moments(moments: ScoreMoments, hidden: Array, products: Array | None = None) -> tuple[Array, Array | None]:
+    """Mean (m, K) of the pre-activations and their covariances, pair by pair (m, K(K + 1)/2), None without noise."""
     mean = moments.mean(hidden)
     if not moments.has_variance:
         return mean, None
-    cov = np.empty((*mean.shape, hidden.shape[1]))
-    for first, second in _pairs(hidden):
-        flat = moments.covariance(hidden[:-1, first] * hidden[:-1, second])
-        cov[:, first, second] = flat
-        cov[:, second, first] = flat
-    return mean, cov
+    if products is None:
+        first, second = np.triu_indices(hidden.shape[1])
+        products = hidden[:-1, first] * hidden[:-1, second]
+    return mean, moments.covariance(products)
 
 
-def _pairs(hidden: Array) -> Iterator[tuple[Array, Array]]:
-    """Pairs ``k <= l`` of hidden units, so many at a time that their products over the features are not large."""
-    first, second = np.triu_indices(hidden.shape[1])
-    step = max(1, _PRODUCTS // len(hidden))
-    for start in range(0, len(first), step):
-        yield first[start : start + step], second[start : start + step]
+class _Forms:
+    """What all rows share: products of weights, pair by pair ``k <= l`` of units and ``m <= n`` of problems.
+
+    ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
+    F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l.
+    """
+
+    def __init__(self, parameters: Parameters, problems: tuple[Array, Array]) -> None:
+        self.hidden, self.weight = parameters.hidden[:-1], parameters.output[:-1]
+        K, M = self.weight.shape
+        self.first, self.second = np.triu_indices(K)
+        self._m, self._n = problems
+        self.of_first, self.of_second = _members(self.first, K), _members(self.second, K)
+        self._of_m, self._of_n = _members(self._m, M), _members(self._n, M)
+        self._crossed = np.where(self.first == self.second, 0.0, 1.0)[:, None]
+        self.products = self.hidden[:, self.first] * self.hidden[:, self.second]
+        one, other = self.weight[self.first], self.weight[self.second]
+        self.matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
+
+    def to_hidden(self, slope: Array) -> Array:
+        """Gradient in ``α`` (p, K) from the one in its products (p, L)."""
+        return (slope * self.hidden[:, self.second]) @ self.of_first + (
+            slope * self.hidden[:, self.first]
+        ) @ self.of_second
+
+    def to_output(self, slope: Array) -> Array:
+        """Gradient in ``W`` (K, M) from the one in ``F`` (L, J)."""
+        one, other, crossed = self.weight[self.first], self.weight[self.second], self._crossed * slope
+        return (
+            self.of_first.T @ (slope * other[:, self._n]) @ self._of_m
+            + self.of_second.T @ (slope * one[:, self._m]) @ self._of_n
+            + self.of_second.T @ (crossed * one[:, self._n]) @ self._of_m
+            + self.of_first.T @ (crossed * other[:, self._m]) @ self._of_n
+        )
+
+
+def _members(index: Array, size: int) -> Array:
+    """Indicators (L, size) of what each pair belongs to: sums over pairs are products with it."""
+    return (index[:, None] == np.arange(size)).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -238,15 +286,21 @@ class LatentEnergy:
         return self.moments(as_design(block.X) if block.design is None else block.design)
 
     def scores(self, moments: ScoreMoments, parameters: Parameters) -> tuple[Array, Array | None]:
-        """Mean (m, M) and covariance (m, M, M) of the scores of some rows, None for the latter without noise."""
+        """Mean (m, M) of the scores of some rows and, with noise, covariances (m, J) of the criterion's pairs."""
         weight = parameters.output[:-1]
         mean, cov = hidden_moments(moments, parameters.hidden)
         unit: Array = expit(mean)
         score = unit @ weight + parameters.output[-1]
         if cov is None:
             return score, None
-        tilt = (unit * (1 - unit))[:, :, None] * weight[None]
-        return score, np.swapaxes(tilt, 1, 2) @ (cov @ tilt)
+        forms = _Forms(parameters, self.criterion.pairs(weight.shape[1]))
+        slope = unit * (1 - unit)
+        return score, (slope[:, forms.first] * slope[:, forms.second] * cov) @ forms.matrix
+
+    @property
+    def row_weight(self) -> float:
+        """``C Σ s_i``."""
+        return float(sum(block.weight.sum() for block in self.blocks))
 
     @property
     def has_variance(self) -> bool:
@@ -268,11 +322,8 @@ class LatentEnergy:
     def value_and_gradient(self, parameters: Parameters) -> tuple[float, Parameters]:
         """``U`` and its gradient."""
         total, gradient = self.prior(parameters)
-        for block in self.blocks:
-            value, part = self.of_block(block, parameters)
-            total += value
-            gradient = Parameters(gradient.hidden + part.hidden, gradient.output + part.output)
-        return total, self.tied(gradient)
+        value, more = self.of_rows(self.blocks, parameters)
+        return total + value, self.tied(Parameters(gradient.hidden + more.hidden, gradient.output + more.output))
 
     def tied(self, gradient: Parameters) -> Parameters:
         """Leave out the intercepts if there are none."""
@@ -281,41 +332,43 @@ class LatentEnergy:
             gradient.output[-1] = 0
         return gradient
 
-    def of_block(self, block: Block, parameters: Parameters) -> tuple[float, Parameters]:
+    def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> tuple[float, Parameters]:
         """What some rows add to the energy, and to its gradient."""
-        hidden, weight = parameters.hidden, parameters.output[:-1]
-        moments = self.moments_of(block)
-        mean, cov = hidden_moments(moments, hidden)
-        unit: Array = expit(mean)
-        slope = unit * (1 - unit)
-        score = unit @ weight + parameters.output[-1]
-        # Q and SQ, (m, K, M).
-        tilt = None if cov is None else slope[:, :, None] * weight[None]
-        along = None if cov is None else cov @ tilt
-        score_cov = None if tilt is None or along is None else np.swapaxes(tilt, 1, 2) @ along
-        value, for_score, for_cov = self.criterion(block.target, score, score_cov)
-        for_score = block.weight[:, None] * for_score
-        output = np.concatenate([unit.T @ for_score, for_score.sum(axis=0)[None]])
-        for_mean = slope * (for_score @ weight.T)
-        spread = np.zeros_like(hidden[:-1])
-        if tilt is not None and along is not None and for_cov is not None:
-            for_cov = block.weight[:, None, None] * for_cov
-            for_tilt = 2 * (along @ for_cov)
-            output[:-1] += np.einsum("nk,nkm->km", slope, for_tilt)
-            for_mean += slope * (1 - 2 * unit) * np.einsum("nkm,km->nk", for_tilt, weight)
-            self._add_spread(moments, (tilt @ for_cov) @ np.swapaxes(tilt, 1, 2), hidden[:-1], spread)
-        gradient = moments.mean_adjoint(for_mean)
-        gradient[:-1] += spread
-        return float(block.weight @ value), Parameters(gradient, output)
-
-    @staticmethod
-    def _add_spread(moments: ScoreMoments, for_cov: Array, hidden: Array, total: Array) -> None:
-        """Add the adjoint of ``α ↦ S`` at a residual ``T`` (m, K, K) to ``total`` (p, K): ``2 Σ_l q(T_kl)∘α_l``."""
-        for first, second in _pairs(hidden):
-            spread = 2 * moments.spread(for_cov[:, first, second])
-            for k in np.unique(first):
-                here = first == k
-                others, part = second[here], spread[:, here]
-                total[:, k] += np.einsum("dl,dl->d", part, hidden[:, others])
-                distinct = others != k
-                total[:, others[distinct]] += part[:, distinct] * hidden[:, k, None]
+        forms = _Forms(parameters, self.criterion.pairs(parameters.output.shape[1])) if self.has_variance else None
+        total = 0.0
+        hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
+        spread = np.zeros_like(forms.products) if forms is not None else np.zeros((0, 0))
+        for_matrix = np.zeros_like(forms.matrix) if forms is not None else np.zeros((0, 0))
+        for block in blocks:
+            moments = self.moments_of(block)
+            mean, cov = hidden_moments(moments, parameters.hidden, None if forms is None else forms.products)
+            unit: Array = expit(mean)
+            slope = unit * (1 - unit)
+            score = unit @ parameters.output[:-1] + parameters.output[-1]
+            for_mean = np.zeros_like(unit)
+            if forms is None or cov is None:
+                value, for_score, _ = self.criterion(block.target, score, None)
+            else:
+                one, other = slope[:, forms.first], slope[:, forms.second]
+                pair = one * other
+                bent = pair * cov
+                value, for_score, for_cov = self.criterion(block.target, score, bent @ forms.matrix)
+                for_cov = block.weight[:, None] * for_cov
+                for_matrix += bent.T @ for_cov
+                for_bent = for_cov @ forms.matrix.T
+                spread += moments.spread(np.multiply(for_bent, pair, out=pair))
+                # Both factors σ' of a pair move with the mean.
+                for_bent *= cov
+                for_slope = np.multiply(for_bent, other, out=other) @ forms.of_first
+                for_slope += np.multiply(for_bent, one, out=one) @ forms.of_second
+                for_mean += for_slope * slope * (1 - 2 * unit)
+            for_score = block.weight[:, None] * for_score
+            for_mean += slope * (for_score @ parameters.output[:-1].T)
+            total += float(block.weight @ value)
+            output[:-1] += unit.T @ for_score
+            output[-1] += for_score.sum(axis=0)
+            hidden += moments.mean_adjoint(for_mean)
+        if forms is not None:
+            hidden[:-1] += forms.to_hidden(spread)
+            output[:-1] += forms.to_output(for_matrix)
+        return total, Parameters(hidden, output)
