@@ -10,23 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..drawing import BLUE, VERMILLION, new_axes, plain_frame
 from ..groups import dataset
 
 __all__ = ["active_columns", "singular_values"]
 
 Array = Any
 
-_BEFORE, _AFTER, _THRESHOLD = "#0072B2", "#D55E00", "#666666"
-
-
-def _axes(ax: Any, width: float, height: float) -> Any:
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
+_THRESHOLD = "#666666"
 
 
 def singular_values(model: Any, *, ax: Any = None) -> Any:
@@ -57,11 +48,12 @@ def singular_values(model: Any, *, ax: Any = None) -> Any:
     """
     if not hasattr(model, "singular_values_"):
         raise ValueError("model: expected a fitted bd.DropoutMatrixFactorization; call fit first.")
-    ax = _axes(ax, 5.0, 3.5)
+    ax = new_axes(ax, 5.0, 3.5)
+    plain_frame(ax)
     before, after = model.data_singular_values_, model.singular_values_
     if before is not None:
-        ax.plot(np.arange(1, len(before) + 1), before, "o-", color=_BEFORE, label="of the data")
-    ax.plot(np.arange(1, len(after) + 1), after, "s-", color=_AFTER, label="of the fit")
+        ax.plot(np.arange(1, len(before) + 1), before, "o-", color=BLUE, label="of the data")
+    ax.plot(np.arange(1, len(after) + 1), after, "s-", color=VERMILLION, label="of the fit")
     if np.isfinite(model.shrinkage_):
         ax.axhline(model.shrinkage_, color=_THRESHOLD, linestyle="--", label="taken off each")
     ax.xaxis.get_major_locator().set_params(integer=True)
@@ -102,8 +94,11 @@ def active_columns(post: Any, *, ax: Any = None) -> Any:
     if "n_active" not in posterior:
         raise ValueError(f"post: expected a variable n_active in the posterior, got {sorted(map(str, posterior))}.")
     values, counts = np.unique(posterior["n_active"].values, return_counts=True)
-    ax = _axes(ax, 5.0, 3.5)
-    ax.bar(values, counts / counts.sum(), color=_BEFORE, width=0.8)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax = new_axes(ax, 5.0, 3.5)
+    plain_frame(ax)
+    ax.bar(values, counts / counts.sum(), color=BLUE, width=0.8)
+    # Room for a few numbers on either side, or a certain one would fill the picture.
     ax.set(xlabel="Active columns", ylabel="Posterior probability", ylim=(0, 1))
+    ax.set_xlim(max(values.min() - 2.5, -0.5), values.max() + 2.5)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     return ax

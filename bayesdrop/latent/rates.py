@@ -100,7 +100,9 @@ def learn_rates(
         update = rate_map.expand(np.minimum(beta_mode(*posterior), _LARGEST))
         # Later rounds move half way: a rate and the weights that it favours may chase each other.
         rate = update if turn < _ROUNDS // 3 else 0.5 * (update + energy.rate)
-        settled = bool(np.max(np.abs(rate - energy.rate)) < _SETTLED)
+        # Three entries more or fewer of few are the same rate.
+        near = rate_map.expand(np.maximum(_SETTLED, 3 / np.maximum(total, 3)))
+        settled = bool(np.all(np.abs(rate - energy.rate) < near))
         if settled:
             break
         energy = replace(energy, rate=rate)

@@ -14,7 +14,7 @@ BOTH = [bd.LatentDropoutSVC, bd.LatentDropoutLogisticRegression]
 
 
 def chaotic(estimator):
-    """Rows given twice are rows of weight 2 to round-off, which the kinks of the hinge enlarge: another local minimum."""
+    """Rows given twice are rows of weight 2 up to round-off, which the kinks enlarge: another local minimum."""
     if isinstance(estimator, bd.LatentDropoutLogisticRegression):
         return {}
     where = ("dense", "sparse")

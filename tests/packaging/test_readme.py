@@ -50,7 +50,7 @@ def test_example_runs(code, breast_cancer, tmp_path, monkeypatch):
     if "post" in code:
         names["post"] = by_hand(X, y)
     allowed = contextlib.ExitStack()
-    if "NUTS" in code:  # NumPyro's own code promotes dtypes and ranks
+    if "NUTS" in code or "sample_latent" in code:  # NumPyro's own code promotes dtypes and ranks
         allowed.enter_context(jax.numpy_dtype_promotion("standard"))
         allowed.enter_context(jax.numpy_rank_promotion("allow"))
     with allowed, warnings.catch_warnings():
