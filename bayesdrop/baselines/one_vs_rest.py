@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import check_sample_weight
 from ..designs import Design, as_design
-from ..estimators.base import FLOATS
+from ..estimators.classes import check_rows, signs
+from ..estimators.names import FLOATS
 
 __all__ = ["OneVsRest", "check_options"]
 
@@ -69,22 +68,8 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         self
         """
         check_options(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        check_classification_targets(y)
-        classes, code = np.unique(y, return_inverse=True)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if len(classes) < 2:
-            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
-        totals = np.bincount(code, weights=weight)
-        if np.any(totals == 0):
-            raise ValueError(
-                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
-                "or give a row some weight."
-            )
-        if np.any(weight == 0):
-            X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
-        positive = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
-        sign = np.where(code[:, None] == positive, 1.0, -1.0)
+        X, classes, code, weight = check_rows(self, X, y, sample_weight)
+        sign = signs(code, len(classes))
         weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
         if not converged:
             warnings.warn(

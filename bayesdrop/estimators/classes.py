@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -12,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..data import check_sample_weight
 from .names import FLOATS
 
-__all__ = ["check_rows", "signs", "weigh_classes"]
+__all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
 
 Array = Any
 
@@ -62,3 +63,43 @@ def signs(code: Array, n_classes: int) -> Array:
     """
     positive = np.arange(n_classes) if n_classes > 2 else np.array([1])
     return np.where(code[:, None] == positive, 1.0, -1.0)
+
+
+def shares(positive: Array) -> Array:
+    """Class probabilities, rows summing to 1, from those of the positive class (n, 1), or of each against the rest.
+
+    Examples
+    --------
+    >>> shares(np.array([[0.25]])).tolist(), shares(np.array([[0.2, 0.1, 0.1]])).tolist()
+    ([[0.75, 0.25]], [[0.5, 0.25, 0.25]])
+    """
+    positive = np.clip(positive, 0.0, 1.0)
+    if positive.shape[1] == 1:
+        return np.hstack([1 - positive, positive])
+    total = positive.sum(axis=1, keepdims=True)
+    return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / positive.shape[1])
+
+
+class ClassScores(ClassifierMixin):
+    """Classes and their logarithmic probabilities from the scores and probabilities of a classifier."""
+
+    classes_: Array
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores, (n,) for two classes and (n, K) for more."""
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, (n, K); rows sum to 1."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Array:
+        """Class with the largest score, (n,)."""
+        score = self.decision_function(X)
+        index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
+        return self.classes_[index]
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import check_sample_weight, prepare
@@ -17,7 +16,7 @@ from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
-from .classes import check_rows, signs, weigh_classes
+from .classes import ClassScores, check_rows, shares, signs, weigh_classes
 from .joint import fit_joint, joint_chances
 from .names import FLOATS
 from .unlabelled import check_unlabelled, stack
@@ -27,7 +26,7 @@ __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 Array = Any
 
 
-class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
+class _DropoutClassifier(ClassScores, DropoutEstimator):
     """Shared by the classifiers; a subclass names its loss."""
 
     classes_: Array
@@ -150,27 +149,12 @@ class _DropoutClassifier(ClassifierMixin, DropoutEstimator):
         mean, _ = self._moments(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
-    def predict(self, X: Any) -> Array:
-        """Class with the largest score, (n,)."""
-        score = self.decision_function(X)
-        index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
-        return self.classes_[index]
-
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
         mean, var = self._moments(X)
         if self._is_joint(self.classes_):
             return joint_chances(self, X, mean)
-        positive = np.clip(self._loss().expected_probability(mean, var, self.C), 0.0, 1.0)
-        if len(self.classes_) == 2:
-            return np.hstack([1 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / positive.shape[1])
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return shares(self._loss().expected_probability(mean, var, self.C))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,7 +23,7 @@ from ..losses.base import choose
 from ..model import Model
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
-from .classes import check_rows, signs, weigh_classes
+from .classes import ClassScores, check_rows, shares, signs, weigh_classes
 from .names import FLOATS, default_names
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
@@ -39,7 +39,7 @@ _SCREEN = 15
 _MANY_ROWS = 200_000
 
 
-class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, DropoutEstimator):
+class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
     """Shared by the two; a subclass names its loss."""
 
     n_hidden: int
@@ -227,28 +227,13 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         mean, _ = self._scores(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
-    def predict(self, X: Any) -> Array:
-        """Class with the largest score, (n,)."""
-        score = self.decision_function(X)
-        index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
-        return self.classes_[index]
-
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
         mean, cov = self._scores(X)
         if self._is_joint(self.classes_):
             return Softmax.chances(mean, cov)
         var = np.zeros_like(mean) if cov is None else cov
-        positive = np.clip(self._loss().expected_probability(mean, var, self.C), 0.0, 1.0)
-        if len(self.classes_) == 2:
-            return np.hstack([1 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / positive.shape[1])
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return shares(self._loss().expected_probability(mean, var, self.C))
 
     @property
     def _n_features_out(self) -> int:

@@ -17,11 +17,13 @@ from .hmc_kernel import HMCKernel, HMCOperands
 from .laplace import normal_approximation
 from .matrix import samplers_matrix
 
-__all__ = ["HMC", "bind_density", "start_of"]
+__all__ = ["HMC", "bind_density", "operands_of", "start_of"]
 
 Array = Any
 
 
+# Entries up to which a dense matrix's square is kept.
+_SMALL = 1 << 24
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -112,10 +114,17 @@ def bind_density(
         integrated=not marginalised,
         **there,
     )  # fmt: skip
+    square = there["quadratic"] and data.X.shape[0] * p <= _SMALL
+    return density, operands_of(model, data, rate_map, dtype, square)
+
+
+def operands_of(model: Model, data: Data, rate_map: RateMap, dtype: str, square: bool | None = None) -> DensityOperands:
+    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small."""
     a, b = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-    real = partial(jnp.asarray, dtype=dtype)
-    square = there["quadratic"] and data.X.shape[0] * p <= 1 << 24
-    return density, DensityOperands(
+    real, p = partial(jnp.asarray, dtype=dtype), len(data.feature_names)
+    if square is None:
+        square = data.X.shape[0] * p <= _SMALL
+    return DensityOperands(
         matrix=samplers_matrix(data.X, dtype, square),
         target=real(data.target),
         row_weight=real(model.C * data.weight),

@@ -129,8 +129,7 @@ def _run(
     import jax
     import jax.numpy as jnp
 
-    from ..inference.density import DensityOperands
-    from ..inference.matrix import samplers_matrix
+    from ..inference.hmc import operands_of
     from ..inference.nuts import NUTS, NUTSOperands
     from ..inference.runner import as_key, run
     from .density import LatentDensity, LatentKernel
@@ -141,20 +140,10 @@ def _run(
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)
     model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)
-    a, b = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
     with jax.enable_x64(method.dtype == "float64"):
         real = partial(jnp.asarray, dtype=method.dtype)
         density = LatentDensity(model.loss.plain, model.noise, units, p, model.fit_intercept, rate_map.size)
-        operands = DensityOperands(
-            matrix=samplers_matrix(data.X, method.dtype, data.X.shape[0] * p <= 1 << 24),
-            target=real(data.target),
-            row_weight=real(model.C * data.weight),
-            precision=real(model.weight_prior.precision(p)),
-            fixed_rate=real(rate_map.initial),
-            index=jnp.asarray(rate_map.index, dtype=jnp.int32),
-            prior_a=real(a),
-            prior_b=real(b),
-        )
+        operands = operands_of(model, data, rate_map, method.dtype)
         kernel = LatentKernel(density, tune, float(method.target_accept), int(method.max_tree_depth))
         whitened = NUTSOperands(operands, real(np.zeros(density.size)), real(np.ones(density.size)))
         return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress)
