@@ -245,6 +245,7 @@ def test_epsilon_insensitive_draws_are_two_of_the_hinge():
         assert _worst(part[tame], expected[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
 
 
+@pytest.mark.slow
 def test_logistic_draws_have_the_expected_omega():
     C, y, mean, var = CELLS.T
     omega, kappa = _draw(Logistic(), jax.random.key(12))

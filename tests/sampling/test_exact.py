@@ -171,13 +171,20 @@ POOLED = bd.Hierarchical(["a", "b", "a"], bd.Beta(2, 3), bd.Gamma(2.0, 4.0))
 FAST = [
     pytest.param(bd.Model(bd.Hinge()), BOTH, None, id="hinge, per feature"),
     pytest.param(bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"])), BOTH, None, id="logistic, groups"),
-    pytest.param(bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])), BOTH, None, id="logistic, fixed"),
+    pytest.param(
+        bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])),
+        BOTH,
+        None,
+        id="logistic, fixed",
+        marks=pytest.mark.slow,
+    ),
     # Without an intercept: weights with tails like Cauchy's and a flat one have no proper posterior on separable data.
     pytest.param(
         bd.Model(weight_prior=bd.Horseshoe(0.5), rates=POOLED, fit_intercept=False),
         BOTH,
         None,
         id="horseshoe, hierarchy",
+        marks=pytest.mark.slow,
     ),
 ]
 SLOW = [
