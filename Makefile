@@ -32,6 +32,8 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.polya_gamma
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.factorization
+	$(BIN)/python -m benchmarks.latent
 
 bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampling
