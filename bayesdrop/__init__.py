@@ -61,7 +61,9 @@ _HOME = {
     "WeightsBlock": "inference",
     "delete_features": "robustness",
     "deletion_scorer": "robustness",
+    "FormulaDesign": "formula",
     "fit": "inference",
+    "from_formula": "formula",
     "sample": "inference",
     "sample_latent": "latent.posterior",
     "sample_factorization": "factorization",
@@ -93,6 +95,7 @@ __all__ = [
     "EpsilonInsensitive",
     "Fit",
     "Fixed",
+    "FormulaDesign",
     "Gamma",
     "GaussianNoise",
     "Gibbs",
@@ -128,6 +131,7 @@ __all__ = [
     "deletion_scorer",
     "diagnose",
     "fit",
+    "from_formula",
     "log_likelihood",
     "loo",
     "posterior_predictive",
@@ -152,6 +156,7 @@ if TYPE_CHECKING:
         LatentDropoutSVC,
     )
     from .factorization import DropoutMatrixFactorization, sample_factorization
+    from .formula import FormulaDesign, from_formula
     from .inference import EM, HMC, NUTS, Gibbs, Newton, NumpyroKernel, WeightsBlock, fit, sample, variational
     from .inference.stopping import Stop
     from .latent.methods import LBFGS, Alternating, Minibatch

@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .curves import deletion_robustness, rate_path
 from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
 from .latent.plots import class_responses, error_curves, hidden_units
+from .reliability import reliability_curve
 
 if TYPE_CHECKING:
     from .results import Fit
 
 __all__ = [
     "class_responses",
+    "deletion_robustness",
     "error_curves",
     "hidden_units",
     "objective_trace",
     "ranks",
     "rate_against_weight",
+    "rate_path",
     "rates_forest",
+    "reliability_curve",
 ]
 
 Array = Any
@@ -53,15 +58,30 @@ def _draws(post: Any, var: str) -> tuple[Array, list[str], str]:
     return values, [str(name) for name in array[dims[0]].values], dims[0]
 
 
-def prior_interval(fit: Fit, probability: float) -> tuple[Array, Array]:
-    """Equal-tailed prior interval of each learnt rate, (k,) and (k,)."""
+def _equal_tailed(probability: float, a: Array, b: Array) -> tuple[Array, Array]:
     from scipy.stats import beta
 
+    return beta.interval(probability, a, b)
+
+
+def prior_interval(fit: Fit, probability: float) -> tuple[Array, Array]:
+    """Equal-tailed prior interval of each learnt rate, (k,) and (k,)."""
     if fit.rate_posterior is None:
         raise ValueError("prior_interval: expected a fit with learnt rates, got one with fixed rates.")
-    a, b = fit.model.bind(fit.feature_names).prior.concentrations(fit.rate_posterior.occurrences)
-    tail = (1 - probability) / 2
-    return beta.ppf(tail, a, b), beta.ppf(1 - tail, a, b)
+    prior = fit.model.bind(fit.feature_names).prior
+    return _equal_tailed(probability, *prior.concentrations(fit.rate_posterior.occurrences))
+
+
+def _sampled_prior(post: Any, k: int, probability: float) -> tuple[Array, Array] | None:
+    """Prior interval of each of k sampled rates where the draws say which prior it was, else None."""
+    from .description import ATTRIBUTE, rebuild
+
+    text = getattr(post, "attrs", {}).get(ATTRIBUTE)
+    prior: Any = getattr(rebuild(text).rates, "prior", None) if text else None
+    # A strength relative to the counts of the features needs the data, and a hierarchy has no numbers.
+    if prior is None or np.any(prior.a_per_count) or np.any(prior.b_per_count):
+        return None
+    return _equal_tailed(probability, *prior.concentrations(np.zeros(k)))
 
 
 def rates_forest(
@@ -72,7 +92,8 @@ def rates_forest(
     Parameters
     ----------
     post : ArviZ object or xarray.Dataset, optional
-        What ``bd.sample`` returned: median, inner 50 % and outer ``probability`` interval are drawn.
+        What ``bd.sample`` returned: median, inner 50 % and outer ``probability`` interval are drawn, and the prior
+        unless its strength is relative to counts or it is hierarchical.
     fit : Fit, optional
         What ``bd.fit`` returned: the learnt rate, its plug-in interval and the prior are drawn.
     top : int, optional
@@ -144,7 +165,11 @@ def rates_forest(
             plug_in.mode[order], rows - shift, "D", color=VERMILLION, markersize=3.6, linestyle="none",
             label=f"plug-in: learnt rate, {100 * probability:g} %",
         )  # fmt: skip
-        low, high = prior_interval(fit, probability)
+        prior: Any = prior_interval(fit, probability)
+    else:
+        prior = _sampled_prior(post, len(names), probability)
+    if prior is not None:
+        low, high = prior
         ax.barh(
             rows, (high - low)[order], left=low[order], height=0.86, color=_PRIOR, alpha=0.55, linewidth=0, zorder=0,
             label=f"prior, {100 * probability:g} %",

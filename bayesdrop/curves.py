@@ -1,0 +1,241 @@
+"""Curves of fitted models: weights along the dropout rate, and what is left when features go missing.
+
+Deletion at test time is that of Globerson & Roweis (2006). Series differ in colour, marker and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
+
+if TYPE_CHECKING:
+    from .path import RatePath
+
+__all__ = ["MOST_SERIES", "deletion_robustness", "rate_path", "series_style", "whole_number"]
+
+Array = Any
+
+# The yellow of the palette is too faint for a line on paper.
+_COLORS = tuple(color for color in CHAIN_COLORS if color != "#F0E442")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)))
+MOST_SERIES = len(_MARKERS)
+
+
+def series_style(j: int) -> dict[str, Any]:
+    """Colour, marker and line of the j-th series, each its own up to seven series."""
+    k = j % MOST_SERIES
+    return {
+        "color": _COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k], "linewidth": 1.4, "markersize": 5,
+        "markeredgecolor": "white", "markeredgewidth": 0.5,
+    }  # fmt: skip
+
+
+def whole_number(value: Any, least: int, name: str) -> int:
+    """Check an argument that counts something."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = None) -> Any:
+    """Draw the score and the weights of fits along a grid of dropout rates.
+
+    Parameters
+    ----------
+    path : RatePath
+        Fitted.
+    top : int
+        Name this many features, those with the largest weights anywhere on the path, at most 7; the others are grey.
+    label : class label, optional
+        Of more than two classes, the one whose weights are drawn; by default their Euclidean norm over the classes.
+    figure : matplotlib figure, optional
+        Where to draw.
+
+    Returns
+    -------
+    array of two matplotlib axes
+        Above the score, with its standard error over folds and the best rate; below the weights.
+
+    Raises
+    ------
+    ValueError
+        If ``top`` or ``label`` is out of range.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> score, weights = rate_path(bd.RatePath(bd.DropoutLogisticRegression(), [0.0, 0.3, 0.6], cv=3).fit(X, y))
+    >>> weights.get_xlabel()
+    'Dropout rate (probability of being dropped)'
+    """
+    data = path.to_dataset()
+    if whole_number(top, 1, "top") > MOST_SERIES:
+        raise ValueError(f"top: expected at most {MOST_SERIES}, which lines can be told apart, got {top!r}.")
+    order = np.argsort(path.rates_, kind="stable")
+    rate = path.rates_[order]
+    weight: Any = data["weight"]
+    unit = "Weight (change of the score\nper unit of the feature)"
+    if "class" in weight.dims:
+        classes = weight["class"].values
+        if label is not None and label not in classes:
+            raise ValueError(f"label: expected one of the classes {classes.tolist()}, got {label!r}.")
+        if label is not None or len(classes) == 1:
+            weight = weight.isel({"class": 0 if label is None else int(np.flatnonzero(classes == label)[0])})
+        else:
+            weight, unit = np.sqrt((weight**2).sum("class")), "Size of the weights\n(norm over the classes)"
+    elif label is not None:
+        raise ValueError(f"label: a regression has no classes, got {label!r}; leave it out.")
+    values = np.asarray(weight.transpose("rate", "feature"))[order]
+    if figure is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=(7.2, 5.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1, 1.7])
+    errors = None if path.score_errors_ is None else path.score_errors_[order]
+    above.errorbar(
+        rate, path.scores_[order], None if errors is None or not np.all(np.isfinite(errors)) else errors,
+        color=BLUE, marker="o", markersize=5, linewidth=1.4, capsize=2.5, elinewidth=1.1,
+        label="mean over the folds ± standard error" if path.scored_on_ == "folds" else f"on {path.scored_on_} rows",
+    )  # fmt: skip
+    for ax in (above, below):
+        ax.axvline(
+            path.best_rate_, color=VERMILLION, linestyle="--", linewidth=1.1, zorder=0,
+            label=f"best rate, {path.best_rate_:.3g}",
+        )  # fmt: skip
+        ax.grid(color="#E5E5E5", linewidth=0.5)
+        ax.set_axisbelow(True)
+        plain_frame(ax)
+    above.set_ylabel(_score_name(path))
+    above.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8, borderaxespad=0.3)
+    below.axhline(0, color="#888888", linewidth=0.8, zorder=0)
+    chosen = np.argsort(-np.max(np.abs(values), axis=0), kind="stable")[:top]
+    rest = np.setdiff1d(np.arange(values.shape[1]), chosen)
+    if len(rest):
+        below.plot(rate, values[:, rest], color="#BBBBBB", linewidth=0.7, zorder=1)
+    names = [str(name) for name in data["feature"].values]
+    for j, d in enumerate(chosen):
+        below.plot(rate, values[:, d], **series_style(j), label=names[d])
+    below.set_xlabel("Dropout rate (probability of being dropped)")
+    below.set_ylabel(unit)
+    _name_ends(below, rate, values[:, chosen], [names[d] for d in chosen], len(rest))
+    return np.array([above, below])
+
+
+def _score_name(path: Any) -> str:
+    if path.scoring is None:
+        return "Accuracy" if hasattr(path, "classes_") else "R²"
+    name = path.scoring if isinstance(path.scoring, str) else getattr(path.scoring, "__name__", "score")
+    return str(name).replace("_", " ").capitalize()
+
+
+def _name_ends(ax: Any, x: Array, values: Array, names: Sequence[str], n_rest: int) -> None:
+    """Legend to the right of the lines, in the order in which they end there."""
+    order = np.argsort(-values[-1], kind="stable")
+    handles = [line for line in ax.lines if line.get_label() in names]
+    handles = [next(line for line in handles if line.get_label() == names[j]) for j in order]
+    rest = [line for line in ax.lines if line.get_color() == "#BBBBBB"][:1]
+    shown = [name if len(name) <= 26 else f"{name[:25]}…" for name in (names[j] for j in order)]
+    shown += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
+    ax.legend([*handles, *rest], shown, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
+def deletion_robustness(
+    models: Any,
+    X: Any,
+    y: Any,
+    *,
+    rates: Any = None,
+    repeats: int = 20,
+    seed: int = 0,
+    scoring: Any = "accuracy",
+    error: bool = False,
+    ax: Any = None,
+) -> Any:
+    """Draw how fitted models do when features are deleted at test time.
+
+    Every model meets the same deletions. Bars are the standard error of the mean over deletions; that the rows are a
+    sample as well is not in them.
+
+    Parameters
+    ----------
+    models : estimator or dict from name to estimator
+        Fitted.
+    X, y : (n, p), (n,)
+        Test rows; each non-zero entry is set to zero with the probability on the axis.
+    rates : array (R,), optional
+        Probabilities of deletion in [0, 1]; ``np.linspace(0, 0.9, 10)`` by default.
+    repeats : int
+        Deletions at each rate, 2 or more.
+    seed : int
+        Same seed, same deletions.
+    scoring : str, callable or None
+        As :func:`bayesdrop.deletion_scorer` takes it.
+    error : bool
+        Draw the error, one minus the accuracy.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = bd.DropoutLogisticRegression(0.5, corrupted_inputs=True).fit(X[::2] / 16, y[::2])
+    >>> ax = deletion_robustness(model, X[1::2] / 16, y[1::2], rates=[0.0, 0.5, 0.9], repeats=3)
+    >>> ax.get_xlabel()
+    'Probability that a feature is deleted at test time'
+    """
+    from .estimators.folds import standard_error
+    from .robustness import deletion_scorer
+
+    models = models if isinstance(models, Mapping) else {"": models}
+    if not 1 <= len(models) <= MOST_SERIES:
+        raise ValueError(f"models: expected from one to {MOST_SERIES} models, got {len(models)}.")
+    if error and scoring != "accuracy":
+        raise ValueError(f'error: expected scoring="accuracy" with it, got {scoring!r}; leave one of them out.')
+    repeats = whole_number(repeats, 2, "repeats")
+    grid = np.sort(np.asarray(np.linspace(0, 0.9, 10) if rates is None else rates, dtype=float))
+    if grid.ndim != 1 or len(grid) < 2:
+        raise ValueError(f"rates: expected at least two probabilities of deletion, got {rates!r}.")
+    seeds = [int(state) for state in np.random.SeedSequence(whole_number(seed, 0, "seed")).generate_state(repeats)]
+    ax = new_axes(ax, 6.4, 4.2)
+    for j, (key, model) in enumerate(models.items()):
+        scores = np.array(
+            [[deletion_scorer(float(q), seed=s, scoring=scoring)(model, X, y) for s in seeds] for q in grid]
+        )
+        scores = 1 - scores if error else scores
+        ax.errorbar(
+            grid, scores.mean(axis=1), standard_error(scores), **series_style(j), capsize=2.5, elinewidth=1.1,
+            label=str(key) or type(model).__name__,
+        )  # fmt: skip
+    if scoring == "accuracy":
+        share = np.max(np.unique(np.asarray(y), return_counts=True)[1]) / len(y)
+        ax.axhline(
+            1 - share if error else share, color="#888888", linestyle=":", linewidth=1.1, zorder=0,
+            label="always the largest class",
+        )  # fmt: skip
+    ax.grid(color="#E5E5E5", linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.set_xlabel("Probability that a feature is deleted at test time")
+    named = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+    ax.set_ylabel("Error" if error else str(named).replace("_", " ").capitalize())
+    ax.set_title(f"bars: ± standard error over {repeats} deletions", fontsize=8, loc="right", color="#555555")
+    ax.legend(frameon=False, fontsize=8)
+    plain_frame(ax)
+    return ax

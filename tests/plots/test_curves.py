@@ -1,0 +1,276 @@
+"""Curves: what they show, on what axes, and what they refuse."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.stats import binomtest
+
+import bayesdrop as bd
+from bayesdrop import plots
+from bayesdrop.description import attributes
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 9))
+    score = X @ np.array([2.0, -1.5, 1.0, 0.5, 0.3, 0.0, 0.0, 0.0, 0.0])
+    return X, np.where(score + rng.logistic(size=240) > 0, "yes", "no"), np.digitize(score, [-1.0, 1.0])
+
+
+def series(ax):
+    """Points of each errorbar by its label."""
+    return {bars.get_label(): bars.lines[0].get_xydata() for bars in ax.containers}
+
+
+def bars(ax, j=0):
+    """Lower and upper ends of the bars of a series."""
+    ends = np.array([segment[:, 1] for segment in ax.containers[j].lines[2][0].get_segments()])
+    return ends.min(axis=1), ends.max(axis=1)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def told_apart(lines):
+    styles = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines]
+    return all(len({style[part] for style in styles}) == len(styles) for part in range(3))
+
+
+def test_path_draws_scores_and_weights(problem):
+    X, y, _ = problem
+    path = bd.RatePath(bd.DropoutLogisticRegression(), [0.6, 0.0, 0.3], cv=3).fit(X, y)
+    above, below = plots.rate_path(path, top=3)
+    order = [1, 2, 0]
+    np.testing.assert_array_equal(
+        above.containers[0].lines[0].get_xydata(), np.column_stack([[0.0, 0.3, 0.6], path.scores_[order]])
+    )
+    low, high = bars(above)
+    np.testing.assert_allclose(high - low, 2 * path.score_errors_[order])
+    assert above.get_ylabel() == "Accuracy"
+    assert f"best rate, {path.best_rate_:.3g}" in texts(above)
+    weight = path.coefs_[order, 0]
+    named = {line.get_label(): line for line in below.lines if line.get_label().startswith("x")}
+    assert set(named) == {f"x{d}" for d in np.argsort(-np.abs(weight).max(axis=0))[:3]}
+    for name, line in named.items():
+        np.testing.assert_array_equal(line.get_ydata(), weight[:, int(name[1:])])
+    assert told_apart(named.values())
+    assert texts(below) == [*sorted(named, key=lambda name: -weight[-1, int(name[1:])]), "6 others"]
+
+
+def test_path_of_many_classes_and_of_a_regression(problem):
+    X, _, many = problem
+    path = bd.RatePath(bd.DropoutSVC(C=0.1), [0.0, 0.5]).fit(X, many)
+    above, below = plots.rate_path(path, top=2)
+    assert texts(above)[-1] == "on training rows"
+    assert "norm over the classes" in below.get_ylabel()
+    norm = np.sqrt((path.coefs_**2).sum(axis=1))
+    line = next(line for line in below.lines if line.get_label() == "x0")
+    np.testing.assert_allclose(line.get_ydata(), norm[:, 0])
+    _, below = plots.rate_path(path, label=2)
+    line = next(line for line in below.lines if line.get_label() == "x0")
+    np.testing.assert_array_equal(line.get_ydata(), path.coefs_[:, 2, 0])
+    with pytest.raises(ValueError, match=r"expected one of the classes \[0, 1, 2\], got 7"):
+        plots.rate_path(path, label=7)
+    regression = bd.RatePath(bd.DropoutRidge(), [0.0, 0.5]).fit(X, X[:, 0])
+    assert plots.rate_path(regression)[0].get_ylabel() == "R²"
+    with pytest.raises(ValueError, match="a regression has no classes"):
+        plots.rate_path(regression, label=1)
+    with pytest.raises(ValueError, match="top: expected at most 7"):
+        plots.rate_path(regression, top=8)
+    with pytest.raises(ValueError, match="top: expected a whole number of at least 1"):
+        plots.rate_path(regression, top=0)
+
+
+def test_reliability_by_hand():
+    chance = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 1.0, 0.0])
+    y = np.array([0, 1, 0, 1, 1, 1, 1, 0])
+    ax = plots.reliability_curve(y, chance, bins=4, probability=0.8)
+    points = ax.containers[0].lines[0].get_xydata()
+    # 1/2 belongs to the bin that it opens, 1 to the last one
+    np.testing.assert_allclose(points, [[0.1, 1 / 3], [0.35, 1 / 2], [0.5, 1], [0.95, 1]])
+    expected = [binomtest(k, n).proportion_ci(0.8, "wilson") for k, n in ((1, 3), (1, 2), (1, 1), (2, 2))]
+    low, high = bars(ax)
+    np.testing.assert_allclose(low, [interval.low for interval in expected])
+    np.testing.assert_allclose(high, [interval.high for interval in expected])
+    assert texts(ax)[-1] == f"Brier score {np.mean((y - chance) ** 2):.3f}"
+    histogram = ax.child_axes[0]
+    assert histogram.patches[0].get_data().values.tolist() == [3, 2, 1, 2]
+    assert histogram.get_xlabel() == "Predicted probability of 1"
+
+
+def test_empty_bins_have_no_point():
+    ax = plots.reliability_curve([0, 1, 1], [0.05, 0.95, 0.99])
+    assert len(ax.containers[0].lines[0].get_xdata()) == 2
+
+
+def test_reliability_of_several_models(problem):
+    X, y, _ = problem
+    models = {rate: bd.DropoutLogisticRegression(rate).fit(X[::2], y[::2]) for rate in (0.0, 0.7)}
+    ax = plots.reliability_curve(y[1::2], {f"rate {r}": m.predict_proba(X[1::2]) for r, m in models.items()})
+    shown = series(ax)
+    assert [label.split(":")[0] for label in shown] == ["rate 0.0", "rate 0.7"]
+    assert told_apart([container.lines[0] for container in ax.containers])
+    assert len(ax.child_axes[0].patches) == 2
+    alone = plots.reliability_curve(y[1::2], models[0.7].predict_proba(X[1::2])[:, 1])
+    np.testing.assert_array_equal(next(iter(series(alone).values())), list(shown.values())[1])
+
+
+def test_either_class_may_be_the_positive_one(problem):
+    X, y, _ = problem
+    chance = bd.DropoutLogisticRegression(0.3).fit(X, y).predict_proba(X)
+    one = next(iter(series(plots.reliability_curve(y, chance)).values()))
+    ax = plots.reliability_curve(y, chance, positive="no")
+    np.testing.assert_allclose(next(iter(series(ax).values()))[::-1], 1 - one)
+    assert ax.child_axes[0].get_xlabel() == "Predicted probability of no"
+
+
+def posterior(n, chance, draws=400):
+    """A posterior whose simulated responses come with the given chances."""
+    rng = np.random.default_rng(3)
+    simulated = np.where(rng.random((2, draws, n)) < chance, 1, -1).astype(np.int8)
+    data = xr.Dataset({"y": (("chain", "draw", "obs_id"), simulated)}, coords={"chain": [0, 1]})
+    return bd.groups.assemble({"posterior_predictive": data})
+
+
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_predictive_band_is_where_the_model_expects_the_frequencies(positive):
+    rng = np.random.default_rng(4)
+    chance = np.repeat([0.25, 0.75], 200)
+    y = np.where(rng.random(400) < chance, "yes", "no")
+    both = np.column_stack([1 - chance, chance])
+    ax = plots.reliability_curve(y, both, bins=2, positive=positive, predictive=posterior(400, chance))
+    band = ax.collections[0].get_paths()[0].vertices
+    for share in (0.25, 0.75):
+        ends = band[np.isclose(band[:, 0], share), 1]
+        half = 1.645 * np.sqrt(0.25 * 0.75 / 200)
+        # quantiles of 800 draws of a frequency out of 200: within a fifth of the half-width
+        np.testing.assert_allclose([ends.min(), ends.max()], [share - half, share + half], atol=half / 5)
+    assert "posterior predictive, 90 %" in texts(ax)
+
+
+def test_reliability_takes_predictions_of_a_posterior():
+    draws = xr.Dataset(
+        {"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]]), "intercept": (("chain", "draw"), [[0.0, 0.0]])},
+        coords={"feature": ["x0"]},
+    )
+    post = bd.groups.assemble({"posterior": draws}, attributes(bd.Model(rates=bd.Fixed(0.0)), ["no", "yes"]))
+    predicted = bd.predict(post, [[-1.0], [1.0]])
+    points = next(iter(series(plots.reliability_curve(["no", "yes"], predicted)).values()))
+    np.testing.assert_allclose(points, np.column_stack([predicted.mean, [0, 1]]))
+    flipped = next(iter(series(plots.reliability_curve(["no", "yes"], predicted, positive="no")).values()))
+    np.testing.assert_allclose(flipped[::-1], np.column_stack([1 - predicted.mean, [1, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1, 2], [0.1, 0.2, 0.3]), "expected two classes, got 3"),
+        (([0, 1], [0.1, 0.2, 0.3]), r"expected 2 probabilities, one per row, got shape \(3,\)"),
+        (([0, 1], {"a": [0.1, 1.3]}), r"probabilities\['a'\]: expected numbers in \[0, 1\], got from 0.1 to 1.3"),
+        (([0, 1], [0.1, np.nan]), r"expected numbers in \[0, 1\]"),
+        ((["no", "no"], [0.1, 0.2]), "every row is 'no'"),
+        (([0.0, np.nan], [0.1, 0.2]), "missing labels"),
+        (([[0], [1]], [0.1, 0.2]), r"got shape \(2, 1\)"),
+        (([0, 1], {}), "from one to 7 models, got 0"),
+    ],
+)
+def test_reliability_says_what_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plots.reliability_curve(*arguments)
+
+
+def test_reliability_says_which_option_does_not_fit():
+    with pytest.raises(ValueError, match=r"positive: expected one of the classes \[0, 1\], got 5"):
+        plots.reliability_curve([0, 1], [0.1, 0.2], positive=5)
+    with pytest.raises(ValueError, match="bins: expected a whole number"):
+        plots.reliability_curve([0, 1], [0.1, 0.2], bins=2.5)
+    with pytest.raises(ValueError, match="probability: expected"):
+        plots.reliability_curve([0, 1], [0.1, 0.2], probability=90)
+    with pytest.raises(ValueError, match="predictive: expected 2 rows, those of y, got 3"):
+        plots.reliability_curve([0, 1], [0.1, 0.2], predictive=posterior(3, 0.5))
+    with pytest.raises(ValueError, match="expected the group posterior_predictive"):
+        plots.reliability_curve([0, 1], [0.1, 0.2], predictive=bd.groups.assemble({"posterior": xr.Dataset()}))
+
+
+def test_deletion_means_and_standard_errors(problem):
+    X, y, _ = problem
+    models = {"plain": bd.DropoutLogisticRegression(0.0).fit(X, y), "half": bd.DropoutSVC(0.5).fit(X, y)}
+    ax = plots.deletion_robustness(models, X, y, rates=[0.6, 0.0], repeats=4, seed=5)
+    seeds = np.random.SeedSequence(5).generate_state(4)
+    for j, (name, model) in enumerate(models.items()):
+        scores = [bd.deletion_scorer(0.6, seed=int(s))(model, X, y) for s in seeds]
+        points = series(ax)[name]
+        np.testing.assert_allclose(points, [[0.0, model.score(X, y)], [0.6, np.mean(scores)]])
+        low, high = bars(ax, j)
+        np.testing.assert_allclose(high - low, [0, 2 * np.std(scores, ddof=1) / 2], atol=1e-12)
+    assert told_apart([container.lines[0] for container in ax.containers])
+    constant = next(line for line in ax.lines if "largest" in line.get_label())
+    np.testing.assert_allclose(constant.get_ydata(), max(np.mean(y == "yes"), np.mean(y == "no")))
+
+
+def test_deletion_is_seeded(problem):
+    X, y, _ = problem
+    model = bd.DropoutLogisticRegression(0.3).fit(X, y)
+
+    def drawn(seed, **options):
+        ax = plots.deletion_robustness(model, X, y, rates=[0.3, 0.7], repeats=3, seed=seed, **options)
+        return next(iter(series(ax).values()))
+
+    np.testing.assert_array_equal(drawn(0), drawn(0))
+    assert np.any(drawn(0) != drawn(1))
+    np.testing.assert_allclose(drawn(0, error=True)[:, 1], 1 - drawn(0)[:, 1])
+
+
+def test_deletion_says_what_does_not_fit(problem):
+    X, y, _ = problem
+    model = bd.DropoutLogisticRegression(0.3).fit(X, y)
+    with pytest.raises(ValueError, match='expected scoring="accuracy" with it'):
+        plots.deletion_robustness(model, X, y, error=True, scoring="roc_auc")
+    with pytest.raises(ValueError, match="repeats: expected a whole number of at least 2"):
+        plots.deletion_robustness(model, X, y, repeats=1)
+    with pytest.raises(ValueError, match="at least two probabilities"):
+        plots.deletion_robustness(model, X, y, rates=[0.5])
+    with pytest.raises(ValueError, match="rate: expected one number in"):
+        plots.deletion_robustness(model, X, y, rates=[0.5, 1.5])
+    with pytest.raises(ValueError, match="from one to 7 models"):
+        plots.deletion_robustness({}, X, y)
+
+
+def test_given_axes_are_used_and_other_scores_named(problem):
+    X, y, _ = problem
+    model = bd.DropoutLogisticRegression(0.3).fit(X, y)
+    figure, axes = plt.subplots(1, 2)
+    ax = plots.deletion_robustness(model, X, y, rates=[0.0, 0.5], repeats=2, scoring="roc_auc", ax=axes[0])
+    assert ax is axes[0]
+    assert ax.get_ylabel() == "Roc auc"
+    assert texts(ax) == ["DropoutLogisticRegression"]
+    assert plots.reliability_curve(y, model.predict_proba(X), ax=axes[1]) is axes[1]
+    own = plt.figure()
+    path = bd.RatePath(bd.DropoutSVC(), [0.0, 0.5]).fit(X, y)
+    assert plots.rate_path(path, figure=own)[1].figure is own
+
+
+def test_forest_of_a_posterior_shows_the_prior_that_it_was_sampled_with():
+    rng = np.random.default_rng(2)
+    rate = xr.Dataset({"rate": (("chain", "draw", "feature"), rng.random((2, 50, 2)))}, coords={"feature": ["a", "b"]})
+
+    def labels(rates):
+        return texts(plots.rates_forest(bd.groups.assemble({"posterior": rate}, attributes(bd.Model(rates=rates)))))
+
+    assert labels(bd.PerFeature(bd.Beta(2, 6))) == ["posterior: median, 50 % and 90 %", "prior, 90 %"]
+    assert len(labels(bd.PerFeature(bd.Beta.from_mode(0.3, relative_strength=2.0)))) == 1
+    assert len(labels(bd.Hierarchical(["one", "two"]))) == 1
+    post = bd.groups.assemble({"posterior": rate}, attributes(bd.Model(rates=bd.PerFeature(bd.Beta(2, 6)))))
+    from scipy.stats import beta
+
+    bar = plots.rates_forest(post, probability=0.8).patches[0]
+    np.testing.assert_allclose([bar.get_x(), bar.get_x() + bar.get_width()], beta.ppf([0.1, 0.9], 2, 6))
