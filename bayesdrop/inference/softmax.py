@@ -25,7 +25,7 @@ import numpy as np
 
 from ..losses.base import choose
 from ..moments import ScoreMoments
-from ..solve import conjugate_gradient
+from ..solve import Apply, choose_preconditioner, conjugate_gradient
 from .descent import Status, Trace
 
 __all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum_exp"]
@@ -228,31 +228,44 @@ class SoftmaxEnergy:
             result[:-1] += self._along(bend, direction[:-1])
         return result
 
-    def diagonal(self, chance: Array, bend: Array | None) -> Array:
-        """Diagonal of the model's Hessian, (p + 1, K)."""
-        result = self.moments.diagonal(self.loss_weight[:, None] * chance * (1 - chance)) + self.precision
+    def _by_class(self, chance: Array, bend: Array | None) -> tuple[Array, Array]:
+        """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
+        own = np.repeat(self.precision, chance.shape[1], axis=1)
         if bend is not None:
             first, second = self._pairs
-            result[:-1] += 2 * bend[:, first == second]
-        return np.maximum(result, np.finfo(float).tiny)
+            own[:-1] += 2 * bend[:, first == second]
+        return self.loss_weight[:, None] * chance * (1 - chance), own
+
+    def diagonal(self, chance: Array, bend: Array | None) -> Array:
+        """Diagonal of the model's Hessian, (p + 1, K)."""
+        omega, own = self._by_class(chance, bend)
+        return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
+
+    def preconditioner(self, chance: Array, bend: Array | None) -> Apply:
+        """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
+
+        It is far off where all classes move alike, and there the gradient has no part.
+        """
+        omega, own = self._by_class(chance, bend)
+        return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)
 
 
 def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
     """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
     if np.any(energy.noise_weight) and not np.any(weights):
         plain = replace(energy, noise_weight=np.zeros_like(energy.noise_weight))
-        weights, _ = fit_softmax(plain, weights, max(tol, 1e-3), max_iter)
+        weights, _ = fit_softmax(plain, weights, max(tol, 1e-2), max_iter)
     trace = Trace()
     value, gradient, chance, bend = energy.evaluate(weights)
     reference, shape = 0.0, weights.shape
     for _ in range(max_iter):
-        inverse = (1 / energy.diagonal(chance, bend)).reshape(-1, 1)
-        size = float(np.sum(inverse * gradient.reshape(-1, 1) ** 2))
+        precondition = energy.preconditioner(chance, bend)
+        size = float(np.sum(gradient * precondition(gradient)))
         reference = max(reference, size, np.finfo(float).tiny)
         direction, _, _ = conjugate_gradient(
             lambda u: (energy.product(chance, bend, u.reshape(shape)).reshape(-1, 1), ()),  # noqa: B023
             -gradient.reshape(-1, 1),
-            lambda r: inverse * r,  # noqa: B023
+            lambda r: precondition(r.reshape(shape)).reshape(-1, 1),  # noqa: B023
             np.array([min(0.1, (size / reference) ** 0.25)]),
             500,
         )
