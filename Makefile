@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types bench bench-sampling clean
+.PHONY: demo test test-slow lint types bench bench-sampling reproduce clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -40,6 +40,10 @@ bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampler
 	$(BIN)/python -m benchmarks.masks
 	$(BIN)/python -m benchmarks.first_draw
+
+# The published tables from real data; a stopped run goes on where it was.
+reproduce: $(STAMP)
+	$(BIN)/python -m benchmarks.reproduce
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'

@@ -7,28 +7,32 @@ import io
 import json
 import lzma
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["DATA", "amazon", "bag_of_words", "imdb", "mnist"]
+__all__ = ["DATA", "amazon", "bag_of_words", "imdb", "mnist", "ratings", "read_packed", "splice"]
 
 DATA = Path(os.environ.get("BAYESDROP_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-def _open(relative: str, where: str) -> bytes:
+def read_packed(relative: str, where: str) -> bytes:
+    """The bytes of a file of the data folder, unpacked if its name says so; ``where`` tells what to get if absent."""
     path = DATA / relative
     if not path.exists():
         raise FileNotFoundError(f"{path} is absent; set BAYESDROP_DATA to the folder with it. {where}")
-    return (lzma if path.suffix == ".xz" else gzip).open(path).read()
+    opened = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+    with opened(path, "rb") as file:
+        return file.read()
 
 
 def amazon(domain: str, split: str) -> tuple[sparse.csr_array, np.ndarray]:
     """Amazon reviews (books, kitchen), binarised word counts, labels −1 and +1 (Blitzer, Dredze & Pereira 2007)."""
     from sklearn.datasets import load_svmlight_file
 
-    raw = _open(f"amazon/{domain}_{split}.svmlight.xz", "The multi-domain sentiment data set, unigram counts.")
+    raw = read_packed(f"amazon/{domain}_{split}.svmlight.xz", "The multi-domain sentiment data set, unigram counts.")
     X, y = load_svmlight_file(io.BytesIO(raw), n_features=5000, zero_based=True)
     X.data[:] = 1.0
     shape, index, pointer = X.shape, X.indices.astype(np.int32), X.indptr.astype(np.int32)
@@ -39,7 +43,7 @@ def imdb() -> tuple[sparse.csr_array, np.ndarray]:
     """IMDB reviews, training split, 0/1 unigrams that occur twice or more, labels −1 and +1 (Maas et al. 2011)."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    raw = _open("imdb/train_labelled.jsonl.xz", "The large movie review data set, one JSON object a line.")
+    raw = read_packed("imdb/train_labelled.jsonl.xz", "The large movie review data set, one JSON object a line.")
     rows = [json.loads(line) for line in raw.splitlines()]
     X = CountVectorizer(binary=True, min_df=2, dtype=np.float64).fit_transform([row["text"] for row in rows])
     return sparse.csr_array(X), np.where([row["label"] == "pos" for row in rows], 1, -1)
@@ -49,8 +53,8 @@ def mnist(split: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """MNIST digits, pixels in [0, 1] (LeCun et al. 1998)."""
     name = {"train": "train", "test": "t10k"}[split]
     where = "The MNIST database of handwritten digits, idx files."
-    pixels = np.frombuffer(_open(f"mnist/{name}-images-idx3-ubyte.gz", where), np.uint8, offset=16)
-    labels = np.frombuffer(_open(f"mnist/{name}-labels-idx1-ubyte.gz", where), np.uint8, offset=8)
+    pixels = np.frombuffer(read_packed(f"mnist/{name}-images-idx3-ubyte.gz", where), np.uint8, offset=16)
+    labels = np.frombuffer(read_packed(f"mnist/{name}-labels-idx1-ubyte.gz", where), np.uint8, offset=8)
     return pixels.reshape(-1, 784) / 255.0, labels
 
 
@@ -69,3 +73,24 @@ def bag_of_words(
     score = X @ weight
     y = np.where(generator.random(n) < 1 / (1 + np.exp(-(score - np.median(score)))), 1, -1)
     return X, y
+
+
+def ratings(domain: str) -> tuple[list[str], np.ndarray]:
+    """Amazon reviews (books, kitchen) with 1, 2, 4 or 5 stars, each text once (Blitzer, Dredze & Pereira 2007)."""
+    stars: dict[str, float] = {}
+    for half in ("negative", "positive"):
+        packed = f"amazon/ratings/{domain}_{half}.review.xz"
+        raw = read_packed(packed, "The multi-domain sentiment data set, unprocessed.")
+        for review in raw.decode("utf-8").split("<review>")[1:]:
+            rating = re.search(r"<rating>\s*([\d.]+)", review)
+            text = re.search(r"<review_text>\s*(.*?)\s*</review_text>", review, re.DOTALL)
+            if rating and text:
+                stars.setdefault(text[1], float(rating[1]))
+    return list(stars), np.array(list(stars.values()))
+
+
+def splice() -> tuple[np.ndarray, np.ndarray]:
+    """Donor splice sites, seven positions with a letter each, labels −1 and +1 (Meier, van de Geer & Bühlmann 2008)."""
+    raw = read_packed("splice/splice.csv", "The data `splice` of the R package grplasso, as comma-separated values.")
+    rows = np.loadtxt(io.BytesIO(raw), dtype=str, delimiter=",", skiprows=1)
+    return rows[:, 1:], np.where(rows[:, 0].astype(float) > 0, 1, -1)

@@ -1,0 +1,82 @@
+"""The published tables beside ours, from real data: ``python -m benchmarks.reproduce [TABLE ...]``.
+
+    python -m benchmarks.reproduce                  every table (``make reproduce``)
+    python -m benchmarks.reproduce imdb mnist       some
+    python -m benchmarks.reproduce --list           their names
+    python -m benchmarks.reproduce --write          and put them into benchmarks/RESULTS.md
+
+Results are kept as they come in ``bayesdrop-output/reproduce/TABLE.jsonl``: a stopped run goes on where it was, and a
+table whose code has changed is made anew. A table whose data are absent is skipped, with where to get them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.published.cells import complete
+
+__all__ = ["TABLES", "insert", "main", "table"]
+
+TABLES = ("amazon", "ratings", "topics", "thirds", "imdb", "mnist", "splice", "factors")
+STORE = Path("bayesdrop-output/reproduce")
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+def table(name: str, store: Path = STORE) -> str:
+    """Run what is missing of a table and return it as Markdown, with its command, date, versions and duration."""
+    module = import_module(f"benchmarks.published.{name}")
+    results = complete(module, store / f"{name}.jsonl")
+    seconds = sum(result["seconds"] for result in results.values())
+    packages = ", ".join(f"{package} {version(package)}" for package in ("bayesdrop", "scikit-learn", "numpy", "scipy"))
+    made = (
+        f"`python -m benchmarks.reproduce {name}`, {time.strftime('%Y-%m-%d')}, Python "
+        f"{sys.version_info.major}.{sys.version_info.minor}, {packages}; {seconds / 60:.0f} min."
+    )
+    return f"### {module.TITLE}\n\n{module.SOURCE} {made}\n\n{module.report(results)}\n"
+
+
+def insert(text: str, name: str, part: str) -> str:
+    """Put a table between its marks in a text, or at the end if there are none yet."""
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    block = f"{start}\n{part}{end}"
+    if start in text:
+        before, rest = text.split(start, 1)
+        return before + block + rest.split(end, 1)[1]
+    return f"{text.rstrip()}\n\n{block}\n"
+
+
+def main() -> None:
+    """Run the tables asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description="The published tables anew.")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all by default")
+    parser.add_argument("--write", action="store_true", help="put the tables into benchmarks/RESULTS.md")
+    parser.add_argument("--list", action="store_true", help="show the names of the tables")
+    given = parser.parse_args()
+    unknown = sorted(set(given.tables) - set(TABLES))
+    if unknown:
+        parser.error(f"no table {', '.join(unknown)}; choose from {', '.join(TABLES)}.")
+    for name in given.tables or TABLES:
+        if given.list:
+            print(f"{name:10} {import_module(f'benchmarks.published.{name}').TITLE}")
+            continue
+        print(f"{name} …", file=sys.stderr, flush=True)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                part = table(name)
+        except FileNotFoundError as error:
+            print(f"{name} is skipped: {error}", file=sys.stderr)
+            continue
+        print(part, flush=True)
+        if given.write:
+            RESULTS.write_text(insert(RESULTS.read_text(encoding="utf-8"), name, part), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

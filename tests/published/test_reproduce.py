@@ -1,0 +1,296 @@
+"""The frame of the published tables, and what their modules promise, without any of the data."""
+
+import importlib.util
+import itertools
+import json
+import lzma
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from benchmarks import data, reproduce
+from benchmarks.published import cells
+
+SOURCE = """
+from benchmarks.published.cells import Cell, markdown
+TITLE = "Fake"
+SOURCE = "Nobody (1900), figure 0."
+RAN = []
+def once(key):
+    RAN.append(key)
+    return {"value": len(key), "curve": [0.5, 1.0]}
+def cells():
+    for key in ("one", "three", "fourteen"):
+        yield Cell(key, lambda key=key: once(key))
+def report(results):
+    return markdown(["key", "value"], [[key, result["value"]] for key, result in results.items()])
+"""
+
+
+def fake(path, source=SOURCE):
+    """A table module made from source."""
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("fake_table", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def table(tmp_path):
+    return fake(tmp_path / "fake_table.py")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store" / "fake.jsonl"
+
+
+def complete(module, store):
+    return cells.complete(module, store, show=False)
+
+
+def test_a_second_run_takes_everything_from_the_store(table, store):
+    first = complete(table, store)
+    assert table.RAN == ["one", "three", "fourteen"]
+    assert complete(table, store) == first
+    assert len(table.RAN) == 3
+    assert first["three"]["value"] == 5
+    assert first["three"]["seconds"] >= 0
+
+
+def test_a_stopped_run_goes_on_where_it_was(table, store):
+    def stopped():
+        raise KeyboardInterrupt
+
+    whole, table.cells = table.cells, lambda: [*itertools.islice(whole(), 1), cells.Cell("three", stopped)]
+    with pytest.raises(KeyboardInterrupt):
+        complete(table, store)
+    table.cells = whole
+    assert list(complete(table, store)) == ["one", "three", "fourteen"]
+    assert table.RAN == ["one", "three", "fourteen"]
+
+
+def test_a_line_cut_short_is_done_again_and_spoils_no_other(table, store):
+    complete(table, store)
+    lines = store.read_text(encoding="utf-8").splitlines()
+    store.write_text("\n".join([lines[0], lines[1][: len(lines[1]) // 2]]), encoding="utf-8")
+    assert list(cells.stored(store, table)) == ["one"]
+    complete(table, store)
+    assert table.RAN == ["one", "three", "fourteen", "three", "fourteen"]
+    assert set(cells.stored(store, table)) == {"one", "three", "fourteen"}
+
+
+def test_results_of_other_code_are_not_taken(table, store, tmp_path):
+    complete(table, store)
+    changed = fake(tmp_path / "fake_table.py", SOURCE.replace("len(key)", "-len(key)"))
+    assert cells.stored(store, changed) == {}
+    assert complete(changed, store)["three"]["value"] == -5
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"Fake"', '"Faked"'),
+        ("figure 0", "figure 1"),
+        ('["key", "value"]', '["name", "value"]'),
+        ("\nfrom", "\n# A\nfrom"),
+    ],
+)
+def test_results_outlive_a_change_of_words(table, store, tmp_path, before, after):
+    first = complete(table, store)
+    reworded = fake(tmp_path / "fake_table.py", SOURCE.replace(before, after))
+    assert complete(reworded, store) == first
+    assert reworded.RAN == []
+
+
+def test_results_survive_numbers_of_numpy(table, store):
+    table.cells = lambda: [cells.Cell("a", lambda: {"mean": np.float64(0.5), "count": np.int64(3)})]
+    assert complete(table, store)["a"]["count"] == 3
+    assert complete(table, store)["a"]["mean"] == 0.5
+
+
+def test_two_cells_of_one_name_are_refused(table, store):
+    table.cells = lambda: [cells.Cell("a", dict), cells.Cell("a", dict)]
+    with pytest.raises(ValueError, match="same key"):
+        complete(table, store)
+
+
+def test_means_have_their_errors():
+    assert cells.mean_and_error([1.0, 3.0], 1) == "2.0 ± 1.0"
+    assert cells.mean_and_error([1.25], 2) == "1.25"
+
+
+def test_a_table_is_appended_once_and_then_replaced():
+    text = "# Results\n\nBefore.\n"
+    once = reproduce.insert(text, "fake", "first\n")
+    assert once.startswith(text)
+    assert reproduce.insert(once, "fake", "first\n") == once
+    both = reproduce.insert(once, "other", "elsewhere\n")
+    twice = reproduce.insert(both, "fake", "second\n")
+    assert "first" not in twice
+    assert twice.count("second") == twice.count("<!-- fake -->") == twice.count("<!-- end of fake -->") == 1
+    assert "elsewhere" in twice
+    assert twice.startswith(text)
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["reproduce", *arguments])
+    reproduce.main()
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """Data and store in an empty folder."""
+    monkeypatch.setattr(data, "DATA", tmp_path / "nothing")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def as_published(monkeypatch, table):
+    """The fake module under the name of a table."""
+    monkeypatch.setattr(reproduce, "import_module", lambda name: table)
+
+
+def test_a_table_is_printed_and_written_with_how_it_was_made(monkeypatch, elsewhere, as_published, tmp_path, capsys):
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# Results\n", encoding="utf-8")
+    monkeypatch.setattr(reproduce, "RESULTS", results)
+    run(monkeypatch, "factors", "--write")
+    printed = capsys.readouterr().out
+    assert "### Fake" in printed
+    assert "| three | 5 |" in printed
+    assert "`python -m benchmarks.reproduce factors`" in printed
+    assert printed.strip() in results.read_text(encoding="utf-8")
+    entries = (tmp_path / "bayesdrop-output/reproduce/factors.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(entry)["key"] for entry in entries] == ["one", "three", "fourteen"]
+
+
+def test_the_list_names_every_table(monkeypatch, as_published, capsys):
+    run(monkeypatch, "--list")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(reproduce.TABLES)
+
+
+def test_an_unknown_table_is_refused(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "nonsense")
+    assert "choose from amazon" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in reproduce.TABLES if name != "factors"])
+def test_a_table_without_its_data_is_skipped_and_says_where_they_are(monkeypatch, elsewhere, capsys, name):
+    run(monkeypatch, name)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{name} is skipped" in printed.err
+    assert "BAYESDROP_DATA" in printed.err
+
+
+@pytest.mark.parametrize("name", reproduce.TABLES)
+def test_every_table_keeps_its_promises(monkeypatch, elsewhere, name):
+    """Its cells are named without any data, and its report bears that nothing is there yet."""
+    module = import_module(f"benchmarks.published.{name}")
+    assert module.TITLE
+    assert any(character.isdigit() for character in module.SOURCE)
+    keys = [cell.key for cell in module.cells()]
+    assert keys
+    assert len(set(keys)) == len(keys)
+    assert isinstance(module.report({}), str)
+
+
+@pytest.mark.parametrize(("behind", "verdict"), [(0.5, "missed"), (0.2, "reached")])
+def test_amazon_says_what_its_numbers_say(behind, verdict):
+    module = import_module("benchmarks.published.amazon")
+    rng = np.random.default_rng(0)
+
+    def result(key):
+        bits = np.packbits(rng.random(1000) < 0.1).tobytes().hex()
+        learnt = "learnt" in key
+        return {
+            "test": [12.0] if "copies" in key else 10.0 + (behind if learnt else 0.0),
+            **{"validation": 10.0, "wrong": bits, "reviews": 1000, "fit": 0.1, "strength": 3.0},
+            **{"rates": [0.5, 0.5], "quartiles": [0.4, 0.5, 0.6]},
+        }
+
+    text = module.report({cell.key: result(cell.key) for cell in module.cells()})
+    assert text.count(verdict) == 4 + 4 * (verdict == "reached")  # the spread over starts is none
+    assert f"best fixed rate in {4 * (verdict == 'reached')} of 4" in text
+    some = [cell.key for cell in module.cells()][::7]
+    assert "rate" in module.report({key: result(key) for key in some})
+
+
+def test_ratings_compare_noise_with_none():
+    module = import_module("benchmarks.published.ratings")
+    rising = {"validation": np.linspace(0, 1, 10), "squared_correlation": np.full(10, 0.3)}
+    keys = [cell.key for cell in module.cells()]
+    rng = np.random.default_rng(0)
+    falls = {key: {**rising, "test": np.linspace(0.3, 0.1, 10) + 0.01 * rng.normal(size=10)} for key in keys}
+    text = module.report(falls)
+    assert text.count("noise is behind") == 4
+    assert "largest at rate 0.0" in text
+    assert isinstance(module.report({keys[0]: falls[keys[0]]}), str)
+
+
+def test_reviews_are_read_once_with_their_stars(monkeypatch, tmp_path):
+    review = "<review>\n<rating>\n{}\n</rating>\n<review_text>\n{}\n</review_text>\n</review>\n"
+    (tmp_path / "amazon" / "ratings").mkdir(parents=True)
+    for half, stars in (("negative", 1.0), ("positive", 5.0)):
+        path = tmp_path / "amazon" / "ratings" / f"books_{half}.review.xz"
+        path.write_bytes(lzma.compress("".join(review.format(stars, t) for t in ("Same.", half, "Same.")).encode()))
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    texts, stars = data.ratings("books")
+    assert texts == ["Same.", "negative", "positive"]
+    assert stars.tolist() == [1.0, 1.0, 5.0]
+
+
+def test_splice_has_the_groups_of_the_paper(monkeypatch):
+    module = import_module("benchmarks.published.splice")
+    letters = np.random.default_rng(0).choice(list("acgt"), size=(20, 7))
+    monkeypatch.setattr(module, "splice", lambda: (letters, np.tile([-1, 1], 10)))
+    monkeypatch.setattr(module, "_factors", module._factors.__wrapped__)
+    for degree, (n_groups, n_columns) in {1: (7, 28), 2: (28, 364), 3: (63, 2604)}.items():
+        X, groups, _ = module._factors(degree)
+        assert (len(set(groups)), X.shape) == (n_groups, (20, n_columns))
+        per_group = np.stack([X[:, np.array(groups) == group].sum(axis=1) for group in dict.fromkeys(groups)])
+        assert np.all(per_group == 1)
+    pair = [letter + other for letter, other in zip(letters[:, 0], letters[:, 1], strict=True)]
+    columns = np.flatnonzero(np.array(groups) == "12")
+    held = [int(column) for column in X[:, columns].toarray().argmax(axis=1)]
+    assert held == ["acgt".index(a) * 4 + "acgt".index(b) for a, b in pair]
+
+
+def test_the_largest_correlation_is_that_over_all_thresholds():
+    module = import_module("benchmarks.published.splice")
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(60) < 0.3, 1, -1)
+    score = np.round(y + rng.normal(size=60), 1)  # with ties
+    by_hand = max(np.corrcoef(y, score >= cut)[0, 1] for cut in np.unique(score)[1:])
+    assert module._largest_correlation(y, score) == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_splice_says_who_is_ahead():
+    module = import_module("benchmarks.published.splice")
+    rng = np.random.default_rng(0)
+
+    def result(key):
+        gain = 3.0 * ("per group" in key)
+        return {"accuracy": 90 + gain + rng.normal(), "area": 0.9, "correlation": 0.8 + 0.001 * rng.normal()}
+
+    text = module.report({cell.key: result(cell.key) for cell in module.cells()})
+    assert text.count("(ahead)") >= 8
+    assert "ahead somewhere in 8 of these 8" in text
+
+
+def test_factors_says_what_its_numbers_say():
+    module = import_module("benchmarks.published.factors")
+    text = module.report({"sampled, 10, 0.5": {"gap": 0.02, "excess": 0.1}})
+    assert "**2.00 %** (wanted: at most 1; missed)" in text
+    pathology = module._pathology(20)
+    assert pathology["adaptive"]["rank"] < pathology["fixed"]["rank"]
+    recovered = {**module._recovery("deterministic", 10, None), "seconds": 1.0}
+    text = module.report({"pathology, 20": pathology, "recovery, deterministic, 10": recovered})
+    assert "by 1 of 1" in text
+    assert "reached" in text
