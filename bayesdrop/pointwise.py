@@ -20,7 +20,7 @@ import numpy as np
 
 from .designs import as_design
 from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
-from .groups import arviz, extend, group_names
+from .groups import arviz, dataset, extend, group_names
 from .predictive import check_rows
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["InfluenceWarning", "PseudoLikelihoodWarning", "log_likelihood", "log_likelihood_group", "loo"]
 
 Array = Any
+
+# Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
+_SAME = 1e-8
 
 
 class InfluenceWarning(UserWarning):
@@ -263,6 +266,26 @@ def _log_sum(terms: Array) -> Array:
     return top[..., 0] + np.log(np.exp(terms - top).sum(axis=-1))
 
 
+def _smoothable(post: Any) -> Any:
+    """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
+
+    Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
+    weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
+    a scattered order, has a small Pareto k and moves the score by less than 1e-9.
+    """
+    from scipy.special import ndtri
+
+    held = dataset(post, "log_likelihood")
+    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
+    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < _SAME
+    if not bool(flat.any()):
+        return post
+    count = values.sizes["chain"] * values.sizes["draw"]
+    spread = 1e-9 * ndtri((np.argsort(np.sin(np.arange(1.0, count + 1))) + 0.5) / count)
+    spread = spread.reshape(values.shape[:2] + (1,) * (values.ndim - 2))
+    return extend(post, {"log_likelihood": held.assign({values.name: values + flat.values * spread})})
+
+
 def loo(post: Any) -> Any:
     """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
 
@@ -318,7 +341,7 @@ def loo(post: Any) -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
-        result = arviz().loo(post, pointwise=True)
+        result = arviz().loo(_smoothable(post), pointwise=True)
     k = np.asarray(result.pareto_k).ravel()
     limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
     poor = np.flatnonzero(~(k <= limit))

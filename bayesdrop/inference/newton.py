@@ -83,7 +83,7 @@ class Newton:
         point.reference = np.where(point.reference > 0, point.reference, np.maximum(size, np.finfo(float).tiny))
         forcing = np.minimum(0.2, (size / point.reference) ** 0.15)
         # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
-        left = np.maximum(_SAFETY * point.calibration * size, np.finfo(float).tiny)
+        left = np.maximum(_SAFETY * point.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
         forcing = np.where(
             point.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )

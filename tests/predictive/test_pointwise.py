@@ -241,6 +241,26 @@ def test_leave_one_out_is_the_exact_one(build):
         assert abs(_total(bd.loo(post)) - exact) < 0.15
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-17, 1e-10])
+def test_a_row_of_one_likelihood_is_scored_by_it(build, spread):
+    """As rows far from the boundary are without noise; ArviZ alone gives NaN or raises."""
+    from bayesdrop.groups import dataset, extend
+
+    post, _ = _ridge(build, 1.0)
+    held = dataset(post, "log_likelihood")
+    name = next(iter(held.data_vars))
+    values = held[name].transpose("chain", "draw", ...).copy()
+    values[..., 3] = -0.25 + spread * np.random.default_rng(0).random(values.shape[:2])
+    before = bd.loo(post)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        after = bd.loo(extend(post, {"log_likelihood": held.assign({name: values})}))
+    one, other = (np.asarray(r.loo_i if hasattr(r, "loo_i") else r.elpd_i).ravel() for r in (before, after))
+    assert abs(other[3] + 0.25) < 1e-8
+    np.testing.assert_allclose(np.delete(other, 3), np.delete(one, 3), rtol=1e-12)
+    assert np.asarray(after.pareto_k).ravel()[3] < 0.7
+
+
 def test_rate_structures_are_compared(build):
     from bayesdrop.groups import arviz
 
