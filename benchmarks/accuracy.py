@@ -1,15 +1,11 @@
-"""What the fits reach: one optimum for every solver, and test error on the Amazon reviews with nothing tuned.
-
-``python -m benchmarks.accuracy``. The test error: hinge, C = 0.1, biased dropout, flat prior, binarised words; the
-settings come from the published experiments, none was chosen by its error on the test split.
-"""
+"""What the fits reach: one optimum for every solver. ``python -m benchmarks.accuracy``."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import optimize
 
 import bayesdrop as bd
 from benchmarks.data import amazon
@@ -56,30 +52,10 @@ def optima() -> None:
             print(f"| {name} | {type(loss).__name__} | {em / newton - 1:.0e} | {bfgs / newton - 1:.0e} |", flush=True)
 
 
-def reviews() -> None:
-    """Test error of learnt rates beside the plain SVM's, and the spread over starts."""
-    from sklearn.svm import LinearSVC
-
-    print("\n| data | learnt rates, starts 0.1 / 0.5 / 0.9 | largest difference of the rates | plain SVM (C = 1) |")
-    print("|---|---|---|---|")
-    for domain in ("books", "kitchen"):
-        X, y = amazon(domain, "train")
-        X_test, y_test = amazon(domain, "test")
-        models = [bd.DropoutSVC(bd.PerFeature(bd.Beta(1, 1), start=s), C=0.1).fit(X, y) for s in (0.1, 0.5, 0.9)]
-        errors = [f"{100 * (1 - model.score(X_test, y_test)):.2f} %" for model in models]
-        spread = max(np.abs(model.rates_ - models[0].rates_).max() for model in models)
-        data = sparse.csr_matrix(X), sparse.csr_matrix(X_test)
-        for part in data:
-            part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
-        plain = 100 * (1 - LinearSVC(loss="hinge", max_iter=100_000).fit(data[0], y).score(data[1], y_test))
-        print(f"| {domain} | {' / '.join(errors)} | {spread:.0e} | {plain:.2f} % |", flush=True)
-
-
 def main() -> None:
-    """Print both tables."""
+    """Print the table."""
     warnings.simplefilter("ignore")
     optima()
-    reviews()
 
 
 if __name__ == "__main__":

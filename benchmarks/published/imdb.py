@@ -49,6 +49,12 @@ METHODS: dict[str, tuple[Callable[[float], Any], tuple[float, ...], tuple[float,
     ),
     "logistic, learnt rates": (lambda C: _LOGISTIC(C=C), (0.1, 0.3, 1.0), (0.0,)),
     "logistic, learnt rates, + unlabelled": (lambda C: _LOGISTIC(C=C), (0.1, 0.3), (0.4, 2.0)),
+    "logistic, learnt rates, normal scores": (lambda C: _LOGISTIC(C=C, bound="gaussian"), (0.1, 0.3, 1.0), (0.0,)),
+    "logistic, learnt rates, normal scores, + unlabelled": (
+        lambda C: _LOGISTIC(C=C, bound="gaussian"),
+        (0.1, 0.3),
+        (0.4, 2.0),
+    ),
     "SVM, learnt rates": (lambda C: _SVC(C=C), (0.01, 0.03, 0.1), (0.0,)),
     "SVM, learnt rates, normal scores": (lambda C: _SVC(C=C, bound="gaussian"), (0.01, 0.03, 0.1), (0.0,)),
 }
