@@ -11,12 +11,6 @@ from bayesdrop import plots
 from bayesdrop.description import attributes
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)

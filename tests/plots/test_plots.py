@@ -9,12 +9,6 @@ import bayesdrop as bd
 from bayesdrop import plots
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     generator = np.random.default_rng(0)
