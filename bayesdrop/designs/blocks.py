@@ -167,7 +167,7 @@ class Blocks:
     def _numeric(self) -> Iterator[tuple[str, Any]]:
         """Blocks as real matrices, compressed rows if sparse."""
         for where, block in self._source.read():
-            matrix = csr_array(block) if issparse(block) else np.asarray(block)
+            matrix = csr_array(block) if _is_sparse(block) else np.asarray(block)
             if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
                 raise ValueError(
                     f"source: {where} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of "
@@ -295,8 +295,12 @@ class Blocks:
                 yield within + rows.start, columns, values
 
 
+def _is_sparse(block: Any) -> bool:
+    return bool(issparse(block))
+
+
 def _design(block: Any) -> Design:
-    return SparseDesign(block) if issparse(block) else DenseDesign(block)
+    return SparseDesign(block) if _is_sparse(block) else DenseDesign(block)
 
 
 def _ahead(blocks: Any) -> Iterator[Any]:
@@ -314,7 +318,7 @@ def _ahead(blocks: Any) -> Iterator[Any]:
 
 def _sums(block: Any) -> tuple[Array, Array]:
     """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
-    if issparse(block):
+    if _is_sparse(block):
         step = max(1, block.nnz // _SAMPLE**2)
         some = block.data[::step].astype(np.float64)
         place = 1.0 + block.indices[::step] + np.arange(len(some))
@@ -331,7 +335,7 @@ def _sums(block: Any) -> tuple[Array, Array]:
 
 def _record(block: Any, where: str, start: int) -> _Record:
     """Record of a block; raise ValueError if an entry is not finite."""
-    values = block.data if issparse(block) else block
+    values = block.data if _is_sparse(block) else block
     if not np.all(np.isfinite(values)):
         row = _first_bad_row(block)
         raise ValueError(
@@ -344,14 +348,14 @@ def _record(block: Any, where: str, start: int) -> _Record:
 
 
 def _first_bad_row(block: Any) -> int:
-    if issparse(block):
+    if _is_sparse(block):
         place = int(np.flatnonzero(~np.isfinite(block.data))[0])
         return int(np.searchsorted(block.indptr, place, side="right")) - 1
     return int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
 
 
 def _same(record: _Record, block: Any, p: int) -> bool:
-    values = block.data if issparse(block) else block
+    values = block.data if _is_sparse(block) else block
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
     # NaN is unequal to everything, as it should be.
