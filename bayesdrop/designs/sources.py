@@ -22,8 +22,8 @@ __all__ = ["Files", "Made", "Source", "open_source"]
 
 Array = Any
 
-# Entries in a block of a dense file, 32 MB in double precision, and lines in a block of a text file.
-_ENTRIES = 1 << 22
+# Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
+_ENTRIES = 1 << 20
 _LINES = 1 << 14
 _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
