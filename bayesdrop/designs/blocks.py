@@ -47,15 +47,15 @@ class Blocks:
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
-    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes eight
-    to ten passes a Newton step where p is at most 2000, and more beyond, so that a fast local disk pays.
+    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes seven
+    to ten passes a Newton step where p is at most 2000 and a dozen or more beyond, so that a fast local disk pays.
 
     Parameters
     ----------
     source : path, list of paths, list of matrices, or function
         ``.npy`` (dense), ``.npz`` (of :func:`scipy.sparse.save_npz`), ``.parquet`` (extra ``parquet``) or ``.svmlight``
-        (``.svm``, ``.libsvm``, also with ``.gz``); or a function without arguments that returns a fresh iterator of
-        dense or scipy sparse matrices (n_i, p), the same ones at every call.
+        (``.svm``, ``.libsvm``, also with ``.gz``), whose labels are not read; or a function without arguments that
+        returns a fresh iterator of dense or scipy sparse matrices (n_i, p), the same ones at every call.
     rows : int, optional
         Most rows of a block of a file; by default a block of a dense file has a million entries. A ``.npz`` file
         is one block, which must fit in memory three times.

@@ -296,7 +296,8 @@ def test_truncated_files(kind, tmp_path):
         design.matvec(np.ones(5))
     path.write_bytes(whole[: len(whole) // 2 - 3])
     if kind != "svm":  # half a text is a text
-        with pytest.raises(ValueError, match=f"{path.name} cannot be read, it may be cut short"):
+        early = ".*the file ends early" if kind == "npy" else ""
+        with pytest.raises(ValueError, match=f"{path.name} cannot be read, it may be cut short{early}"):
             Blocks(source, **options)
 
 
