@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from scipy.sparse import issparse
@@ -11,7 +12,7 @@ from .blocks import Blocks
 from .dense import DenseDesign
 from .sparse import SparseDesign
 
-__all__ = ["Blocks", "DenseDesign", "Design", "SparseDesign", "as_design", "is_read_in_blocks"]
+__all__ = ["Blocks", "DenseDesign", "Design", "SparseDesign", "as_design", "is_read_in_blocks", "row_parts"]
 
 
 def as_design(X: Any) -> Design:
@@ -38,3 +39,21 @@ def is_read_in_blocks(X: Any) -> bool:
     False
     """
     return isinstance(X, Blocks)
+
+
+def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
+    """Designs of some rows each, with where they stand: ``size`` rows, or blocks as they are read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [part.shape for _, part in row_parts(np.ones((5, 2)), 3)]
+    [(3, 2), (2, 2)]
+    """
+    if is_read_in_blocks(X):
+        yield from X.parts()
+        return
+    n = X.shape[0]
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        yield rows, as_design(X[rows])

@@ -138,10 +138,10 @@ class Blocks:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise TypeError(
-            "X: bd.Blocks are read when needed and never held in memory at once. bd.fit and fit and "
-            "decision_function of the linear estimators take them; whatever keeps something for every entry, such as "
+            "X: bd.Blocks are read when needed and never held in memory at once. bd.fit, and fit and "
+            "predict of the linear estimators take them; whatever keeps something for every entry, such as "
             "samplers with their masks, does not. Pass an array or a scipy sparse matrix: all rows if they fit in "
-            "memory, a random sample of them, or one block after the other for predictions."
+            "memory, a random sample of them, or one block after the other."
         )
 
     def __getitem__(self, keep: Any) -> Blocks:
@@ -200,21 +200,22 @@ class Blocks:
                 "a fresh iterator at every call, not the same one again."
             )
 
-    def _pass(self) -> Iterator[tuple[slice, Design]]:
+    def parts(self) -> Iterator[tuple[slice, Design]]:
+        """One pass: each block as a design of its own, with where its rows stand."""
         self.passes += 1
         return _ahead(self._checked())
 
     def _filled(self, width: tuple[int, ...], part: Callable[[Design], Array]) -> Array:
         """What every block yields for its rows, (n, …)."""
         result = np.empty((self.shape[0], *width))
-        for rows, block in self._pass():
+        for rows, block in self.parts():
             result[rows] = part(block)
         return result
 
     def _summed(self, shape: tuple[int, ...], part: Callable[[slice, Design], Array]) -> Array:
         """Sum of what the blocks yield."""
         total = np.zeros(shape)
-        for rows, block in self._pass():
+        for rows, block in self.parts():
             total += part(rows, block)
         return total
 
@@ -238,7 +239,7 @@ class Blocks:
         """``(X w, X² w_sq)`` in one pass."""
         n = self.shape[0]
         first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
-        for rows, block in self._pass():
+        for rows, block in self.parts():
             first[rows], second[rows] = block.pair_matvec(w, w_sq)
         return first, second
 
@@ -255,7 +256,7 @@ class Blocks:
     ) -> tuple[Array, Array]:
         p = self.shape[1]
         first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *other.shape[1:]))
-        for rows, block in self._pass():
+        for rows, block in self.parts():
             one, two = part(rows, block)
             first += one
             second += two
@@ -286,12 +287,12 @@ class Blocks:
     def minimum(self) -> float:
         """Smallest entry; known from the first pass unless rows were left out."""
         if self._minimum is None:
-            self._minimum = min((block.minimum() for _, block in self._pass() if block.shape[0]), default=0.0)
+            self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
         return self._minimum
 
     def entries(self) -> Iterator[tuple[Array, Array, Array]]:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
-        for rows, block in self._pass():
+        for rows, block in self.parts():
             for within, columns, values in block.entries():
                 yield within + rows.start, columns, values
 

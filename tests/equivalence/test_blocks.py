@@ -89,10 +89,12 @@ def test_estimators(storage):
         np.testing.assert_allclose(got.coef_, expected.coef_, rtol=1e-3, atol=3e-4)
         np.testing.assert_allclose(got.rates_, expected.rates_, rtol=1e-12)
         assert got.n_features_in_ == 12
-        if getattr(estimator, "multiclass", "") != "softmax":
-            np.testing.assert_allclose(got.predict(design), got.predict(held)) if target is labels else (
-                np.testing.assert_array_equal(got.predict(design), got.predict(held))
-            )
+        for method in ("predict", "predict_proba") if hasattr(got, "predict_proba") else ("predict",):
+            ours, theirs = getattr(got, method)(design), getattr(got, method)(held)
+            if method == "predict" and labels is not target:
+                np.testing.assert_array_equal(ours, theirs)
+            else:
+                np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-13)
 
 
 def test_names_of_the_columns():
