@@ -17,6 +17,7 @@ __version__ = _version("bayesdrop")
 
 _HOME = {
     "Beta": "priors",
+    "Blocks": "designs",
     "DropoutLogisticRegression": "estimators",
     "DropoutLogisticRegressionCV": "estimators",
     "DropoutMatrixFactorization": "factorization",
@@ -82,6 +83,7 @@ _MODULES = ("baselines", "distributions", "groups", "models", "plots")
 __all__ = [
     "Alternating",
     "Beta",
+    "Blocks",
     "Diagnosis",
     "Dropout",
     "DropoutLogisticRegression",
@@ -144,6 +146,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .designs import Blocks
     from .diagnosis import Diagnosis, diagnose
     from .estimators import (
         DropoutLogisticRegression,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .designs import is_read_in_blocks
+
 __all__ = ["Data", "check_sample_weight", "feature_names_of", "prepare"]
 
 Array = Any
@@ -19,7 +21,7 @@ class Data:
 
     Attributes
     ----------
-    X : array or scipy sparse (n, p)
+    X : array, scipy sparse or Blocks (n, p)
         Features, finite, float64 or float32.
     target : array (n,)
         Labels as −1 and +1, or numbers.
@@ -86,14 +88,20 @@ def prepare(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     binary: bool = True,
+    in_memory: bool = True,
 ) -> Data:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
+
+    Features that are read in blocks were checked as they were read; they pass unless the caller keeps something for
+    every entry and needs them ``in_memory``.
 
     Raises
     ------
     ValueError
         On NaN, infinite, complex or text features, no rows or columns, other than two classes, or weights and
         names that do not fit.
+    TypeError
+        If features that are read in blocks are needed in memory.
 
     Examples
     --------
@@ -106,7 +114,8 @@ def prepare(
     names = list(feature_names) if feature_names is not None else None
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    if in_memory or not is_read_in_blocks(X):
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if names is None:
         names = feature_names_of(X)
     if len(names) != X.shape[1] or len(set(names)) != len(names):

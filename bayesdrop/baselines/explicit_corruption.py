@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from ..data import check_sample_weight
-from ..estimators.base import FLOATS, default_names
+from ..estimators.names import FLOATS, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from ..designs import Design
-from ..estimators.base import default_names
+from ..estimators.names import default_names
 from ..inference import Newton
 from ..inference.descent import Status
 from ..inference.fitting import fit_block

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from scipy.sparse import issparse
 
 from .base import Design
+from .blocks import Blocks
 from .dense import DenseDesign
 from .sparse import SparseDesign
 
-__all__ = ["DenseDesign", "Design", "SparseDesign", "as_design"]
+__all__ = ["Blocks", "DenseDesign", "Design", "SparseDesign", "as_design", "is_read_in_blocks", "row_parts"]
 
 
 def as_design(X: Any) -> Design:
-    """Wrap a checked matrix: scipy sparse stays sparse, anything else is dense.
+    """Wrap a checked matrix: scipy sparse stays sparse, blocks stay blocks, anything else is dense.
 
     Examples
     --------
@@ -22,4 +24,36 @@ def as_design(X: Any) -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
+    if is_read_in_blocks(X):
+        return X
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
+
+
+def is_read_in_blocks(X: Any) -> bool:
+    """True for features that are read when needed: checked as they are read, and never to be made an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_read_in_blocks(np.ones((2, 3)))
+    False
+    """
+    return isinstance(X, Blocks)
+
+
+def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
+    """Designs of some rows each, with where they stand: ``size`` rows, or blocks as they are read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [part.shape for _, part in row_parts(np.ones((5, 2)), 3)]
+    [(3, 2), (2, 2)]
+    """
+    if is_read_in_blocks(X):
+        yield from X.parts()
+        return
+    n = X.shape[0]
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        yield rows, as_design(X[rows])

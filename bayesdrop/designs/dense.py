@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,17 @@ class DenseDesign:
             self._x = self._x.astype(np.float64, copy=False)
         self._wide = self._x.dtype == np.float64
         self.shape: tuple[int, int] = self._x.shape
-        self._square = self._x * self._x if self._x.size <= _KEEP_SQUARE else None
-        self._products = None if self._square is not None else _mostly_zeros(self._x)
+        small = self._x.size <= _KEEP_SQUARE
+        self._keeps_square = small
+        self._products = None if small else _mostly_zeros(self._x)
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
+
+    @cached_property
+    def _square(self) -> Array | None:
+        """Square of a small matrix, made when first used: many products need none."""
+        return self._x * self._x if self._keeps_square else None
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows in double precision, with where they stand."""

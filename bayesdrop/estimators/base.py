@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..designs import Design, as_design
 from ..inference import Newton
@@ -24,7 +24,7 @@ from ..priors import Normal
 from ..rates import Fixed, RateMap
 from ..results import RatePosterior
 from .joint import joint_energy, joint_rates
-from .names import FLOATS, default_names
+from .names import check_features, default_names
 
 __all__ = ["DropoutEstimator", "with_parameters"]
 
@@ -257,7 +257,7 @@ class DropoutEstimator(BaseEstimator):
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
         check_is_fitted(self)
-        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        design = as_design(check_features(self, X))
         weights = self._weights()
         if self.corrupted_inputs:
             mean = design.matvec(weights[:-1]) + weights[-1]

@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight
-from .names import FLOATS
+from .names import check_labelled
 
 __all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
 
@@ -26,7 +25,7 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     ValueError
         If there are fewer than two classes, or none of the rows of one has weight.
     """
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS)
+    X, y = check_labelled(estimator, X, y)
     check_classification_targets(y)
     classes, code = np.unique(y, return_inverse=True)
     weight = check_sample_weight(sample_weight, X.shape[0])

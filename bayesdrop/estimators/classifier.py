@@ -44,8 +44,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
         Parameters
         ----------
-        X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+        X : array, data frame, scipy sparse or Blocks (n, p)
+            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
@@ -261,8 +261,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
 
         Parameters
         ----------
-        X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+        X : array, data frame, scipy sparse or Blocks (n, p)
+            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
-from ..designs import Design, as_design
+from ..designs import Design, row_parts
 from ..inference.descent import Status
 from ..inference.fitting import row_weights
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
 from ..moments import ScoreMoments
 from ..rates import Fixed, RateMap
-from .names import FLOATS, default_names
+from .names import check_features, default_names
 
 __all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_rates"]
 
@@ -90,15 +89,14 @@ def joint_energy(
 
 def joint_chances(estimator: Any, X: Any, mean: Array) -> Array:
     """Expected softmax of new rows, (n, K), given the means of their scores."""
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+    X = check_features(estimator, X)
     weights = np.vstack([estimator.coef_.T, estimator.intercept_])
     noise = estimator._model().noise
     result = np.empty_like(mean)
     K = mean.shape[1]
-    for start in range(0, len(mean), _ROWS):
-        rows = slice(start, start + _ROWS)
-        moments = ScoreMoments(as_design(X[rows]), noise, estimator.rates_[:, None], estimator.fit_intercept)
-        n = mean[rows].shape[0]
+    for rows, part in row_parts(X, _ROWS):
+        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept)
+        n = part.shape[0]
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
         cov = np.zeros((n, K, K)) if estimator.corrupted_inputs else energy.covariance(weights)

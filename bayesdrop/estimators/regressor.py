@@ -13,7 +13,7 @@ from ..designs import as_design
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
-from .names import FLOATS
+from .names import FLOATS, check_labelled
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
 
@@ -31,8 +31,8 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
 
         Parameters
         ----------
-        X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+        X : array, data frame, scipy sparse or Blocks (n, p)
+            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
@@ -44,7 +44,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         self._check_limits()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X, y = check_labelled(self, X, y, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         weight = check_sample_weight(sample_weight, X.shape[0])
         if np.any(weight == 0):

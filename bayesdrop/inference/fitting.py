@@ -195,8 +195,8 @@ def fit(
     ----------
     model : Model
         What to fit.
-    X : array, data frame or scipy sparse (n, p)
-        Features. Sparse input is never made dense.
+    X : array, data frame, scipy sparse or Blocks (n, p)
+        Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     method : Newton or EM, optional
@@ -214,7 +214,8 @@ def fit(
     Raises
     ------
     ValueError
-        If the data, the labels or the groups do not fit; the message names the argument and what to do.
+        If the data, the labels or the groups do not fit, or blocks change while they are read; the message names the
+        argument and what to do.
 
     Examples
     --------
@@ -226,7 +227,7 @@ def fit(
     ('CONVERGED', (5,))
     """
     method = Newton() if method is None else method
-    data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    data = prepare(X, y, sample_weight, feature_names, model.loss.binary, in_memory=False).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
     block = fit_block(model, design, rate_map, data.target[:, None], data.weight, method)

@@ -1,0 +1,364 @@
+"""A design matrix that is read a block of rows at a time, for data that outgrow memory.
+
+Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
+rows. Vectors of length n and p are held, two or three blocks at once, and no more. One thread reads and checks the next
+block while the current one is worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from .base import Design
+from .dense import DenseDesign
+from .sources import open_source
+from .sparse import SparseDesign
+
+__all__ = ["Blocks"]
+
+Array = Any
+
+# Up to so many columns one pass for a Gram matrix is cheaper than the passes of the conjugate gradients that it saves.
+_GRAM_COLUMNS = 2000
+# Columns of an outer Gram matrix that are computed at once.
+_OUTER_COLUMNS = 256
+# Rows and columns of a block whose order is part of its record.
+_SAMPLE = 64
+# Relative difference of two sums of the same numbers, which a source may compute anew, in another order.
+_ROUND_OFF = 1e-12
+
+
+class _Record(NamedTuple):
+    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order."""
+
+    rows: int
+    stored: int
+    sums: Array
+    scale: Array
+
+
+class Blocks:
+    """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
+
+    Making one reads the data once, checks them and records the size and sums of each block, so that data that change
+    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes seven
+    to ten passes a Newton step where p is at most 2000 and a dozen or more beyond, so that a fast local disk pays.
+
+    Parameters
+    ----------
+    source : path, list of paths, list of matrices, or function
+        ``.npy`` (dense), ``.npz`` (of :func:`scipy.sparse.save_npz`), ``.parquet`` (extra ``parquet``) or ``.svmlight``
+        (``.svm``, ``.libsvm``, also with ``.gz``), whose labels are not read; or a function without arguments that
+        returns a fresh iterator of dense or scipy sparse matrices (n_i, p), the same ones at every call.
+    rows : int, optional
+        Most rows of a block of a file; by default a block of a dense file has a million entries. A ``.npz`` file
+        is one block, which must fit in memory three times.
+    columns : sequence of p str, optional
+        Names of the columns; of a Parquet file those to read, by default all.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        ``(n, p)``.
+    passes : int
+        How often the data have been read, the first time included.
+    columns : list of str or None
+        Names of the columns.
+
+    Raises
+    ------
+    TypeError
+        If the source is none of these, or an iterator that can be read only once.
+    ValueError
+        If a block is empty of columns, has other columns than the first, holds NaN, infinite values or other things
+        than real numbers; in any later pass if the data are no longer the same.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> parts = [rng.normal(size=(50, 3)) for _ in range(4)]
+    >>> y = np.concatenate([part[:, 0] > 0 for part in parts])
+    >>> X = bd.Blocks(lambda: iter(parts))
+    >>> X
+    Blocks(200 rows, 3 columns, 4 blocks)
+    >>> bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y).status.name
+    'CONVERGED'
+    """
+
+    # The protocol's promise; nothing here depends on the number of rows.
+    prefers_outer_gram = False
+
+    def __init__(self, source: Any, *, rows: int | None = None, columns: Sequence[str] | None = None) -> None:
+        whole = isinstance(rows, int | np.integer) and not isinstance(rows, bool)
+        if rows is not None and (not whole or rows < 1):
+            raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}.")
+        self._source = open_source(source, rows, None if columns is None else [str(name) for name in columns])
+        self._records: list[_Record] = []
+        self._masks: list[Array] | None = None
+        self._minimum: float | None = None
+        self.passes = 1
+        p = None
+        for number, (where, block) in enumerate(_ahead(self._numeric())):
+            if p is None:
+                p = block.shape[1]
+                if p == 0:
+                    raise ValueError(f"source: {where} has no columns; at least one feature is needed.")
+            elif block.shape[1] != p:
+                raise ValueError(
+                    f"source: {where} (block {number} of all) has {block.shape[1]} columns, and the blocks before it "
+                    f"have {p}; every block needs the same columns in the same order."
+                )
+            self._records.append(_record(block, where, self._end))
+            if block.shape[0]:
+                least = _design(block).minimum()
+                self._minimum = least if self._minimum is None else min(self._minimum, least)
+        self.columns = self._source.columns
+        n = self._end
+        if p is None or n == 0:
+            raise ValueError("source: there are no rows; check that the files or the function are the right ones.")
+        if self.columns is not None and len(self.columns) != p:
+            raise ValueError(f"columns: expected {p} names, one per column, got {len(self.columns)}.")
+        self.shape: tuple[int, int] = (n, p)
+        self.prefers_gram = p <= _GRAM_COLUMNS
+
+    @property
+    def _end(self) -> int:
+        return sum(record.rows for record in self._records)
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        return f"Blocks({n} rows, {p} columns, {len(self._records)} blocks)"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise TypeError(
+            "X: bd.Blocks are read when needed and never held in memory at once. bd.fit, and fit and "
+            "predict of the linear estimators take them; whatever keeps something for every entry, such as "
+            "samplers with their masks, does not. Pass an array or a scipy sparse matrix: all rows if they fit in "
+            "memory, a random sample of them, or one block after the other."
+        )
+
+    def __getitem__(self, keep: Any) -> Blocks:
+        """Rows that a boolean mask (n,) selects; they are left out as the blocks are read."""
+        keep = np.asarray(keep) if not isinstance(keep, tuple | slice) else np.empty(0)
+        if keep.dtype != bool or keep.shape != self.shape[:1]:
+            raise TypeError(
+                f"X: bd.Blocks take a boolean mask of {self.shape[0]} rows and no other index, since they are read in "
+                "order; pass an array or a scipy sparse matrix, or make bd.Blocks of the rows you want."
+            )
+        result = copy(self)
+        old = self._masks or [np.ones(record.rows, dtype=bool) for record in self._records]
+        result._masks, start = [], 0
+        for mask in old:
+            count = int(mask.sum())
+            part = mask.copy()
+            part[mask] = keep[start : start + count]
+            result._masks.append(part)
+            start += count
+        result.shape = (int(keep.sum()), self.shape[1])
+        result._minimum = None
+        return result
+
+    def _numeric(self) -> Iterator[tuple[str, Any]]:
+        """Blocks as real matrices, compressed rows if sparse."""
+        for where, block in self._source.read():
+            matrix = csr_array(block) if _is_sparse(block) else np.asarray(block)
+            if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"source: {where} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of "
+                    f"{matrix.dtype}."
+                )
+            yield where, matrix
+
+    def _checked(self) -> Iterator[tuple[slice, Design]]:
+        """Blocks as designs with where their rows stand; raise ValueError unless they are those of the first pass."""
+        again = (
+            "the source no longer yields what it did when bd.Blocks was made, and a fit needs the same data in every "
+            "pass; make bd.Blocks anew from data that stand still"
+        )
+        number, start = -1, 0
+        for number, (where, block) in enumerate(self._numeric()):
+            if number >= len(self._records):
+                raise ValueError(
+                    f"source: {where} is one block more than the {len(self._records)} there were: {again}."
+                )
+            if not _same(self._records[number], block, self.shape[1]):
+                raise ValueError(f"source: {where} (block {number} of all) has changed: {again}.")
+            if self._masks is not None:
+                block = block[self._masks[number]]
+            yield slice(start, start + block.shape[0]), _design(block)
+            start += block.shape[0]
+        if number + 1 < len(self._records):
+            raise ValueError(
+                f"source: it ended after {number + 1} of {len(self._records)} blocks: {again}. A function must return "
+                "a fresh iterator at every call, not the same one again."
+            )
+
+    def parts(self) -> Iterator[tuple[slice, Design]]:
+        """One pass: each block as a design of its own, with where its rows stand."""
+        self.passes += 1
+        return _ahead(self._checked())
+
+    def _filled(self, width: tuple[int, ...], part: Callable[[Design], Array]) -> Array:
+        """What every block yields for its rows, (n, …)."""
+        result = np.empty((self.shape[0], *width))
+        for rows, block in self.parts():
+            result[rows] = part(block)
+        return result
+
+    def _summed(self, shape: tuple[int, ...], part: Callable[[slice, Design], Array]) -> Array:
+        """Sum of what the blocks yield."""
+        total = np.zeros(shape)
+        for rows, block in self.parts():
+            total += part(rows, block)
+        return total
+
+    def matvec(self, w: Array) -> Array:
+        """``X w``."""
+        return self._filled(w.shape[1:], lambda block: block.matvec(w))
+
+    def rmatvec(self, r: Array) -> Array:
+        """``Xᵀ r``."""
+        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.rmatvec(r[rows]))
+
+    def sq_matvec(self, w: Array) -> Array:
+        """``X² w``."""
+        return self._filled(w.shape[1:], lambda block: block.sq_matvec(w))
+
+    def sq_rmatvec(self, r: Array) -> Array:
+        """``(X²)ᵀ r``."""
+        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.sq_rmatvec(r[rows]))
+
+    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+        """``(X w, X² w_sq)`` in one pass."""
+        n = self.shape[0]
+        first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
+        for rows, block in self.parts():
+            first[rows], second[rows] = block.pair_matvec(w, w_sq)
+        return first, second
+
+    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)`` in one pass."""
+        return self._two_sums(r, r_sq, lambda rows, block: block.pair_rmatvec(r[rows], r_sq[rows]))
+
+    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` in one pass."""
+        return self._two_sums(r, r, lambda rows, block: block.sign_sums(r[rows]))
+
+    def _two_sums(
+        self, r: Array, other: Array, part: Callable[[slice, Design], tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
+        p = self.shape[1]
+        first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *other.shape[1:]))
+        for rows, block in self.parts():
+            one, two = part(rows, block)
+            first += one
+            second += two
+        return first, second
+
+    def gram(self, omega: Array, rows: Array | None = None) -> Array:
+        """``Xᵀ diag(ω) X``, dense (p, p), in one pass; rows without weight are skipped."""
+        full = np.zeros(self.shape[0])
+        full[slice(None) if rows is None else rows] = omega
+
+        def part(where: slice, block: Design) -> Array:
+            some = np.flatnonzero(full[where])
+            return block.gram(full[where]) if len(some) == block.shape[0] else block.gram(full[where][some], some)
+
+        return self._summed((self.shape[1], self.shape[1]), part)
+
+    def outer_gram(self, scale: Array) -> Array:
+        """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""
+        n = self.shape[0]
+        result = np.empty((n, n))
+        for start in range(0, n, _OUTER_COLUMNS):
+            some = slice(start, min(start + _OUTER_COLUMNS, n))
+            unit = np.zeros((n, some.stop - start))
+            unit[np.arange(start, some.stop), np.arange(some.stop - start)] = 1.0
+            result[:, some] = self.matvec(scale[:, None] * self.rmatvec(unit))
+        return result
+
+    def minimum(self) -> float:
+        """Smallest entry; known from the first pass unless rows were left out."""
+        if self._minimum is None:
+            self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
+        return self._minimum
+
+    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
+        for rows, block in self.parts():
+            for within, columns, values in block.entries():
+                yield within + rows.start, columns, values
+
+
+def _is_sparse(block: Any) -> bool:
+    return bool(issparse(block))
+
+
+def _design(block: Any) -> Design:
+    return SparseDesign(block) if _is_sparse(block) else DenseDesign(block)
+
+
+def _ahead(blocks: Any) -> Iterator[Any]:
+    """Items of a generator, each made in a thread while the one before is in use."""
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(next, blocks, None)
+            while (item := coming.result()) is not None:
+                coming = pool.submit(next, blocks, None)
+                yield item
+    finally:
+        # The pool is done by now, so that nothing reads any more; this closes the files.
+        blocks.close()
+
+
+def _sums(block: Any) -> tuple[Array, Array]:
+    """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
+    if _is_sparse(block):
+        step = max(1, block.nnz // _SAMPLE**2)
+        some = block.data[::step].astype(np.float64)
+        place = 1.0 + block.indices[::step] + np.arange(len(some))
+        all_values = block.data
+    else:
+        n, p = block.shape
+        some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
+        place = 1.0 + np.arange(some.shape[0])[:, None] + np.sqrt(np.arange(some.shape[1]))
+        all_values = block
+    ordered = some * place
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.array([all_values.sum(dtype=np.float64), ordered.sum()]), ordered
+
+
+def _record(block: Any, where: str, start: int) -> _Record:
+    """Record of a block; raise ValueError if an entry is not finite."""
+    values = block.data if _is_sparse(block) else block
+    if not np.all(np.isfinite(values)):
+        row = _first_bad_row(block)
+        raise ValueError(
+            f"source: {where} has a NaN or infinite entry in its row {row} (row {start + row} of all); fill in or "
+            "leave out such rows before the fit."
+        )
+    sums, ordered = _sums(block)
+    scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
+    return _Record(block.shape[0], values.size, sums, scale)
+
+
+def _first_bad_row(block: Any) -> int:
+    if _is_sparse(block):
+        place = int(np.flatnonzero(~np.isfinite(block.data))[0])
+        return int(np.searchsorted(block.indptr, place, side="right")) - 1
+    return int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
+
+
+def _same(record: _Record, block: Any, p: int) -> bool:
+    values = block.data if _is_sparse(block) else block
+    if block.shape != (record.rows, p) or values.size != record.stored:
+        return False
+    # NaN is unequal to everything, as it should be.
+    return bool(np.all(np.abs(_sums(block)[0] - record.sums) <= _ROUND_OFF * record.scale))

@@ -1,0 +1,253 @@
+"""Where the blocks of rows of :class:`.blocks.Blocks` come from: files, a list of matrices, a function.
+
+A source is read from its start at every pass. It yields ``(where, block)``: words for messages, and some rows as a
+dense or scipy sparse matrix. Files are read by ordinary reads rather than mapped into memory: a file that shrinks while
+it is mapped ends the process, while a short read is an error that can be told.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Files", "Made", "Source", "open_source"]
+
+Array = Any
+
+# Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
+_ENTRIES = 1 << 20
+_LINES = 1 << 14
+_ADVICE = (
+    "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
+    ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
+)
+
+
+class Source(Protocol):
+    """Protocol of a source."""
+
+    columns: list[str] | None
+    """Names of the columns, where the source has any."""
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """Blocks from the start, each with words that say where it is from."""
+
+
+def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Source:
+    """Return the source that the argument of :class:`.blocks.Blocks` stands for; raise TypeError if it is none.
+
+    Examples
+    --------
+    >>> next(open_source([np.ones((2, 3))], None, None).read())[1].shape
+    (2, 3)
+    """
+    if isinstance(source, str | os.PathLike):
+        return Files([Path(source)], rows, columns)
+    if isinstance(source, list | tuple) and source:
+        paths = [isinstance(part, str | os.PathLike) for part in source]
+        if all(paths):
+            return Files([Path(path) for path in source], rows, columns)
+        if not any(paths):
+            return Made(lambda: iter(source), columns)
+    if callable(source):
+        return Made(source, columns)
+    kind = type(source).__name__
+    if hasattr(source, "__next__"):
+        raise TypeError(
+            f"source: a fit reads the blocks several times, and this {kind} can be read only once; pass the function "
+            "that makes it, as in bd.Blocks(read) rather than bd.Blocks(read())."
+        )
+    raise TypeError(f"source: expected blocks of rows, got {kind}; {_ADVICE}.")
+
+
+class Made:
+    """Blocks that a function makes anew at every call."""
+
+    def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
+        self._make, self.columns = make, columns
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """See :class:`Source`."""
+        for number, block in enumerate(self._make()):
+            yield f"block {number}", block
+
+
+class Files:
+    """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
+
+    def __init__(self, paths: list[Path], rows: int | None, columns: list[str] | None) -> None:
+        self._paths, self._rows, self.columns = paths, rows, columns
+        self._readers = [self._reader(path) for path in paths]
+        self._stamps = [_stamp(path) for path in paths]
+        text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
+        if text:
+            with _told(text[0]):
+                spans = [_span(path) for path in text]
+            self._zero_based = any(least == 0 for least, _ in spans)
+            self._width = max(most for _, most in spans) + self._zero_based
+        if columns is None and all(reader == self._parquet for reader in self._readers):
+            with _told(paths[0]):
+                with _parquet_file(paths[0]) as file:
+                    self.columns = list(file.schema_arrow.names)
+
+    def _reader(self, path: Path) -> Callable[[Path], Iterator[Any]]:
+        name = path.name.removesuffix(".gz")
+        readers = {
+            ".npy": self._npy,
+            ".npz": self._npz,
+            ".parquet": self._parquet,
+            **dict.fromkeys((".svmlight", ".svm", ".libsvm"), self._svmlight),
+        }
+        reader = readers.get(Path(name).suffix)
+        if reader is None or (name != path.name and reader != self._svmlight):
+            raise ValueError(f"source: {path} is none of the known kinds of file; {_ADVICE}.")
+        return reader
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """See :class:`Source`."""
+        for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
+            number = 0
+            with _told(path):
+                _unchanged(path, stamp)
+                for block in reader(path):
+                    _unchanged(path, stamp)
+                    yield f"block {number} of {path}", block
+                    number += 1
+
+    def _npy(self, path: Path) -> Iterator[Any]:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, by_columns, dtype = read(file)
+            if len(shape) != 2 or dtype.hasobject:
+                raise ValueError(f"expected a matrix of numbers, got shape {shape} of {dtype}")
+            n, p = shape
+            begin, rows = file.tell(), self._rows or max(1, _ENTRIES // max(p, 1))
+            for first in range(0, n, rows):
+                count = min(rows, n - first)
+                if not by_columns:
+                    yield _exactly(file, dtype, count * p).reshape(count, p)
+                    continue
+                block = np.empty((p, count), dtype=dtype)
+                for d in range(p):
+                    file.seek(begin + (d * n + first) * dtype.itemsize)
+                    block[d] = _exactly(file, dtype, count)
+                yield block.T
+
+    def _npz(self, path: Path) -> Iterator[Any]:
+        from scipy import sparse
+
+        # An open file rather than the path: NumPy leaves a file open that is no archive.
+        with path.open("rb") as file:
+            block = sparse.load_npz(file)
+        yield block
+
+    def _parquet(self, path: Path) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with _parquet_file(path) as file:
+            names = self.columns if self.columns is not None else list(file.schema_arrow.names)
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            if missing:
+                raise ValueError(f"there are no columns {missing}, only {file.schema_arrow.names}")
+            kinds = {name: file.schema_arrow.field(name).type for name in names}
+            other = {
+                name: str(kind)
+                for name, kind in kinds.items()
+                if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+            }
+            if other:
+                raise ValueError(f"expected numbers, got columns {other}; name the features in `columns`")
+            rows = self._rows or max(1, _ENTRIES // max(len(names), 1))
+            for batch in file.iter_batches(batch_size=rows, columns=names):
+                # A missing number becomes NaN, which the checks of every block refuse.
+                yield np.column_stack(
+                    [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]
+                )
+
+    def _svmlight(self, path: Path) -> Iterator[Any]:
+        from io import BytesIO
+
+        from sklearn.datasets import load_svmlight_file
+
+        with _text(path) as file:
+            while lines := list(islice(file, self._rows or _LINES)):
+                block, _ = load_svmlight_file(
+                    BytesIO(b"".join(lines)), n_features=self._width, zero_based=self._zero_based
+                )
+                yield block
+
+
+class _told:
+    """Say which file it is that cannot be read; a file that is not there has words of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        known = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
+        if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed):
+            raise ValueError(
+                f"source: {self._path} cannot be read, it may be cut short or no such file: {error}. Write the file "
+                "anew and fit again."
+            ) from error
+
+
+class _Changed(ValueError):
+    """A file is not what it was; its message needs no more words."""
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
+    """Raise an error if the file has been written to since it was first seen."""
+    if _stamp(path) != stamp:
+        raise _Changed(
+            f"source: {path} has changed since bd.Blocks first read it, so that one fit would mix two versions of the "
+            "data; wait until it is written, make bd.Blocks anew and fit again."
+        )
+
+
+def _exactly(file: Any, dtype: Any, count: int) -> Array:
+    values = np.fromfile(file, dtype=dtype, count=count)
+    if len(values) < count:
+        raise ValueError(f"the file ends early, {count - len(values)} numbers are missing")
+    return values
+
+
+def _parquet_file(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ImportError("source: Parquet files need pyarrow; pip install 'bayesdrop[parquet]'.") from error
+    return parquet.ParquetFile(path)
+
+
+def _text(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _span(path: Path) -> tuple[int, int]:
+    """Smallest and largest number of a feature in an svmlight file, whose indices ascend within a line."""
+    least, most = 1, 0
+    with _text(path) as file:
+        for line in file:
+            numbers = [word for word in line.split(b"#", 1)[0].split()[1:] if not word.startswith(b"qid")]
+            if numbers:
+                least = min(least, int(numbers[0].split(b":")[0]))
+                most = max(most, int(numbers[-1].split(b":")[0]))
+    return least, most
