@@ -4,6 +4,7 @@
     python -m benchmarks.reproduce imdb mnist       some
     python -m benchmarks.reproduce --list           their names
     python -m benchmarks.reproduce --write          and put them into benchmarks/RESULTS.md
+    python -m benchmarks.reproduce --stored mnist   what there is of a run that is not over
 
 Results are kept as they come in ``bayesdrop-output/reproduce/TABLE.jsonl``: a stopped run goes on where it was, and a
 table whose code has changed is made anew. A table whose data are absent is skipped, with where to get them.
@@ -19,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.published.cells import complete
+from benchmarks.published.cells import complete, stored
 
 __all__ = ["TABLES", "insert", "main", "table"]
 
@@ -28,15 +29,18 @@ STORE = Path("bayesdrop-output/reproduce")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
-def table(name: str, store: Path = STORE) -> str:
-    """Run what is missing of a table and return it as Markdown, with its command, date, versions and duration."""
+def table(name: str, store: Path = STORE, *, run: bool = True) -> str:
+    """A table as Markdown, with its command, date, versions and duration; what is missing is run first, or left out."""
     module = import_module(f"benchmarks.published.{name}")
-    results = complete(module, store / f"{name}.jsonl")
+    path = store / f"{name}.jsonl"
+    results = complete(module, path) if run else stored(path, module)
+    count = sum(1 for _ in module.cells())
+    part = "" if len(results) == count else f" **Not over: {len(results)} of {count} cells.**"
     seconds = sum(result["seconds"] for result in results.values())
     packages = ", ".join(f"{package} {version(package)}" for package in ("bayesdrop", "scikit-learn", "numpy", "scipy"))
     made = (
         f"`python -m benchmarks.reproduce {name}`, {time.strftime('%Y-%m-%d')}, Python "
-        f"{sys.version_info.major}.{sys.version_info.minor}, {packages}; {seconds / 60:.0f} min."
+        f"{sys.version_info.major}.{sys.version_info.minor}, {packages}; {seconds / 60:.0f} min.{part}"
     )
     return f"### {module.TITLE}\n\n{module.SOURCE} {made}\n\n{module.report(results)}\n"
 
@@ -56,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description="The published tables anew.")
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all by default")
     parser.add_argument("--write", action="store_true", help="put the tables into benchmarks/RESULTS.md")
+    parser.add_argument("--stored", action="store_true", help="run nothing, show what earlier runs have stored")
     parser.add_argument("--list", action="store_true", help="show the names of the tables")
     given = parser.parse_args()
     unknown = sorted(set(given.tables) - set(TABLES))
@@ -69,7 +74,7 @@ def main() -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                part = table(name)
+                part = table(name, run=not given.stored)
         except FileNotFoundError as error:
             print(f"{name} is skipped: {error}", file=sys.stderr)
             continue

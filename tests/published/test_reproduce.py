@@ -168,6 +168,22 @@ def test_a_table_is_printed_and_written_with_how_it_was_made(monkeypatch, elsewh
     assert [json.loads(entry)["key"] for entry in entries] == ["one", "three", "fourteen"]
 
 
+def test_what_is_stored_is_shown_without_a_run(monkeypatch, elsewhere, as_published, table, tmp_path, capsys):
+    path = tmp_path / "bayesdrop-output/reproduce/factors.jsonl"
+    cells.complete(table, path, show=False)
+    whole = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(whole[0] + "\n", encoding="utf-8")
+    table.RAN.clear()
+    run(monkeypatch, "factors", "--stored")
+    printed = capsys.readouterr().out
+    assert "Not over: 1 of 3 cells." in printed
+    assert "| one | 3 |" in printed
+    assert "three" not in printed
+    assert table.RAN == []
+    run(monkeypatch, "factors")
+    assert "Not over" not in capsys.readouterr().out
+
+
 def test_the_list_names_every_table(monkeypatch, as_published, capsys):
     run(monkeypatch, "--list")
     lines = capsys.readouterr().out.splitlines()
