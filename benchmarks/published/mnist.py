@@ -105,7 +105,9 @@ METHODS: dict[str, Method] = {
     "SVM, learnt, flat": Method(partial(_flat, _SVC), lambda _: [{"C": 0.1}, {"C": 1.0}], by_rate=False),
     "SVM, learnt, Beta": Method(partial(_beta, _SVC), _by_strength),
     "MCF-quadratic": Method(
-        lambda rate, C: bd.baselines.MCFQuadratic(rate, C=C), _by_rate((0.1, 10.0), _rates), rows=PART
+        lambda rate, C: bd.baselines.MCFQuadratic(rate, C=C, fit_intercept=False),
+        _by_rate((0.1, 10.0), _rates),
+        rows=PART,
     ),
     "hidden layer of 20, softmax": Method(
         _hidden, _by_rate((1.0, 3.0), lambda q: (max(q, 0.1),)), linear=False, rows=PART
