@@ -9,6 +9,7 @@ With ``dm, dv`` the directional derivatives along ``u`` and ``q(r) = a∘(X²)�
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -89,13 +90,13 @@ class ScoreMoments:
             mean_part = self.design.rmatvec(for_mean)
             var_part = np.zeros_like(mean_part)
         mean_part *= gain
-        total = for_mean.sum(axis=0)
+        total = self.design.total(for_mean)
         if has.shift:
             mean_part += shift * total
         if has.linear:
             var_part += linear * self.design.rmatvec(for_var)
         if has.constant:
-            var_part += constant * for_var.sum(axis=0)
+            var_part += constant * self.design.total(for_var)
         return mean_part, var_part, total
 
     def scores(self, weights: Array) -> tuple[Array, Array]:
@@ -104,21 +105,11 @@ class ScoreMoments:
 
     def mean(self, weights: Array) -> Array:
         """Mean alone: the linear map ``M w + b``, (n, K)."""
-        mean = self.design.matvec(self.coefficients.gain * weights[:-1])
-        mean += weights[-1]
-        if self._has.shift:
-            mean += (self.coefficients.shift * weights[:-1]).sum(axis=0)
-        return mean
+        return self.design.matvec(self.coefficients.gain * weights[:-1]) + self._offset(weights)
 
     def mean_adjoint(self, residual: Array) -> Array:
         """Adjoint of :meth:`mean`: ``Mᵀr`` as a block (p + 1, K)."""
-        total = residual.sum(axis=0)
-        result = np.empty((self.design.shape[1] + 1, residual.shape[1]))
-        result[:-1] = self.coefficients.gain * self.design.rmatvec(residual)
-        if self._has.shift:
-            result[:-1] += self.coefficients.shift * total
-        result[-1] = total if self.fit_intercept else 0.0
-        return result
+        return self._mean_block(self.design.rmatvec(residual), self.design.total(residual))
 
     def variance(self, weights: Array) -> Array:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
@@ -127,11 +118,7 @@ class ScoreMoments:
     def covariance(self, square: Array) -> Array:
         """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
         _, _, quadratic, linear, constant = self.coefficients
-        var = (
-            self.design.sq_matvec(quadratic * square)
-            if self._has.quadratic
-            else np.zeros((self.design.shape[0], square.shape[1]))
-        )
+        var = self.design.sq_matvec(quadratic * square) if self._has.quadratic else self.design.zeros(square.shape[1])
         if self._has.linear:
             var += self.design.matvec(linear * square)
         if self._has.constant:
@@ -150,6 +137,54 @@ class ScoreMoments:
         result[-1] = total if self.fit_intercept else 0.0
         return result, var_part
 
+    def mean_there_and_back(self, direction: Array, omega: Array) -> tuple[Array, Array]:
+        """``Mu`` (n, K) and ``Mᵀ(ω∘Mu)`` (p + 1, K) in one pass, for ``ω`` of shape (n, K)."""
+        scaled, offset = self.coefficients.gain * direction[:-1], self._offset(direction)
+
+        def between(rows: slice, mean: Array, nothing: Array) -> tuple[Array, Array]:
+            return omega[rows] * (mean + offset), nothing
+
+        mean, _, back, _ = self.design.there_and_back(scaled, scaled[:, :0], between)
+        mean = mean + offset
+        return mean, self._mean_block(back, self.design.total(omega * mean))
+
+    def there_and_back(
+        self, weights: Array, direction: Array, between: Callable[[slice, Array, Array], tuple[Array, Array]]
+    ) -> tuple[Array, Array, Array]:
+        """The tangent ``(dm, dv)`` and the adjoint of ``(r, s) = between(rows, dm, dv)``, in one pass where it can be.
+
+        ``between`` is linear and treats every row by itself.
+        """
+        if self._has.linear or not self._has.quadratic:
+            tangent = self.tangent(weights, direction)
+            return *tangent, self.adjoint(weights, *between(slice(None), *tangent))[0]
+        gain, _, quadratic, _, constant = self.coefficients
+        along = 2 * weights[:-1] * direction[:-1]
+        offset, level = self._offset(direction), (constant * along).sum(axis=0)
+        mean, var, back, spread = self.design.there_and_back(
+            gain * direction[:-1], quadratic * along, lambda rows, m, v: between(rows, m + offset, v + level)
+        )
+        mean, var = mean + offset, var + level
+        for_mean, for_var = between(slice(None), mean, var)
+        result = self._mean_block(back, self.design.total(for_mean))
+        result[:-1] += 2 * weights[:-1] * quadratic * spread
+        if self._has.constant:
+            result[:-1] += 2 * weights[:-1] * constant * self.design.total(for_var)
+        return mean, var, result
+
+    def _offset(self, weights: Array) -> Array:
+        """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""
+        return weights[-1] + (self.coefficients.shift * weights[:-1]).sum(axis=0)
+
+    def _mean_block(self, back: Array, total: Array) -> Array:
+        """``Mᵀr`` as a block (p + 1, K), from ``Xᵀr`` and ``Σr``."""
+        result = np.empty((back.shape[0] + 1, back.shape[1]))
+        result[:-1] = self.coefficients.gain * back
+        if self._has.shift:
+            result[:-1] += self.coefficients.shift * total
+        result[-1] = total if self.fit_intercept else 0.0
+        return result
+
     def spread(self, for_var: Array) -> Array:
         """``q(s)``, (p, K), for a residual ``s`` of shape (n, K)."""
         _, _, quadratic, linear, constant = self.coefficients
@@ -161,14 +196,14 @@ class ScoreMoments:
         if self._has.linear:
             result += linear * self.design.rmatvec(for_var)
         if self._has.constant:
-            result += constant * for_var.sum(axis=0)
+            result += constant * self.design.total(for_var)
         return result
 
     def diagonal(self, omega: Array) -> Array:
         """Diagonal of ``MᵀΩM`` as a block (p + 1, K), for ``ω`` of shape (n, K)."""
         gain, shift, _, _, _ = self.coefficients
         result = np.empty((self.design.shape[1] + 1, omega.shape[1]))
-        total = omega.sum(axis=0)
+        total = self.design.total(omega)
         result[:-1] = gain**2 * self.design.sq_rmatvec(omega)
         if self._has.shift:
             result[:-1] += 2 * gain * shift * self.design.rmatvec(omega) + shift**2 * total

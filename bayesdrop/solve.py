@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,17 +69,22 @@ class Jacobi:
         return lambda r: inverse * r
 
 
-def _sample(omega: Array, size: int) -> tuple[Array | None, Array]:
-    """Rows drawn systematically with chances in proportion to ``ω``, and weights that stand for all of them.
+def _thin(omega: Array, step: Array) -> Array:
+    """Keep rows drawn systematically with chances in proportion to ``ω``, with weights that stand for all of them.
 
-    Rows with much weight are all there; where there are few rows, None and ``ω`` itself.
+    One row for each ``step`` of weight, for ``ω`` (n, K) and ``step`` (K,); rows with much weight are all there.
     """
-    if len(omega) <= max(2 * size, _ENOUGH / size**2):
-        return None, omega
+    return np.stack([_thin_column(*column) for column in zip(omega.T, step, strict=True)], axis=1)
+
+
+def _thin_column(omega: Array, step: float) -> Array:
     running = np.cumsum(omega)
-    rows = np.searchsorted(running, (np.arange(size) + 0.5) / size * running[-1])
-    rows, counts = np.unique(np.minimum(rows, len(omega) - 1), return_counts=True)
-    return rows, counts * (running[-1] / size)
+    result = np.zeros_like(omega)
+    if len(omega) and running[-1] > 0:
+        size = max(1, round(running[-1] / step))
+        rows = np.searchsorted(running, (np.arange(size) + 0.5) / size * running[-1])
+        np.add.at(result, np.minimum(rows, len(omega) - 1), running[-1] / size)
+    return result
 
 
 @dataclass(frozen=True)
@@ -114,20 +120,17 @@ class Cholesky:
     @staticmethod
     def _factors(moments: ScoreMoments, gain: Array, omega: Array, diagonal: Array) -> list[Any]:
         """One factor for each column of the blocks."""
-        p, K = gain.shape
-        chosen = [_sample(omega[:, k], _ROWS_PER_COLUMN * (p + 1)) for k in range(K)]
-        if any(rows is not None for rows, _ in chosen):
-            omega = omega.copy()
-            for k, (rows, share) in enumerate(chosen):
-                if rows is not None:
-                    omega[:, k] = 0.0
-                    omega[rows, k] = share
-        total = omega.sum(axis=0)
-        border = gain * moments.design.rmatvec(omega)
+        (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
+        size = _ROWS_PER_COLUMN * (p + 1)
+        if n > max(2 * size, _ENOUGH / size**2):
+            step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
+            (omega,) = design.hold(design.rowwise(partial(_thin, step=step), omega))
+        total = design.total(omega)
+        border = gain * design.rmatvec(omega)
         factors = []
         for k in range(K):
             matrix = np.zeros((p + 1, p + 1))
-            matrix[:-1, :-1] = moments.design.gram(chosen[k][1], chosen[k][0]) * (gain[:, k, None] * gain[:, k])
+            matrix[:-1, :-1] = design.gram(omega[:, k]) * (gain[:, k, None] * gain[:, k])
             if moments.fit_intercept:
                 matrix[-1, :-1] = matrix[:-1, -1] = border[:, k]
                 matrix[-1, -1] = total[k]
@@ -190,6 +193,7 @@ def conjugate_gradient(
     precondition: Apply,
     tolerance: Array,
     max_iter: int,
+    hold: Callable[..., tuple[Array, ...]] = lambda *parts: parts,
 ) -> tuple[Array, tuple[Array, ...], int]:
     """Solve ``A x = right`` for a block of columns, each with its own step lengths.
 
@@ -205,6 +209,8 @@ def conjugate_gradient(
         Relative residual in the preconditioned norm at which a column stops.
     max_iter : int
         Most products.
+    hold : callable, optional
+        ``Design.hold``, for extras that are vectors over its rows.
 
     Returns
     -------
@@ -231,10 +237,10 @@ def conjugate_gradient(
             # The matrix is not positive along the first direction: take that direction, for the caller to search.
             alpha = np.where(bent, 1.0, alpha)
         x += alpha * direction
-        extras = (
-            tuple(alpha * part for part in parts)
+        extras = hold(
+            *(alpha * part for part in parts)
             if iteration == 0
-            else tuple(total + alpha * part for total, part in zip(extras, parts, strict=True))
+            else (total + alpha * part for total, part in zip(extras, parts, strict=True))
         )
         residual -= alpha * applied
         iteration += 1

@@ -1,13 +1,16 @@
 """What a design matrix must offer: products and counts. It never sees the model.
 
 ``matvec`` and friends take a vector or a block of ``K`` columns; a block of K classes costs one pass over the
-data, not K.
+data, not K. Vectors over the rows belong to the design: whoever asks for products does arithmetic with them and sums
+them by ``total``, and need not know where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
+
+from .rows import Between
 
 __all__ = ["Design"]
 
@@ -44,8 +47,8 @@ class Design(Protocol):
     def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
 
-    def gram(self, omega: Array, rows: Array | None = None) -> Array:
-        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω`` of shape (n,), or of the given different rows only."""
+    def gram(self, omega: Array) -> Array:
+        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost next to nothing."""
 
     def outer_gram(self, scale: Array) -> Array:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
@@ -62,3 +65,18 @@ class Design(Protocol):
         Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
         rows without entries do not occur.
         """
+
+    def zeros(self, columns: int) -> Array:
+        """Vectors over the rows, (n, columns), all zero; see :class:`.rows.LocalRows` for this and what follows."""
+
+    def rowwise(self, function: Callable[..., Any], *rows: Array, parts: int = 0) -> Any:
+        """Apply a function that treats every row by itself."""
+
+    def total(self, rows: Array) -> Array:
+        """Sum of a vector over the rows."""
+
+    def hold(self, *rows: Array) -> tuple[Array, ...]:
+        """Compute now what will be used more than once."""
+
+    def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
+        """Products with ``X`` and ``X²`` and, of what ``between`` makes of them, with their transposes."""

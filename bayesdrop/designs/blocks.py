@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from .base import Design
 from .dense import DenseDesign
+from .rows import Between, LocalRows
 from .sources import open_source
 from .sparse import SparseDesign
 
@@ -43,7 +44,7 @@ class _Record(NamedTuple):
     scale: Array
 
 
-class Blocks:
+class Blocks(LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
@@ -262,16 +263,20 @@ class Blocks:
             second += two
         return first, second
 
-    def gram(self, omega: Array, rows: Array | None = None) -> Array:
-        """``Xᵀ diag(ω) X``, dense (p, p), in one pass; rows without weight are skipped."""
-        full = np.zeros(self.shape[0])
-        full[slice(None) if rows is None else rows] = omega
+    def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
+        """Both products in one pass; see :class:`.rows.LocalRows`."""
+        (n, p), K, L = self.shape, w.shape[1], w_sq.shape[1]
+        first, second, back, sq_back = np.empty((n, K)), np.empty((n, L)), np.zeros((p, K)), np.zeros((p, L))
+        for rows, block in self.parts():
+            first[rows], second[rows] = block.pair_matvec(w, w_sq)
+            one, two = block.pair_rmatvec(*between(rows, first[rows], second[rows]))
+            back += one
+            sq_back += two
+        return first, second, back, sq_back
 
-        def part(where: slice, block: Design) -> Array:
-            some = np.flatnonzero(full[where])
-            return block.gram(full[where]) if len(some) == block.shape[0] else block.gram(full[where][some], some)
-
-        return self._summed((self.shape[1], self.shape[1]), part)
+    def gram(self, omega: Array) -> Array:
+        """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
+        return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))
 
     def outer_gram(self, scale: Array) -> Array:
         """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from .compiled import CompiledProducts, available, compress
 from .products import Products, as_block
+from .rows import LocalRows
 
 __all__ = ["DenseDesign"]
 
@@ -34,7 +35,7 @@ def _mostly_zeros(X: Array) -> Products | None:
     return CompiledProducts(compress(X, counts), False)
 
 
-class DenseDesign:
+class DenseDesign(LocalRows):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
     Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
@@ -142,10 +143,13 @@ class DenseDesign:
             second += (block * block).T @ r_sq[rows]
         return first, second
 
-    def gram(self, omega: Array, rows: Array | None = None) -> Array:
+    def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
-        root = np.sqrt(omega)
+        some = np.flatnonzero(omega)
+        # To gather rows costs a copy, which the products saved pay for where half of them are left out.
+        rows = some if 2 * len(some) < len(omega) else None
+        root = np.sqrt(omega if rows is None else omega[rows])
         size = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))
         for start in range(0, len(root), size):

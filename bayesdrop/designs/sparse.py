@@ -13,6 +13,7 @@ from scipy import sparse
 
 from .compiled import CompiledProducts, available
 from .products import Products, ScipyProducts, as_block
+from .rows import LocalRows
 
 __all__ = ["SparseDesign"]
 
@@ -25,7 +26,7 @@ _COMPILED_FROM = 100_000
 _BLOCK = 1 << 17
 
 
-class SparseDesign:
+class SparseDesign(LocalRows):
     """Compressed sparse rows; see :class:`bayesdrop.designs.Design` for the methods.
 
     Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
@@ -93,12 +94,9 @@ class SparseDesign:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
-    def gram(self, omega: Array, rows: Array | None = None) -> Array:
+    def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
         root = np.sqrt(omega)
-        if rows is not None:
-            root = np.zeros(self.shape[0])
-            root[rows] = np.sqrt(omega)
         scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
         return (scaled.T @ scaled).toarray()
 

@@ -49,7 +49,7 @@ class SignCounts:
         """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
         positive, negative = weight * (target > 0), weight * (target < 0)
         above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
-        return cls(above, below, np.stack([positive.sum(axis=0), negative.sum(axis=0)]))
+        return cls(above, below, np.stack([design.total(positive), design.total(negative)]))
 
     def plus(self, other: SignCounts, share: float = 1.0) -> SignCounts:
         """Add the counts of more rows; ``share`` scales the sum."""

@@ -197,7 +197,8 @@ def _smoothing(energy: Energy, point: Point, goal: Array) -> tuple[Array, Array]
     """
     bias = point.value - energy.value(point.weights, point.mean, point.var, np.zeros_like(point.smoothing))
     wanted = point.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
-    total = np.sum(np.broadcast_to(energy.weight, point.var.shape), axis=0)
-    rounded = np.sum(energy.weight * (point.var > (10 * wanted) ** 2), axis=0) >= 0.95 * total
-    typical = np.sum(energy.weight * np.sqrt(point.var), axis=0) / total
+    sums = energy.moments.design.total
+    total = sums(energy.weight)
+    rounded = sums(energy.weight * (point.var > (10 * wanted) ** 2)) >= 0.95 * total
+    typical = sums(energy.weight * np.sqrt(point.var)) / total
     return bias, np.where(rounded, np.maximum(wanted, 0.03 * typical), np.inf)

@@ -53,7 +53,9 @@ class EM:
                 "which minimises every form."
             )
         moments = energy.moments
-        omega, kappa = energy.loss.pseudo(energy.target, point.mean, point.var + point.smoothing**2, energy.weight)
+        design, var = moments.design, point.var + point.smoothing**2
+        pseudo = design.rowwise(energy.loss.pseudo, energy.target, point.mean, var, energy.weight, parts=2)
+        omega, kappa = design.hold(*pseudo)
         right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)

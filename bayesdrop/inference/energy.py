@@ -87,24 +87,25 @@ class Energy:
 
     def value(self, weights: Array, mean: Array, var: Array, smoothing: Array) -> Array:
         """Energy of each problem, (K,), given the scores' moments."""
-        loss = self.loss.value(self.target, mean, var + smoothing**2)
-        total = 0.5 * np.sum(self.precision * weights**2, axis=0) + np.sum(self.weight * loss, axis=0)
+        design = self.moments.design
+        cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
         if self.plain_weight is not None:
-            plain = self.loss.plain.value(self.target, mean, np.zeros_like(var))
-            total += np.sum(self.plain_weight * plain, axis=0)
-        return total
+            cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
+        return 0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost)
 
     def derivatives(self, mean: Array, var: Array, smoothing: Array) -> Derivatives:
         """Derivatives of ``c φ`` in the moments, (n, K) each."""
-        parts = self.loss.derivatives(self.target, mean, var + smoothing**2)
+        design, count = self.moments.design, len(Derivatives._fields)
+        parts = design.rowwise(self.loss.derivatives, self.target, mean, var + smoothing**2, parts=count)
         slopes = Derivatives(*(self.weight * part for part in parts))
         if self.plain_weight is not None:
-            plain = self.loss.plain.derivatives(self.target, mean, np.zeros_like(var))
+            parts = design.rowwise(self.loss.plain.derivatives, self.target, mean, 0 * var, parts=count)
+            plain = Derivatives(*parts)
             slopes = slopes._replace(
                 mean=slopes.mean + self.plain_weight * plain.mean,
                 mean_mean=slopes.mean_mean + self.plain_weight * plain.mean_mean,
             )
-        return slopes
+        return Derivatives(*design.hold(*slopes))
 
     def gradient(self, weights: Array, slopes: Derivatives) -> tuple[Array, Array]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
@@ -119,22 +120,25 @@ class Energy:
         keep = 1 - damping
         diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
         diagonal[:-1] += 2 * spread
-        mean_mean = keep * slopes.mean_mean + damping * 2 * slopes.var
+        hold = self.moments.design.hold
+        (mean_mean,) = hold(keep * slopes.mean_mean + damping * 2 * slopes.var)
         if not exact:
             return Curvature(mean_mean, diagonal)
-        return Curvature(mean_mean, diagonal, keep * slopes.mean_var, keep * slopes.var_var)
+        return Curvature(mean_mean, diagonal, *hold(keep * slopes.mean_var, keep * slopes.var_var))
 
     def product(self, weights: Array, curvature: Curvature, direction: Array) -> tuple[Array, tuple[Array, ...]]:
         """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` for the short model."""
         moments = self.moments
-        if curvature.mean_var is None:
-            mean = moments.mean(direction)
-            back = moments.mean_adjoint(curvature.mean_mean * mean)
+        mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
+        if mean_var is None or var_var is None:
+            mean, back = moments.mean_there_and_back(direction, mean_mean)
             return back + curvature.diagonal * direction, (mean,)
-        mean, var = moments.tangent(weights, direction)
-        back, _ = moments.adjoint(
-            weights,
-            curvature.mean_mean * mean + curvature.mean_var * var,
-            curvature.mean_var * mean + curvature.var_var * var,
-        )
+
+        def bend(rows: slice, mean: Array, var: Array) -> tuple[Array, Array]:
+            return (
+                mean_mean[rows] * mean + mean_var[rows] * var,
+                mean_var[rows] * mean + var_var[rows] * var,
+            )
+
+        mean, var, back = moments.there_and_back(weights, direction, bend)
         return back + curvature.diagonal * direction, (mean, var)

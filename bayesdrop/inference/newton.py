@@ -88,7 +88,12 @@ class Newton:
             point.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
         direction, tangent, _ = conjugate_gradient(
-            lambda u: energy.product(point.weights, curvature, u), -gradient, precondition, forcing, self.max_inner
+            lambda u: energy.product(point.weights, curvature, u),
+            -gradient,
+            precondition,
+            forcing,
+            self.max_inner,
+            energy.moments.design.hold,
         )
         if not tangent:  # the gradient is exactly zero
             point.remaining = np.zeros_like(size)
@@ -123,18 +128,18 @@ def _search(energy: Energy, point: Point, direction: Array, tangent: tuple[Array
     slack = 8 * np.finfo(float).eps * np.abs(point.value)
     length = np.ones_like(slope)
     weights = point.weights + direction
-    mean, var = point.mean + tangent[0], moments.variance(weights)
+    mean, var = moments.design.hold(point.mean + tangent[0], moments.variance(weights))
     value = energy.value(weights, mean, var, point.smoothing)
     good = value <= point.value + _GAIN * slope + slack
     if np.all(good):
         point.move(weights, mean, var, value)
         return length
     bend = var - point.var - tangent[1] if len(tangent) > 1 else moments.variance(direction)
-    linear = var - point.var - bend
+    linear, bend = moments.design.hold(var - point.var - bend, bend)
 
     def at(length: Array) -> tuple[Array, Array, Array]:
-        step = point.weights + length * direction
-        return step, point.mean + length * tangent[0], np.maximum(point.var + length * linear + length**2 * bend, 0.0)
+        var = np.maximum(point.var + length * linear + length**2 * bend, 0.0)
+        return point.weights + length * direction, *moments.design.hold(point.mean + length * tangent[0], var)
 
     length = np.where(good, 1.0, _shorten(energy, point, direction, at, tangent[0], linear, bend, slope))
     for _ in range(40):
@@ -169,7 +174,7 @@ def _shorten(
     def slope_at(length: Array) -> Array:
         weights, mean, var = at(length)
         parts = energy.derivatives(mean, var, point.smoothing)
-        inside = np.sum(parts.mean * mean_slope + parts.var * (linear + 2 * length * bend), axis=0)
+        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * (linear + 2 * length * bend))
         return inside + np.sum(energy.precision * weights * direction, axis=0)
 
     low, high = np.zeros_like(slope), np.ones_like(slope)

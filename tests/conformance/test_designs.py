@@ -67,7 +67,7 @@ def _design(request, X, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [None, 1, 3])
-def test_products(design, X, columns):
+def test_products(design, X, columns, check_there_and_back):
     rng = np.random.default_rng(1)
     tail = () if columns is None else (columns,)
     w, w2 = rng.normal(size=(2, X.shape[1], *tail))
@@ -84,6 +84,7 @@ def test_products(design, X, columns):
         first, second = design.pair_rmatvec(r, r2)
         np.testing.assert_allclose(first, X.T @ r, **same)
         np.testing.assert_allclose(second, (X * X).T @ r2, **same)
+        check_there_and_back(design, X, w, w2)
 
 
 def test_grams_and_counts(design, X):
@@ -91,9 +92,8 @@ def test_grams_and_counts(design, X):
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])
     same = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
-    rows = np.arange(0, X.shape[0], 3)
-    some = X[rows].T @ (omega[rows, None] * X[rows])
-    np.testing.assert_allclose(design.gram(omega[rows], rows), some, **same)
+    omega[np.arange(X.shape[0]) % 3 > 0] = 0.0
+    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
     np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
     r = rng.normal(size=(X.shape[0], 2))
     above, below = design.sign_sums(r)

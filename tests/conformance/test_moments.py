@@ -27,7 +27,16 @@ class Shifted(bd.Dropout):
         return Coefficients(1 - rate, 0.3 + rate, 0.2 * rate, 0.1 + rate, 0.5 * rate)
 
 
-@pytest.fixture(params=[*NOISES, Shifted()], ids=repr)
+class Corners(bd.Dropout):
+    """All but the linear part of the variance: the products of one pass are then those of X and X²."""
+
+    def coefficients(self, rate):
+        from bayesdrop.noise import Coefficients
+
+        return Coefficients(1 - rate, 0.3 + rate, 0.2 * rate, 0 * rate, 0.5 * rate)
+
+
+@pytest.fixture(params=[*NOISES, Shifted(), Corners()], ids=lambda noise: f"{type(noise).__name__} {noise!r}")
 def noise(request):
     return request.param
 
@@ -71,6 +80,25 @@ def test_adjoint_identity(setting):
     np.testing.assert_allclose((back * u).sum(0), (r * dm + s * dv).sum(0), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(spread, moments.spread(s), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(moments.mean_adjoint(r), moments.adjoint(0 * w, r, 0 * s)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_there_and_back_is_tangent_and_adjoint(setting):
+    _, _, moments, rng = setting
+    w, u = rng.normal(size=(2, 5, 3))
+    omega, other = rng.random((2, 11, 3))
+
+    def between(rows, mean, var):
+        return omega[rows] * mean + other[rows] * var, other[rows] * mean - omega[rows] * var
+
+    mean, var, back = moments.there_and_back(w, u, between)
+    tangent = moments.tangent(w, u)
+    same = {"rtol": 1e-11, "atol": 1e-11}
+    np.testing.assert_allclose(mean, tangent[0], **same)
+    np.testing.assert_allclose(var, tangent[1], **same)
+    np.testing.assert_allclose(back, moments.adjoint(w, *between(slice(None), *tangent))[0], **same)
+    mean, back = moments.mean_there_and_back(u, omega)
+    np.testing.assert_allclose(mean, moments.mean(u), **same)
+    np.testing.assert_allclose(back, moments.mean_adjoint(omega * mean), **same)
 
 
 def test_diagonal(setting):
