@@ -144,9 +144,8 @@ class ScoreMoments:
         def between(rows: slice, mean: Array, nothing: Array) -> tuple[Array, Array]:
             return omega[rows] * (mean + offset), nothing
 
-        mean, _, back, _ = self.design.there_and_back(scaled, scaled[:, :0], between)
-        mean = mean + offset
-        return mean, self._mean_block(back, self.design.total(omega * mean))
+        mean, _, back, _, total, _ = self.design.there_and_back(scaled, scaled[:, :0], between)
+        return mean + offset, self._mean_block(back, total)
 
     def there_and_back(
         self, weights: Array, direction: Array, between: Callable[[slice, Array, Array], tuple[Array, Array]]
@@ -161,16 +160,12 @@ class ScoreMoments:
         gain, _, quadratic, _, constant = self.coefficients
         along = 2 * weights[:-1] * direction[:-1]
         offset, level = self._offset(direction), (constant * along).sum(axis=0)
-        mean, var, back, spread = self.design.there_and_back(
+        mean, var, back, spread, total, var_total = self.design.there_and_back(
             gain * direction[:-1], quadratic * along, lambda rows, m, v: between(rows, m + offset, v + level)
         )
-        mean, var = mean + offset, var + level
-        for_mean, for_var = between(slice(None), mean, var)
-        result = self._mean_block(back, self.design.total(for_mean))
-        result[:-1] += 2 * weights[:-1] * quadratic * spread
-        if self._has.constant:
-            result[:-1] += 2 * weights[:-1] * constant * self.design.total(for_var)
-        return mean, var, result
+        result = self._mean_block(back, total)
+        result[:-1] += 2 * weights[:-1] * (quadratic * spread + constant * var_total)
+        return mean + offset, var + level, result
 
     def _offset(self, weights: Array) -> Array:
         """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""

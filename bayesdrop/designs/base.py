@@ -79,4 +79,4 @@ class Design(Protocol):
         """Compute now what will be used more than once."""
 
     def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
-        """Products with ``X`` and ``X²`` and, of what ``between`` makes of them, with their transposes."""
+        """Products with ``X`` and ``X²`` and, of what ``between`` makes of them, with their transposes, and sums."""

@@ -266,13 +266,14 @@ class Blocks(LocalRows):
     def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
         """Both products in one pass; see :class:`.rows.LocalRows`."""
         (n, p), K, L = self.shape, w.shape[1], w_sq.shape[1]
-        first, second, back, sq_back = np.empty((n, K)), np.empty((n, L)), np.zeros((p, K)), np.zeros((p, L))
+        first, second = np.empty((n, K)), np.empty((n, L))
+        sums = np.zeros((p, K)), np.zeros((p, L)), np.zeros(K), np.zeros(L)
         for rows, block in self.parts():
             first[rows], second[rows] = block.pair_matvec(w, w_sq)
-            one, two = block.pair_rmatvec(*between(rows, first[rows], second[rows]))
-            back += one
-            sq_back += two
-        return first, second, back, sq_back
+            r, s = between(rows, first[rows], second[rows])
+            for total, part in zip(sums, (*block.pair_rmatvec(r, s), block.total(r), block.total(s)), strict=True):
+                total += part
+        return first, second, *sums
 
     def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""

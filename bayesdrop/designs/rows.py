@@ -48,9 +48,10 @@ class LocalRows:
         return rows
 
     def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
-        """``(a, b, Xᵀr, (X²)ᵀs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
+        """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
         ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
         """
         first, second = self.pair_matvec(w, w_sq)
-        return first, second, *self.pair_rmatvec(*between(slice(None), first, second))
+        r, s = between(slice(None), first, second)
+        return first, second, *self.pair_rmatvec(r, s), self.total(r), self.total(s)
