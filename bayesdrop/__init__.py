@@ -63,6 +63,7 @@ _HOME = {
     "delete_features": "robustness",
     "deletion_scorer": "robustness",
     "FormulaDesign": "formula",
+    "cluster": "dask_cluster",
     "fit": "inference",
     "from_formula": "formula",
     "sample": "inference",
@@ -131,6 +132,7 @@ __all__ = [
     "__version__",
     "delete_features",
     "deletion_scorer",
+    "cluster",
     "diagnose",
     "fit",
     "from_formula",
@@ -146,6 +148,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .dask_cluster import cluster
     from .designs import Blocks
     from .diagnosis import Diagnosis, diagnose
     from .estimators import (

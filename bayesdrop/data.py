@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .designs import is_read_in_blocks
+from .dask_data import class_codes, numbers, row_weights
+from .designs import DaskDesign, is_elsewhere, placed
 
 __all__ = ["Data", "check_sample_weight", "feature_names_of", "prepare"]
 
@@ -21,7 +22,7 @@ class Data:
 
     Attributes
     ----------
-    X : array, scipy sparse or Blocks (n, p)
+    X : array, scipy sparse, Blocks or DaskDesign (n, p)
         Features, finite, float64 or float32.
     target : array (n,)
         Labels as −1 and +1, or numbers.
@@ -42,7 +43,8 @@ class Data:
     def with_weight(self) -> Data:
         """Leave out the rows of weight zero, which are no data."""
         keep = self.weight > 0
-        if np.all(keep):
+        # On a cluster they stay: rows that count nothing change nothing, and leaving them out would move the others.
+        if isinstance(self.X, DaskDesign) or np.all(keep):
             return self
         return replace(self, X=self.X[keep], target=self.target[keep], weight=self.weight[keep])
 
@@ -92,8 +94,8 @@ def prepare(
 ) -> Data:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
-    Features that are read in blocks were checked as they were read; they pass unless the caller keeps something for
-    every entry and needs them ``in_memory``.
+    Features that are read in blocks or lie on a cluster are checked there; they pass unless the caller keeps something
+    for every entry and needs them ``in_memory``.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def prepare(
         On NaN, infinite, complex or text features, no rows or columns, other than two classes, or weights and
         names that do not fit.
     TypeError
-        If features that are read in blocks are needed in memory.
+        If features that are elsewhere are needed in memory.
 
     Examples
     --------
@@ -114,7 +116,8 @@ def prepare(
     names = list(feature_names) if feature_names is not None else None
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
-    if in_memory or not is_read_in_blocks(X):
+    X = placed(X)
+    if in_memory or not is_elsewhere(X):
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if names is None:
         names = feature_names_of(X)
@@ -123,14 +126,21 @@ def prepare(
             f"feature_names: expected {X.shape[1]} different names (one per column), got {len(names)} names, "
             f"{len(set(names))} different."
         )
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    weight = check_sample_weight(sample_weight, X.shape[0])
-    if not binary:
-        target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        return Data(X, target, weight, names, None)
-    check_classification_targets(y)
-    classes, code = np.unique(y, return_inverse=True)
+    if isinstance(X, DaskDesign):
+        weight = row_weights(X, sample_weight)
+        if not binary:
+            return Data(X, numbers(X, y), weight, names, None)
+        classes, code, totals = class_codes(X, y, weight)
+    else:
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        if not binary:
+            target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            return Data(X, target, weight, names, None)
+        check_classification_targets(y)
+        classes, code = np.unique(y, return_inverse=True)
+        totals = np.bincount(code, weights=weight)
     if len(classes) != 2:
         advice = (
             "a classifier needs two"
@@ -139,7 +149,7 @@ def prepare(
             "solve more classes one against the rest, or take y == one_class"
         )
         raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
-    for side, label in enumerate(classes):
-        if not np.any(weight[code == side] > 0):
+    for label, total in zip(classes, totals, strict=True):
+        if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
     return Data(X, np.where(code == 1, 1.0, -1.0), weight, names, classes)

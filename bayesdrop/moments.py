@@ -137,14 +137,12 @@ class ScoreMoments:
         result[-1] = total if self.fit_intercept else 0.0
         return result, var_part
 
-    def mean_there_and_back(self, direction: Array, omega: Array) -> tuple[Array, Array]:
-        """``Mu`` (n, K) and ``Mᵀ(ω∘Mu)`` (p + 1, K) in one pass, for ``ω`` of shape (n, K)."""
+    def mean_there_and_back(self, direction: Array, between: Callable[[slice, Array], Array]) -> tuple[Array, Array]:
+        """``Mu`` (n, K) and ``Mᵀr`` (p + 1, K) in one pass, for ``r = between(rows, Mu)`` of the given rows."""
         scaled, offset = self.coefficients.gain * direction[:-1], self._offset(direction)
-
-        def between(rows: slice, mean: Array, nothing: Array) -> tuple[Array, Array]:
-            return omega[rows] * (mean + offset), nothing
-
-        mean, _, back, _, total, _ = self.design.there_and_back(scaled, scaled[:, :0], between)
+        mean, _, back, _, total, _ = self.design.there_and_back(
+            scaled, scaled[:, :0], lambda rows, part, nothing: (between(rows, part + offset), nothing)
+        )
         return mean + offset, self._mean_block(back, total)
 
     def there_and_back(

@@ -9,14 +9,26 @@ from scipy.sparse import issparse
 
 from .base import Design
 from .blocks import Blocks
+from .dask import DaskDesign, is_dask
 from .dense import DenseDesign
 from .sparse import SparseDesign
 
-__all__ = ["Blocks", "DenseDesign", "Design", "SparseDesign", "as_design", "is_read_in_blocks", "row_parts"]
+__all__ = [
+    "Blocks",
+    "DaskDesign",
+    "DenseDesign",
+    "Design",
+    "SparseDesign",
+    "as_design",
+    "is_dask",
+    "is_elsewhere",
+    "placed",
+    "row_parts",
+]
 
 
 def as_design(X: Any) -> Design:
-    """Wrap a checked matrix: scipy sparse stays sparse, blocks stay blocks, anything else is dense.
+    """Wrap a checked matrix: scipy sparse stays sparse, what is elsewhere stays there, anything else is dense.
 
     Examples
     --------
@@ -24,21 +36,32 @@ def as_design(X: Any) -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
-    if is_read_in_blocks(X):
+    if is_elsewhere(X):
         return X
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
-def is_read_in_blocks(X: Any) -> bool:
-    """True for features that are read when needed: checked as they are read, and never to be made an array.
+def placed(X: Any) -> Any:
+    """Make a Dask collection a design on its cluster; anything else stays as it is.
+
+    Examples
+    --------
+    >>> placed([[1.0]])
+    [[1.0]]
+    """
+    return DaskDesign(X) if is_dask(X) else X
+
+
+def is_elsewhere(X: Any) -> bool:
+    """True for features that are checked already and not held in memory: read when needed, or on a cluster.
 
     Examples
     --------
     >>> import numpy as np
-    >>> is_read_in_blocks(np.ones((2, 3)))
+    >>> is_elsewhere(np.ones((2, 3)))
     False
     """
-    return isinstance(X, Blocks)
+    return isinstance(X, Blocks | DaskDesign)
 
 
 def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
@@ -50,7 +73,7 @@ def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
     >>> [part.shape for _, part in row_parts(np.ones((5, 2)), 3)]
     [(3, 2), (2, 2)]
     """
-    if is_read_in_blocks(X):
+    if isinstance(X, Blocks):
         yield from X.parts()
         return
     n = X.shape[0]

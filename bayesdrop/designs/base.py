@@ -7,7 +7,7 @@ them by ``total``, and need not know where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from .rows import Between
@@ -69,7 +69,7 @@ class Design(Protocol):
     def zeros(self, columns: int) -> Array:
         """Vectors over the rows, (n, columns), all zero; see :class:`.rows.LocalRows` for this and what follows."""
 
-    def rowwise(self, function: Callable[..., Any], *rows: Array, parts: int = 0) -> Any:
+    def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
         """Apply a function that treats every row by itself."""
 
     def total(self, rows: Array) -> Array:

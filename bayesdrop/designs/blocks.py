@@ -13,13 +13,11 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from .base import Design
-from .dense import DenseDesign
+from .checks import as_matrix, check_finite, entries_of, is_sparse, of_matrix
 from .rows import Between, LocalRows
 from .sources import open_source
-from .sparse import SparseDesign
 
 __all__ = ["Blocks"]
 
@@ -118,7 +116,7 @@ class Blocks(LocalRows):
                 )
             self._records.append(_record(block, where, self._end))
             if block.shape[0]:
-                least = _design(block).minimum()
+                least = of_matrix(block).minimum()
                 self._minimum = least if self._minimum is None else min(self._minimum, least)
         self.columns = self._source.columns
         n = self._end
@@ -169,13 +167,7 @@ class Blocks(LocalRows):
     def _numeric(self) -> Iterator[tuple[str, Any]]:
         """Blocks as real matrices, compressed rows if sparse."""
         for where, block in self._source.read():
-            matrix = csr_array(block) if _is_sparse(block) else np.asarray(block)
-            if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"source: {where} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of "
-                    f"{matrix.dtype}."
-                )
-            yield where, matrix
+            yield where, as_matrix(block, f"source: {where}")
 
     def _checked(self) -> Iterator[tuple[slice, Design]]:
         """Blocks as designs with where their rows stand; raise ValueError unless they are those of the first pass."""
@@ -193,7 +185,7 @@ class Blocks(LocalRows):
                 raise ValueError(f"source: {where} (block {number} of all) has changed: {again}.")
             if self._masks is not None:
                 block = block[self._masks[number]]
-            yield slice(start, start + block.shape[0]), _design(block)
+            yield slice(start, start + block.shape[0]), of_matrix(block)
             start += block.shape[0]
         if number + 1 < len(self._records):
             raise ValueError(
@@ -303,14 +295,6 @@ class Blocks(LocalRows):
                 yield within + rows.start, columns, values
 
 
-def _is_sparse(block: Any) -> bool:
-    return bool(issparse(block))
-
-
-def _design(block: Any) -> Design:
-    return SparseDesign(block) if _is_sparse(block) else DenseDesign(block)
-
-
 def _ahead(blocks: Any) -> Iterator[Any]:
     """Items of a generator, each made in a thread while the one before is in use."""
     try:
@@ -326,7 +310,7 @@ def _ahead(blocks: Any) -> Iterator[Any]:
 
 def _sums(block: Any) -> tuple[Array, Array]:
     """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
-    if _is_sparse(block):
+    if is_sparse(block):
         step = max(1, block.nnz // _SAMPLE**2)
         some = block.data[::step].astype(np.float64)
         place = 1.0 + block.indices[::step] + np.arange(len(some))
@@ -343,27 +327,15 @@ def _sums(block: Any) -> tuple[Array, Array]:
 
 def _record(block: Any, where: str, start: int) -> _Record:
     """Record of a block; raise ValueError if an entry is not finite."""
-    values = block.data if _is_sparse(block) else block
-    if not np.all(np.isfinite(values)):
-        row = _first_bad_row(block)
-        raise ValueError(
-            f"source: {where} has a NaN or infinite entry in its row {row} (row {start + row} of all); fill in or "
-            "leave out such rows before the fit."
-        )
+    check_finite(block, f"source: {where}", start)
+    values = entries_of(block)
     sums, ordered = _sums(block)
     scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
     return _Record(block.shape[0], values.size, sums, scale)
 
 
-def _first_bad_row(block: Any) -> int:
-    if _is_sparse(block):
-        place = int(np.flatnonzero(~np.isfinite(block.data))[0])
-        return int(np.searchsorted(block.indptr, place, side="right")) - 1
-    return int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
-
-
 def _same(record: _Record, block: Any, p: int) -> bool:
-    values = block.data if _is_sparse(block) else block
+    values = entries_of(block)
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
     # NaN is unequal to everything, as it should be.

@@ -7,17 +7,15 @@ for each class. A worker that is lost takes its blocks along; Dask makes them an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from .base import Design
-from .dense import DenseDesign
+from .checks import as_matrix, check_finite, of_matrix
 from .rows import Between
-from .sparse import SparseDesign
 
 __all__ = ["DaskDesign", "is_dask"]
 
@@ -146,16 +144,24 @@ class DaskDesign:
 
         return da.zeros((self.shape[0], columns), chunks=(self._rows, columns))
 
-    def rowwise(self, function: Callable[..., Any], *rows: Array, parts: int = 0) -> Any:
-        """Apply a function that treats every row by itself; its results have the common shape of ``rows``."""
+    def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
+        """Apply a function that treats every row by itself; see :class:`.rows.LocalRows`."""
         import dask
 
-        tail = np.broadcast_shapes(*(part.shape[1:] for part in rows))
         apply = dask.delayed(function, pure=False, traverse=False)
         made = [apply(*chunks) for chunks in zip(*(self._chunks(part) for part in rows), strict=True)]
-        if parts:
-            return tuple(self._joined([part[k] for part in made], tail) for k in range(parts))
-        return self._joined(made, tail)
+        if widths is not None:
+            return tuple(self._joined([part[k] for part in made], (width,)) for k, width in enumerate(widths))
+        return self._joined(made, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
+
+    def gather(self, function: Callable[..., Any], *rows: Array) -> list[Any]:
+        """What a function makes of each block's part of vectors over the rows: something small."""
+        import dask
+
+        apply = dask.delayed(function, pure=False, traverse=False)
+        with _cluster():
+            chunks = zip(*(self._chunks(part) for part in rows), strict=True)
+            return list(dask.compute(*(apply(*parts) for parts in chunks)))
 
     def total(self, rows: Array) -> Array:
         """Sum over the rows, (K,) for (n, K)."""
@@ -297,18 +303,9 @@ def _is_loss(error: BaseException) -> bool:
 
 def _design(block: Any, number: int) -> Design:
     """Design of a block, on the worker."""
-    matrix = csr_array(block) if issparse(block) else np.asarray(block)
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise ValueError(
-            f"X: block {number} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of "
-            f"{matrix.dtype}."
-        )
-    values = matrix.data if issparse(matrix) else matrix
-    if not np.all(np.isfinite(values)):
-        raise ValueError(
-            f"X: block {number} has a NaN or infinite entry; fill in or leave out such rows before the fit."
-        )
-    return SparseDesign(matrix) if issparse(matrix) else DenseDesign(matrix)
+    matrix = as_matrix(block, f"X: block {number}")
+    check_finite(matrix, f"X: block {number}")
+    return of_matrix(matrix)
 
 
 def _facts(block: Design) -> tuple[int, int, float]:

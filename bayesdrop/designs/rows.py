@@ -6,7 +6,7 @@ plain arithmetic. Here they are NumPy arrays; a design whose rows lie elsewhere 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,12 @@ class LocalRows:
         """Zeros, (n, columns)."""
         return np.zeros((self.shape[0], columns))
 
-    def rowwise(self, function: Callable[..., Any], *rows: Array, parts: int = 0) -> Any:
-        """Apply a function that treats every row by itself; ``parts`` is the length of the tuple it returns, if any."""
+    def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
+        """Apply a function that treats every row by itself.
+
+        ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
+        of ``rows``.
+        """
         return function(*rows)
 
     def total(self, rows: Array) -> Array:

@@ -9,7 +9,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..dask_data import class_codes, row_weights
 from ..data import check_sample_weight
+from ..designs import DaskDesign
+from .lazy import by_blocks
 from .names import check_labelled
 
 __all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
@@ -26,18 +29,22 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
         If there are fewer than two classes, or none of the rows of one has weight.
     """
     X, y = check_labelled(estimator, X, y)
-    check_classification_targets(y)
-    classes, code = np.unique(y, return_inverse=True)
-    weight = check_sample_weight(sample_weight, X.shape[0])
+    if isinstance(X, DaskDesign):
+        weight = row_weights(X, sample_weight)
+        classes, code, totals = class_codes(X, y, weight)
+    else:
+        check_classification_targets(y)
+        classes, code = np.unique(y, return_inverse=True)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        totals = np.bincount(code, weights=weight)
     if len(classes) < 2:
         raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
-    totals = np.bincount(code, weights=weight)
     if np.any(totals == 0):
         raise ValueError(
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
             "or give a row some weight."
         )
-    if np.any(weight == 0):
+    if not isinstance(X, DaskDesign) and np.any(weight == 0):
         X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
     return X, classes, code, weight
 
@@ -47,9 +54,11 @@ def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array)
     if class_weight is None:
         return weight
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(code, weights=weight, minlength=len(classes))
-        return weight * (weight.sum() / (len(classes) * totals))[code]
-    return weight * compute_class_weight(class_weight, classes=classes, y=classes[code])[code]
+        totals = np.array([(weight * (code == k)).sum() for k in range(len(classes))], dtype=np.float64)
+        factor = totals.sum() / (len(classes) * totals)
+    else:
+        factor = compute_class_weight(class_weight, classes=classes, y=classes)
+    return weight * sum(factor[k] * (code == k) for k in range(len(classes)))
 
 
 def signs(code: Array, n_classes: int) -> Array:
@@ -92,12 +101,14 @@ class ClassScores(ClassifierMixin):
         """Class probabilities, (n, K); rows sum to 1."""
         raise NotImplementedError
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
         """Class with the largest score, (n,)."""
         score = self.decision_function(X)
         index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
         return self.classes_[index]
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):

@@ -18,6 +18,7 @@ from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
 from .joint import fit_joint, joint_chances
+from .lazy import by_blocks
 from .names import FLOATS
 from .unlabelled import check_unlabelled, stack
 
@@ -137,6 +138,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
             return None
         return self._weights(), self._free_rates
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
 
@@ -149,6 +151,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         mean, _ = self._moments(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
         mean, var = self._moments(X)

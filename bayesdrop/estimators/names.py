@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..designs import is_read_in_blocks
+from ..designs import DaskDesign, is_elsewhere, placed
 
 __all__ = ["FLOATS", "check_features", "check_labelled", "default_names"]
 
@@ -27,14 +27,16 @@ def default_names(estimator: Any) -> list[str]:
 def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Any, Array]:
     """Check the features and labels of a fit, and keep the number and the names of the features.
 
-    Features that are read in blocks were checked as they were read, and stay what they are.
+    Features that are read in blocks or lie on a cluster are checked there, and so are labels beside the latter.
     """
-    if not is_read_in_blocks(X):
+    X = placed(X)
+    if not is_elsewhere(X):
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=y_numeric)
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind == "f":
-        assert_all_finite(y, input_name="y")
-    check_consistent_length(X, y)
+    if not isinstance(X, DaskDesign):
+        y = column_or_1d(y, warn=True)
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
+        check_consistent_length(X, y)
     estimator.n_features_in_ = X.shape[1]
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
@@ -45,7 +47,7 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
 
 def check_features(estimator: Any, X: Any) -> Any:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
-    if not is_read_in_blocks(X):
+    if not is_elsewhere(X):
         return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
     names = getattr(estimator, "feature_names_in_", None)
     if X.shape[1] != estimator.n_features_in_:

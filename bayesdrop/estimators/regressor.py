@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from ..dask_data import numbers, row_weights
 from ..data import check_sample_weight
-from ..designs import as_design
+from ..designs import DaskDesign, as_design
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
+from .lazy import by_blocks
 from .names import FLOATS, check_labelled
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
@@ -45,10 +47,13 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         model = self._model()
         self._check_limits()
         X, y = check_labelled(self, X, y, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if np.any(weight == 0):
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        if isinstance(X, DaskDesign):
+            y, weight = numbers(X, y), row_weights(X, sample_weight)
+        else:
+            y = np.asarray(y, dtype=np.float64)
+            weight = check_sample_weight(sample_weight, X.shape[0])
+            if np.any(weight == 0):
+                X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
             earlier = (self._weights(), self._free_rates)
@@ -85,6 +90,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         self.intercept_ = float(online.weights[-1, 0])
         return self
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
         """Mean of the score under the noise, (n,): ``((1 − η)∘w)ᵀx + b`` under biased dropout.
 

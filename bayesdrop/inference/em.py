@@ -54,7 +54,9 @@ class EM:
             )
         moments = energy.moments
         design, var = moments.design, point.var + point.smoothing**2
-        pseudo = design.rowwise(energy.loss.pseudo, energy.target, point.mean, var, energy.weight, parts=2)
+        pseudo = design.rowwise(
+            energy.loss.pseudo, energy.target, point.mean, var, energy.weight, widths=var.shape[1:] * 2
+        )
         omega, kappa = design.hold(*pseudo)
         right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()

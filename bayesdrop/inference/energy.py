@@ -95,11 +95,11 @@ class Energy:
 
     def derivatives(self, mean: Array, var: Array, smoothing: Array) -> Derivatives:
         """Derivatives of ``c φ`` in the moments, (n, K) each."""
-        design, count = self.moments.design, len(Derivatives._fields)
-        parts = design.rowwise(self.loss.derivatives, self.target, mean, var + smoothing**2, parts=count)
+        design, widths = self.moments.design, mean.shape[1:] * len(Derivatives._fields)
+        parts = design.rowwise(self.loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
         slopes = Derivatives(*(self.weight * part for part in parts))
         if self.plain_weight is not None:
-            parts = design.rowwise(self.loss.plain.derivatives, self.target, mean, 0 * var, parts=count)
+            parts = design.rowwise(self.loss.plain.derivatives, self.target, mean, 0 * var, widths=widths)
             plain = Derivatives(*parts)
             slopes = slopes._replace(
                 mean=slopes.mean + self.plain_weight * plain.mean,
@@ -131,7 +131,7 @@ class Energy:
         moments = self.moments
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
-            mean, back = moments.mean_there_and_back(direction, mean_mean)
+            mean, back = moments.mean_there_and_back(direction, lambda rows, mean: mean_mean[rows] * mean)
             return back + curvature.diagonal * direction, (mean,)
 
         def bend(rows: slice, mean: Array, var: Array) -> tuple[Array, Array]:

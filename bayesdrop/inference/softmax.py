@@ -18,7 +18,7 @@ steps on the model that keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -139,6 +139,44 @@ def expected_softmax(mean: Array, cov: Array) -> Array:
     return sum(_at(mean, root, point)[1] for point in points) / len(points)
 
 
+def _square(flat: Array, K: int) -> Array:
+    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2)."""
+    first, second = np.triu_indices(K)
+    result = np.empty((len(flat), K, K))
+    result[:, first, second] = flat
+    result[:, second, first] = flat
+    return result
+
+
+def _rows(
+    form: str,
+    mean: Array,
+    code: Array,
+    loss_weight: Array,
+    noise_weight: Array | None = None,
+    cov: Array | None = None,
+) -> tuple[Array, ...]:
+    """What rows add to the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the slopes
+    and curvatures in the covariances of the pairs of classes, (n, K(K + 1)/2) each.
+    """
+    level, chance = log_sum_exp(mean)
+    own = np.arange(mean.shape[1]) == code
+    cost = loss_weight * (level[:, None] - np.sum(np.where(own, mean, 0.0), axis=1, keepdims=True))
+    for_mean = loss_weight * (chance - own)
+    if noise_weight is None or cov is None:
+        return cost, for_mean, chance
+    extra, slope, to_cov, curve = FORMS[form](mean, _square(cov, mean.shape[1]))
+    first, second = np.triu_indices(mean.shape[1])
+    factor = np.where(first == second, 1.0, 2.0) * noise_weight
+    return (
+        cost + noise_weight * extra[:, None],
+        for_mean + noise_weight * slope,
+        chance,
+        factor * to_cov[:, first, second],
+        factor * curve[:, first, second],
+    )
+
+
 @dataclass(frozen=True)
 class SoftmaxEnergy:
     """Energy of the joint problem.
@@ -166,20 +204,22 @@ class SoftmaxEnergy:
     loss_weight: Array
     noise_weight: Array
     precision: Array
+    noisy: bool = field(init=False)
     _pairs: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         choose(FORMS, self.form, "softmax")
+        object.__setattr__(self, "noisy", bool(np.any(self.noise_weight)))
         object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
 
     def covariance(self, weights: Array) -> Array:
         """Covariances of the scores, (n, K, K)."""
+        return _square(self._covariances(weights), self.n_classes)
+
+    def _covariances(self, weights: Array) -> Array:
+        """Covariances of the pairs of classes, (n, K(K + 1)/2)."""
         first, second = self._pairs
-        flat = self.moments.covariance(weights[:-1, first] * weights[:-1, second])
-        cov = np.empty((len(flat), weights.shape[1], weights.shape[1]))
-        cov[:, first, second] = flat
-        cov[:, second, first] = flat
-        return cov
+        return self.moments.covariance(weights[:-1, first] * weights[:-1, second])
 
     def value(self, weights: Array) -> float:
         """Energy at the weights (p + 1, K)."""
@@ -187,28 +227,21 @@ class SoftmaxEnergy:
 
     def evaluate(self, weights: Array) -> tuple[float, Array, Array, Array | None]:
         """Energy, gradient (p + 1, K), softmax (n, K) and the slopes ``∂V`` of the model, (p, K(K + 1)/2)."""
-        mean = self.moments.mean(weights)
-        level, chance = log_sum_exp(mean)
-        rows = np.arange(len(mean))
-        total = 0.5 * np.sum(self.precision * weights**2) + self.loss_weight @ (level - mean[rows, self.code])
-        for_mean = self.loss_weight[:, None] * chance
-        for_mean[rows, self.code] -= self.loss_weight
+        K, design = self.n_classes, self.moments.design
+        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
+        widths = [1, K, K]
+        if self.noisy:
+            given += [self.noise_weight[:, None], self._covariances(weights)]
+            widths += [len(self._pairs[0])] * 2
+        parts = design.hold(*design.rowwise(partial(_rows, self.form), *given, widths=widths))
+        cost, for_mean, chance = parts[:3]
+        total = 0.5 * np.sum(self.precision * weights**2) + design.total(cost)[0]
+        gradient = self.moments.mean_adjoint(for_mean) + self.precision * weights
         bend = None
-        gradient = np.zeros_like(weights)
-        if np.any(self.noise_weight):
-            extra, slope, to_cov, curve = FORMS[self.form](mean, self.covariance(weights))
-            total += self.noise_weight @ extra
-            for_mean += self.noise_weight[:, None] * slope
-            gradient[:-1] += self._along(self._spread(to_cov), weights[:-1])
-            bend = self._spread(curve)
-        gradient += self.moments.mean_adjoint(for_mean) + self.precision * weights
+        if self.noisy:
+            gradient[:-1] += self._along(self.moments.spread(parts[3]), weights[:-1])
+            bend = self.moments.spread(parts[4])
         return float(total), gradient, chance, bend
-
-    def _spread(self, to_cov: Array) -> Array:
-        """Adjoint of the products of weights: (n, K, K) to (p, K(K + 1)/2)."""
-        first, second = self._pairs
-        factor = np.where(first == second, 1.0, 2.0) * self.noise_weight[:, None]
-        return self.moments.spread(factor * to_cov[:, first, second])
 
     def _along(self, spread: Array, direction: Array) -> Array:
         """``Σ_l ∂V_kl u_l`` for each class, (p, K)."""
@@ -221,9 +254,12 @@ class SoftmaxEnergy:
 
     def product(self, chance: Array, bend: Array | None, direction: Array) -> Array:
         """Model's Hessian times ``u``: ``Pu + Mᵀ c A'' M u + ∂V u``."""
-        mean = self.moments.mean(direction)
-        curved = chance * (mean - np.sum(chance * mean, axis=1, keepdims=True))
-        result = self.moments.mean_adjoint(self.loss_weight[:, None] * curved) + self.precision * direction
+
+        def curved(rows: slice, mean: Array) -> Array:
+            part = chance[rows]
+            return self.loss_weight[rows, None] * part * (mean - np.sum(part * mean, axis=1, keepdims=True))
+
+        result = self.moments.mean_there_and_back(direction, curved)[1] + self.precision * direction
         if bend is not None:
             result[:-1] += self._along(bend, direction[:-1])
         return result
@@ -252,8 +288,8 @@ class SoftmaxEnergy:
 
 def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
     """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
-    if np.any(energy.noise_weight) and not np.any(weights):
-        plain = replace(energy, noise_weight=np.zeros_like(energy.noise_weight))
+    if energy.noisy and not np.any(weights):
+        plain = replace(energy, noise_weight=0 * energy.noise_weight)
         weights, _ = fit_softmax(plain, weights, max(tol, 1e-2), max_iter)
     trace = Trace()
     value, gradient, chance, bend = energy.evaluate(weights)
