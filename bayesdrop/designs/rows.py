@@ -14,6 +14,8 @@ import numpy as np
 __all__ = ["Between", "LocalRows"]
 
 Array = Any
+# Rows that a function over the rows is given at a time.
+_ROWS = 1 << 15
 Between = Callable[[slice, Array, Array], tuple[Array, Array]]
 
 
@@ -36,12 +38,25 @@ class LocalRows:
         return np.zeros((self.shape[0], columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself.
+        """Apply a function that treats every row by itself, or at least may be given some rows at a time.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
         """
-        return function(*rows)
+        n = len(rows[0])
+        if n <= _ROWS:
+            return function(*rows)
+        # A piece at a time: what the function makes on its way then fits into a core's cache and takes no memory.
+        results: list[Array] = []
+        for start in range(0, n, _ROWS):
+            part = slice(start, start + _ROWS)
+            made = function(*(vector[part] for vector in rows))
+            made = (made,) if widths is None else made
+            if not results:
+                results = [np.empty((n, *piece.shape[1:])) for piece in made]
+            for result, piece in zip(results, made, strict=True):
+                result[part] = piece
+        return results[0] if widths is None else tuple(results)
 
     def total(self, rows: Array) -> Array:
         """Sum over the rows, (K,) for (n, K)."""

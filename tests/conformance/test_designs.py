@@ -184,3 +184,17 @@ def test_float32_is_promoted():
     X = CASES["mixed"].astype(np.float32)
     for design in (as_design(X), as_design(sparse.csr_array(X))):
         assert design.matvec(np.ones(7)).dtype == np.float64
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 25])
+def test_functions_over_the_rows_may_be_taken_in_pieces(n, monkeypatch):
+    from bayesdrop.designs import rows
+
+    monkeypatch.setattr(rows, "_ROWS", 8)
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
+    design = as_design(np.ones((n, 2)))
+    np.testing.assert_array_equal(design.rowwise(np.add, a, b), a + b)
+    both, narrow = design.rowwise(lambda x, y: (x * y, y + 1), a, b, widths=(3, 1))
+    np.testing.assert_array_equal(both, a * b)
+    np.testing.assert_array_equal(narrow, b + 1)

@@ -25,7 +25,9 @@ STORAGES = {
     "sizes unknown": lambda X: da.from_array(X, chunks=(6, -1))[da.from_array(np.ones(len(X), bool), chunks=6)],
     "an empty block": lambda X: da.concatenate([da.from_array(X[:0]), da.from_array(X)]),
     "sparse": lambda X: _sparse(X, 4),
-    "data frame": lambda X: dd.from_pandas(pd.DataFrame(X, columns=[f"c{d}" for d in range(X.shape[1])]), npartitions=3),
+    "data frame": lambda X: dd.from_pandas(
+        pd.DataFrame(X, columns=[f"c{d}" for d in range(X.shape[1])]), npartitions=3
+    ),
 }
 
 
@@ -119,10 +121,7 @@ GOOD = np.ones((6, 2))
         (lambda: da.from_array(GOOD[:, :0]), "no columns"),
         (
             lambda: da.concatenate(
-                [
-                    da.from_delayed(dask.delayed(np.ones)((3, width)), shape=(3, 2), dtype=float)
-                    for width in (2, 3)
-                ]
+                [da.from_delayed(dask.delayed(np.ones)((3, width)), shape=(3, 2), dtype=float) for width in (2, 3)]
             ),
             "block 1 has 3 columns, and the blocks before it have 2",
         ),
