@@ -76,13 +76,12 @@ def _rates(choice: str, table: Any) -> Any:
 
 def _fit(
     out: Any,
-    path: Path,
+    table: Any,
+    name: str,
     target: str,
     loss: LossName,
     choice: str,
-    drop: list[str],
     C: float,
-    standardize: bool,
     chain: dict[str, Any] | None,
 ) -> None:
     """Fit a table, and sample if ``chain`` holds the options of the sampler."""
@@ -93,9 +92,8 @@ def _fit(
     from . import inference, report
     from .losses import Hinge, Logistic
     from .model import Model
-    from .table import InputError, read_table
+    from .table import InputError
 
-    table = read_table(path, target, drop, standardize=standardize)
     rates = _rates(choice, table)
     try:
         model = Model(loss=Hinge() if loss is LossName.hinge else Logistic(), rates=rates, C=C)
@@ -109,10 +107,7 @@ def _fit(
         screen.print(line, markup=False)
 
     n, p = table.X.shape
-    scaled = "standardised" if standardize else "as they are"
-    kinds = [f"{len(table.numeric)} numeric columns {scaled}"] if table.numeric else []
-    kinds += [f"{len(table.categorical)} of categories as 0/1 indicators"] if table.categorical else []
-    say(f"{path.name}: {n} rows, {p} features ({', '.join(kinds)}).")
+    say(f"{name}: {n} rows, {p} features ({table.kinds}).")
     for note in table.notes:
         say(f"Note: {note}")
     with warnings.catch_warnings():
@@ -143,6 +138,35 @@ def _fit(
     report.write_fit(out, fit, post, {"group": table.groups, "subtracted": table.center, "divided_by": table.scale})
     if post is not None:
         report.write_posterior(out, post)
+
+
+def _read(
+    path: Path,
+    target: str | None,
+    labels: Path | None,
+    drop: list[str],
+    memory: str | None,
+    *,
+    standardize: bool,
+    sample: bool,
+) -> Any:
+    """Table in memory, or features that are read in blocks."""
+    from .large import parse_memory, read_large, takes_blocks
+    from .table import InputError, read_table
+
+    if memory is None and not takes_blocks(path):
+        if target is None:
+            raise InputError("--target: expected the name of the column with the two classes.")
+        if labels is not None:
+            raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
+        return read_table(path, target, drop, standardize=standardize)
+    if sample:
+        raise InputError(
+            "--sample: the samplers go through single entries and need the data in memory; leave --memory out, or "
+            "sample from a random part of the rows."
+        )
+    cap = None if memory is None else parse_memory(memory)
+    return read_large(path, target, labels, drop, cap, standardize=standardize)
 
 
 @cache
@@ -191,9 +215,29 @@ def build_app() -> Any:
     @app.command(short_help="Fit a two-class table and write the results.")
     def fit(
         table: Annotated[
-            Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.", show_default=False)
+            Path,
+            typer.Argument(
+                metavar="TABLE",
+                help="A .csv, .tsv or .parquet file; or features in .npy, .npz or .svmlight, or a folder of them.",
+                show_default=False,
+            ),
         ],
-        target: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the two classes.", show_default=False)],
+        target: Annotated[
+            str | None,
+            typer.Option(metavar="COLUMN", help="Column of a table with the two classes.", show_default=False),
+        ] = None,
+        labels: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="The labels of .npy and .npz features, in .npy.", show_default=False),
+        ] = None,
+        memory: Annotated[
+            str | None,
+            typer.Option(
+                metavar="SIZE",
+                help="Read the features in blocks and stay below this, such as 4GB; numbers only.",
+                show_default=False,
+            ),
+        ] = None,
         loss: Annotated[
             LossName, typer.Option(metavar="hinge|logistic", help="Support vector machine or logistic regression.")
         ] = LossName.logistic,
@@ -241,11 +285,19 @@ def build_app() -> Any:
         Dropping a standardised number sets it to its mean. Writes fit.nc, rates.csv, weights.csv and plots; with
         --sample also posterior.nc and a rank plot.
 
+        Files of features alone, and any Parquet file with --memory, are read a block at a time and need not fit in
+        memory.
+
         Example: bayesdrop fit patients.csv --target relapsed --rates group --sample
         """
         options = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
         chain = options if sample else None
-        _run("fit", out, lambda output: _fit(output, table, target, loss, rates, drop or [], C, standardize, chain))
+
+        def work(output: Any) -> None:
+            data = _read(table, target, labels, drop or [], memory, standardize=standardize, sample=sample)
+            _fit(output, data, table.name, target or "the label", loss, rates, C, chain)
+
+        _run("fit", out, work)
 
     return app
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["InputError", "Table", "encode", "read_frame", "read_table"]
+__all__ = ["InputError", "Table", "check_target", "encode", "known_column", "read_frame", "read_table"]
 
 _READERS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 # Above this many cells the indicators stay sparse.
@@ -50,6 +50,8 @@ class Table:
         Features with one value only. They enter as zeros: weight 0, rate at its prior.
     notes : list of str
         What a reader should know.
+    standardized : bool
+        Whether numeric columns were standardised.
     """
 
     X: Any
@@ -62,6 +64,15 @@ class Table:
     scale: np.ndarray
     constant: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    standardized: bool = True
+
+    @property
+    def kinds(self) -> str:
+        """Words for the kinds of the columns."""
+        scaled = "standardised" if self.standardized else "as they are"
+        kinds = [f"{len(self.numeric)} numeric columns {scaled}"] if self.numeric else []
+        kinds += [f"{len(self.categorical)} of categories as 0/1 indicators"] if self.categorical else []
+        return ", ".join(kinds)
 
 
 def _listed(names: Sequence[Any], limit: int = 8) -> str:
@@ -112,7 +123,8 @@ def _no_duplicates(columns: Sequence[Any]) -> None:
         raise InputError(f"TABLE: the column name {_listed(repeated)} occurs more than once; rename the columns.")
 
 
-def _known(name: str, columns: Sequence[str], option: str) -> None:
+def known_column(name: str, columns: Sequence[str], option: str) -> None:
+    """Raise InputError unless there is a column of that name."""
     if name not in columns:
         close = get_close_matches(name, columns, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -156,9 +168,9 @@ def encode(frame: Any, target: str, drop: Sequence[str] = (), *, standardize: bo
     """
     frame = frame.rename(columns=str)
     columns = list(frame.columns)
-    _known(target, columns, "--target")
+    known_column(target, columns, "--target")
     for name in drop:
-        _known(name, columns, "--drop")
+        known_column(name, columns, "--drop")
     if target in drop:
         raise InputError(f"--drop: {target!r} is the target; drop other columns.")
     frame = frame.drop(columns=list(drop))
@@ -183,7 +195,15 @@ def _labels(column: Any, target: str) -> np.ndarray:
 
     numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
     y = column.to_numpy(dtype=float if types.is_float_dtype(column.dtype) else None) if numeric else None
-    y = np.array([str(label) for label in column]) if y is None else y
+    return check_target(np.array([str(label) for label in column]) if y is None else y, "--target", target)
+
+
+def check_target(y: np.ndarray, option: str, name: str = "the labels") -> np.ndarray:
+    """Return the labels, as text unless they are numbers; raise InputError unless there are two classes."""
+    numeric = y.dtype.kind in "iuf"
+    y = y if numeric else np.array([str(label) for label in y])
+    if numeric and not np.all(np.isfinite(y)):
+        raise InputError(f"{option}: {name} has missing values; leave out such rows.")
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) == 2:
         return y
@@ -199,7 +219,7 @@ def _labels(column: Any, target: str) -> np.ndarray:
             "write a column that is true for one class, or use DropoutSVC or DropoutLogisticRegression in Python, "
             "which solve one class against the rest."
         )
-    raise InputError(f"--target: expected two classes in {target!r}, got {len(classes)}: {found}{more}; {advice}")
+    raise InputError(f"{option}: expected two classes in {name!r}, got {len(classes)}: {found}{more}; {advice}")
 
 
 def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
@@ -255,7 +275,9 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
     else:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")
         notes.append(f"{X.shape[1]} features are kept sparse ({X.nnz / (X.shape[0] * X.shape[1]):.1%} non-zero).")
-    return Table(X, y, names, groups, numeric, categorical, np.array(center), np.array(scale), constant, notes)
+    return Table(
+        X, y, names, groups, numeric, categorical, np.array(center), np.array(scale), constant, notes, standardize
+    )
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:

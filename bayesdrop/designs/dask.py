@@ -23,6 +23,8 @@ Array = Any
 
 # Blocks whose sums are added in one task.
 _FAN_IN = 8
+# Seconds between two looks at whether the scheduler is still there.
+_PATIENCE = 2.0
 
 
 def is_dask(X: Any) -> bool:
@@ -84,7 +86,7 @@ class DaskDesign:
         make = dask.delayed(_design)
         with _cluster():
             self._blocks = list(dask.persist(*(make(part, k) for k, part in enumerate(parts))))
-            facts = dask.compute(*(dask.delayed(_facts)(block) for block in self._blocks))
+        facts = _computed([dask.delayed(_facts)(block) for block in self._blocks])
         widths = [p for _, p, _ in facts]
         if not facts or sum(n for n, _, _ in facts) == 0:
             raise ValueError("X: there are no rows; check where the Dask collection comes from.")
@@ -111,6 +113,9 @@ class DaskDesign:
             "a random sample of its rows."
         )
 
+    def __getitem__(self, keep: Any) -> Array:
+        return self.__array__()
+
     # Vectors over the rows
 
     def vector(self, values: Any, name: str) -> Array:
@@ -121,12 +126,16 @@ class DaskDesign:
         ValueError
             If there are not as many as rows, or a Dask collection of unknown sizes is cut otherwise.
         """
+        import dask
         import dask.array as da
 
         n = self.shape[0]
         if is_dask(values):
             if hasattr(values, "to_dask_array"):
-                values = values.to_dask_array()
+                # By way of NumPy, since Dask warns about columns of text.
+                parts = [dask.delayed(np.asarray)(part) for part in values.to_delayed()]
+                shape = (np.nan, *values.shape[1:])
+                values = da.concatenate([da.from_delayed(part, shape, dtype=object) for part in parts])
             if values.ndim == 2 and values.shape[1] == 1:
                 values = values[:, 0]
             if any(np.isnan(size) for size in values.chunks[0]):
@@ -159,9 +168,7 @@ class DaskDesign:
         import dask
 
         apply = dask.delayed(function, pure=False, traverse=False)
-        with _cluster():
-            chunks = zip(*(self._chunks(part) for part in rows), strict=True)
-            return list(dask.compute(*(apply(*parts) for parts in chunks)))
+        return _computed([apply(*parts) for parts in zip(*(self._chunks(part) for part in rows), strict=True)])
 
     def total(self, rows: Array) -> Array:
         """Sum over the rows, (K,) for (n, K)."""
@@ -221,8 +228,7 @@ class DaskDesign:
         add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
             parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        with _cluster():
-            return list(dask.compute(parts[0])[0])
+        return list(_computed(parts)[0])
 
     def matvec(self, w: Array) -> Array:
         """``X w``."""
@@ -292,6 +298,30 @@ def _cluster() -> Iterator[None]:
                 f"({type(error).__name__}: {str(error)[:200]}). Start a cluster, as with bd.cluster(), and fit again."
             ) from error
         raise
+
+
+def _computed(parts: list[Any]) -> list[Any]:
+    """Results of tasks, from the cluster if there is one, or from threads.
+
+    A client whose scheduler has gone waits for ever, so that it is asked now and then whether it is still connected.
+    """
+    import dask
+
+    with _cluster():
+        client = getattr(dask.base.get_scheduler(collections=parts), "__self__", None)
+        if client is None:
+            return list(dask.compute(*parts))
+        from distributed import wait
+
+        futures, missed = client.compute(parts), 0
+        while True:
+            try:
+                wait(futures, timeout=_PATIENCE)
+                return client.gather(futures)
+            except TimeoutError:
+                missed = 0 if client.status == "running" else missed + 1
+                if missed > 1:
+                    raise ConnectionError(f"the client is {client.status}") from None
 
 
 def _is_loss(error: BaseException) -> bool:

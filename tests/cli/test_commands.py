@@ -171,7 +171,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(command, table, tmp_path, argu
 def test_wrong_usage(command, table, tmp_path, arguments):
     result = command("fit", *arguments)
     assert result.exit_code == 2
-    assert "Error: " in result.stderr
+    assert "Error: " in result.stderr or "--target: expected" in result.stderr
     assert _files(tmp_path) == {"shop.csv"}
 
 
