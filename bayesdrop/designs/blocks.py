@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .base import Design
-from .checks import as_matrix, check_finite, entries_of, is_sparse, of_matrix
+from .checks import as_matrix, check_finite, entries_of, is_sparse, known_binary, of_matrix
 from .rows import Between, LocalRows
 from .sources import open_source
 
@@ -34,12 +34,16 @@ _ROUND_OFF = 1e-12
 
 
 class _Record(NamedTuple):
-    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order."""
+    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
+
+    ``binary`` is what need not be found out again about a sparse block; see :func:`.checks.known_binary`.
+    """
 
     rows: int
     stored: int
     sums: Array
     scale: Array
+    binary: bool | None
 
 
 class Blocks(LocalRows):
@@ -185,7 +189,7 @@ class Blocks(LocalRows):
                 raise ValueError(f"source: {where} (block {number} of all) has changed: {again}.")
             if self._masks is not None:
                 block = block[self._masks[number]]
-            yield slice(start, start + block.shape[0]), of_matrix(block)
+            yield slice(start, start + block.shape[0]), of_matrix(block, self._records[number].binary)
             start += block.shape[0]
         if number + 1 < len(self._records):
             raise ValueError(
@@ -331,7 +335,7 @@ def _record(block: Any, where: str, start: int) -> _Record:
     values = entries_of(block)
     sums, ordered = _sums(block)
     scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
-    return _Record(block.shape[0], values.size, sums, scale)
+    return _Record(block.shape[0], values.size, sums, scale, known_binary(block))
 
 
 def _same(record: _Record, block: Any, p: int) -> bool:

@@ -11,7 +11,7 @@ from .base import Design
 from .dense import DenseDesign
 from .sparse import SparseDesign
 
-__all__ = ["as_matrix", "check_finite", "entries_of", "is_sparse", "of_matrix"]
+__all__ = ["as_matrix", "check_finite", "entries_of", "is_sparse", "known_binary", "of_matrix"]
 
 Array = Any
 
@@ -26,9 +26,16 @@ def entries_of(matrix: Any) -> Array:
     return matrix.data if is_sparse(matrix) else matrix
 
 
-def of_matrix(matrix: Any) -> Design:
-    """Wrap a matrix of :func:`as_matrix` as a design."""
-    return SparseDesign(matrix) if is_sparse(matrix) else DenseDesign(matrix)
+def of_matrix(matrix: Any, binary: bool | None = None) -> Design:
+    """Wrap a matrix of :func:`as_matrix` as a design; ``binary`` as in :class:`.sparse.SparseDesign`."""
+    return SparseDesign(matrix, binary) if is_sparse(matrix) else DenseDesign(matrix)
+
+
+def known_binary(matrix: Any) -> bool | None:
+    """Whether the entries of a sparse matrix are all 1; None if it is dense or still needs to be put in order."""
+    if not is_sparse(matrix) or not matrix.has_canonical_format or not np.all(matrix.data):
+        return None
+    return bool(np.all(matrix.data == 1))
 
 
 def as_matrix(block: Any, where: str) -> Any:

@@ -32,6 +32,14 @@ class SparseDesign(LocalRows):
     Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
     For 0/1 data the square is the matrix itself and is not stored.
 
+    Parameters
+    ----------
+    X : scipy sparse (n, p)
+        Finite numbers.
+    binary : bool, optional
+        Whether all entries are 1, for a matrix that is known to be in canonical format without explicit zeros: to look
+        costs as much as a product.
+
     Examples
     --------
     >>> import numpy as np
@@ -40,8 +48,9 @@ class SparseDesign(LocalRows):
     [9.0, 18.0]
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, binary: bool | None = None) -> None:
         csr = sparse.csr_array(X)
+        known = binary is not None
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
             # Half the index traffic, and the same numbers.
             csr = sparse.csr_array(
@@ -50,13 +59,13 @@ class SparseDesign(LocalRows):
         compiled = csr.nnz >= _COMPILED_FROM and available()
         if csr.dtype != np.float64 and not (compiled and csr.dtype == np.float32):
             csr = csr.astype(np.float64)
-        if not csr.has_canonical_format or not np.all(csr.data):
+        if not known and (not csr.has_canonical_format or not np.all(csr.data)):
             csr = csr.copy()  # the caller's matrix stays as it is
             csr.sum_duplicates()
             csr.eliminate_zeros()
         self._x = csr
         self.shape: tuple[int, int] = csr.shape
-        self.is_binary = bool(np.all(csr.data == 1))
+        self.is_binary = bool(np.all(csr.data == 1)) if binary is None else binary
         self._products: Products = (CompiledProducts if compiled else ScipyProducts)(csr, self.is_binary)
         n, p = self.shape
         # A dense Gram matrix only where it takes no more room than the entries themselves.

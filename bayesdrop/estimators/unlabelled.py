@@ -26,8 +26,8 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
         raise ValueError(f"weight: expected a finite number >= 0 for the unlabelled rows, got {share!r}.")
     if is_elsewhere(labelled) or is_dask(rows):
         raise TypeError(
-            "unlabelled: rows without labels join rows in memory only; pass arrays or scipy sparse matrices, or give "
-            "them as labelled rows to the fit."
+            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
+            "sparse matrix."
         )
     rows = check_array(rows, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
     if rows.shape[1] != labelled.shape[1]:

@@ -219,5 +219,5 @@ def test_what_needs_the_data_in_memory_says_so(two_classes):
         lambda: bd.DropoutLogisticRegression(0.1).fit(data, y, unlabelled=X),
         lambda: bd.DropoutLogisticRegression(0.1).fit(X, y, unlabelled=data),
     ):
-        with pytest.raises(TypeError, match=r"X.compute\(\)|arrays or scipy sparse"):
+        with pytest.raises(TypeError, match=r"X.compute\(\)|an array or a scipy sparse"):
             call()
