@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import getitem
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -157,11 +159,11 @@ class DaskDesign:
         """Apply a function that treats every row by itself; see :class:`.rows.LocalRows`."""
         import dask
 
-        apply = dask.delayed(function, pure=False, traverse=False)
-        made = [apply(*chunks) for chunks in zip(*(self._chunks(part) for part in rows), strict=True)]
+        sent, apply = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)
+        made = [apply(sent, *chunks) for chunks in zip(*(self._chunks(part) for part in rows), strict=True)]
         if widths is not None:
-            return tuple(self._joined([part[k] for part in made], (width,)) for k, width in enumerate(widths))
-        return self._joined(made, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
+            return tuple(self._joined(made, k, (width,)) for k, width in enumerate(widths))
+        return self._joined(made, 0, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
 
     def gather(self, function: Callable[..., Any], *rows: Array) -> list[Any]:
         """What a function makes of each block's part of vectors over the rows: something small."""
@@ -192,14 +194,16 @@ class DaskDesign:
             rows = da.from_array(rows, chunks=(self._rows, *columns))
         return list(rows.rechunk((self._rows, *columns)).to_delayed().ravel())
 
-    def _joined(self, parts: list[Any], tail: tuple[int, ...]) -> Array:
-        """Vector over the rows from its pieces."""
+    def _joined(self, parts: list[Any], item: int, tail: tuple[int, ...]) -> Array:
+        """Vector over the rows from its pieces, which are the given item of tuples."""
         import dask.array as da
+        from dask.highlevelgraph import HighLevelGraph
 
-        pieces = [
-            da.from_delayed(part, shape=(n, *tail), dtype=np.float64) for part, n in zip(parts, self._rows, strict=True)
-        ]
-        return da.concatenate(pieces, axis=0)
+        name = f"rows-{uuid4().hex}"
+        columns = (0,) * len(tail)
+        layer: dict[Any, Any] = {(name, k, *columns): (getitem, part.key, item) for k, part in enumerate(parts)}
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
+        return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
     # Products
 
@@ -211,7 +215,7 @@ class DaskDesign:
         sent = [dask.delayed(np.ascontiguousarray(weight)) for weight in weights]
         with _cluster():
             made = dask.persist(*(apply(method, block, *sent) for block in self._blocks))
-        return [self._joined([part[k] for part in made], tail) for k, tail in enumerate(tails)]
+        return [self._joined(list(made), k, tail) for k, tail in enumerate(tails)]
 
     def _backward(self, method: str, *rows: Array) -> list[Array]:
         """Sums of the products of every block with its part of vectors over the rows."""
@@ -348,6 +352,11 @@ def _call(method: str, block: Design, *arguments: Array) -> tuple[Array, ...]:
         return *block.pair_rmatvec(r, s), block.total(r), block.total(s)
     result = getattr(block, method)(*arguments)
     return result if isinstance(result, tuple) else (result,)
+
+
+def _apply(function: Callable[..., Any], *chunks: Array) -> tuple[Array, ...]:
+    result = function(*chunks)
+    return tuple(result) if isinstance(result, tuple) else (result,)
 
 
 def _total(chunk: Array) -> tuple[Array]:

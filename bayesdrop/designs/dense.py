@@ -119,6 +119,8 @@ class DenseDesign(LocalRows):
 
     def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
         """``(X w, X² w_sq)``, reading X once."""
+        if not w_sq.shape[1]:
+            return self.matvec(w), np.zeros((self.shape[0], 0))
         if self._square is not None:
             return self._x @ w, self._square @ w_sq
         if self._products is not None:
@@ -132,6 +134,8 @@ class DenseDesign(LocalRows):
 
     def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
+        if not r_sq.shape[1]:
+            return self.rmatvec(r), np.zeros((self.shape[1], 0))
         if self._square is not None:
             return self._x.T @ r, self._square.T @ r_sq
         if self._products is not None:
