@@ -10,13 +10,25 @@ from scipy.sparse import issparse
 from .base import Design
 from .blocks import Blocks
 from .dense import DenseDesign
+from .sharded import ShardedDesign, is_sharded, on_this_machine
 from .sparse import SparseDesign
 
-__all__ = ["Blocks", "DenseDesign", "Design", "SparseDesign", "as_design", "is_read_in_blocks", "row_parts"]
+__all__ = [
+    "Blocks",
+    "DenseDesign",
+    "Design",
+    "ShardedDesign",
+    "SparseDesign",
+    "as_design",
+    "is_read_in_blocks",
+    "is_sharded",
+    "on_this_machine",
+    "row_parts",
+]
 
 
 def as_design(X: Any) -> Design:
-    """Wrap a checked matrix: scipy sparse stays sparse, blocks stay blocks, anything else is dense.
+    """Wrap a checked matrix: sparse stays sparse, blocks stay blocks, JAX arrays stay on their devices, else dense.
 
     Examples
     --------
@@ -26,6 +38,8 @@ def as_design(X: Any) -> Design:
     """
     if is_read_in_blocks(X):
         return X
+    if is_sharded(X):
+        return X if isinstance(X, ShardedDesign) else ShardedDesign(X)
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
@@ -52,6 +66,9 @@ def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
     """
     if is_read_in_blocks(X):
         yield from X.parts()
+        return
+    if is_sharded(X):
+        yield from as_design(X).parts(size)
         return
     n = X.shape[0]
     for start in range(0, n, size):

@@ -9,8 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..data import check_sample_weight
-from .names import check_labelled
+from ..data import check_sample_weight, labels_of_processes
+from ..designs import is_sharded
+from .names import check_labelled, take_sharded
 
 __all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
 
@@ -25,30 +26,40 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     ValueError
         If there are fewer than two classes, or none of the rows of one has weight.
     """
-    X, y = check_labelled(estimator, X, y)
-    check_classification_targets(y)
-    classes, code = np.unique(y, return_inverse=True)
-    weight = check_sample_weight(sample_weight, X.shape[0])
+    if is_sharded(X):
+        X = take_sharded(estimator, X)
+        code, weight, classes = labels_of_processes(X, y, sample_weight, numeric=False)
+    else:
+        X, y = check_labelled(estimator, X, y)
+        check_classification_targets(y)
+        classes, code = np.unique(y, return_inverse=True)
+        weight = check_sample_weight(sample_weight, X.shape[0])
     if len(classes) < 2:
         raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
-    totals = np.bincount(code, weights=weight)
+    totals = class_totals(X, code, weight, len(classes))
     if np.any(totals == 0):
         raise ValueError(
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
             "or give a row some weight."
         )
-    if np.any(weight == 0):
+    if np.any(weight == 0) and not is_sharded(X):
         X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
     return X, classes, code, weight
 
 
-def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array) -> Array:
-    """Weights of the rows times those of their classes, (n,)."""
+def class_totals(X: Any, code: Array, weight: Array, n_classes: int) -> Array:
+    """Weight of the rows of each class, (K,), those of other processes included."""
+    totals = np.bincount(code, weights=weight, minlength=n_classes)
+    return X.total(totals[None]) if is_sharded(X) else totals
+
+
+def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array, X: Any = None) -> Array:
+    """Weights of the rows times those of their classes, (n,); ``X`` tells of rows in other processes."""
     if class_weight is None:
         return weight
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(code, weights=weight, minlength=len(classes))
-        return weight * (weight.sum() / (len(classes) * totals))[code]
+        totals = class_totals(X, code, weight, len(classes))
+        return weight * (totals.sum() / (len(classes) * totals))[code]
     return weight * compute_class_weight(class_weight, classes=classes, y=classes[code])[code]
 
 

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from ..data import check_sample_weight
-from ..designs import as_design
+from ..data import check_sample_weight, labels_of_processes
+from ..designs import as_design, is_sharded
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
-from .names import FLOATS, check_labelled
+from .names import FLOATS, check_labelled, take_sharded
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
 
@@ -44,10 +44,14 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         self._check_limits()
-        X, y = check_labelled(self, X, y, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if np.any(weight == 0):
+        if is_sharded(X):
+            X = take_sharded(self, X)
+            y, weight, _ = labels_of_processes(X, y, sample_weight, numeric=True)
+        else:
+            X, y = check_labelled(self, X, y, y_numeric=True)
+            y = np.asarray(y, dtype=np.float64)
+            weight = check_sample_weight(sample_weight, X.shape[0])
+        if np.any(weight == 0) and not is_sharded(X):
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):

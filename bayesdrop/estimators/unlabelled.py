@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from ..designs import is_sharded
 from .names import FLOATS
 
 __all__ = ["check_unlabelled", "stack"]
@@ -23,6 +24,11 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
     """
     if not (isinstance(share, float | int | np.number) and np.isfinite(share) and share >= 0):
         raise ValueError(f"weight: expected a finite number >= 0 for the unlabelled rows, got {share!r}.")
+    if is_sharded(rows) or is_sharded(labelled):
+        raise ValueError(
+            "unlabelled: rows without labels are put below those with labels, which sharded features cannot be; pass "
+            "both as NumPy arrays or scipy sparse matrices."
+        )
     rows = check_array(rows, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
     if rows.shape[1] != labelled.shape[1]:
         raise ValueError(

@@ -18,7 +18,7 @@ steps on the model that keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,6 +172,11 @@ class SoftmaxEnergy:
         choose(FORMS, self.form, "softmax")
         object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
 
+    @cached_property
+    def has_noise(self) -> bool:
+        """True if the noise of some row counts, in whatever process the row is."""
+        return bool(self.moments.design.total(np.abs(self.noise_weight)[:, None])[0] > 0)
+
     def covariance(self, weights: Array) -> Array:
         """Covariances of the scores, (n, K, K)."""
         first, second = self._pairs
@@ -190,18 +195,19 @@ class SoftmaxEnergy:
         mean = self.moments.mean(weights)
         level, chance = log_sum_exp(mean)
         rows = np.arange(len(mean))
-        total = 0.5 * np.sum(self.precision * weights**2) + self.loss_weight @ (level - mean[rows, self.code])
+        cost = self.loss_weight * (level - mean[rows, self.code])
         for_mean = self.loss_weight[:, None] * chance
         for_mean[rows, self.code] -= self.loss_weight
         bend = None
         gradient = np.zeros_like(weights)
-        if np.any(self.noise_weight):
+        if self.has_noise:
             extra, slope, to_cov, curve = FORMS[self.form](mean, self.covariance(weights))
-            total += self.noise_weight @ extra
+            cost += self.noise_weight * extra
             for_mean += self.noise_weight[:, None] * slope
             gradient[:-1] += self._along(self._spread(to_cov), weights[:-1])
             bend = self._spread(curve)
         gradient += self.moments.mean_adjoint(for_mean) + self.precision * weights
+        total = 0.5 * np.sum(self.precision * weights**2) + self.moments.design.total(cost[:, None])[0]
         return float(total), gradient, chance, bend
 
     def _spread(self, to_cov: Array) -> Array:
@@ -252,7 +258,7 @@ class SoftmaxEnergy:
 
 def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
     """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
-    if np.any(energy.noise_weight) and not np.any(weights):
+    if energy.has_noise and not np.any(weights):
         plain = replace(energy, noise_weight=np.zeros_like(energy.noise_weight))
         weights, _ = fit_softmax(plain, weights, max(tol, 1e-2), max_iter)
     trace = Trace()
