@@ -122,7 +122,7 @@ def outer_gram(x: Array, scale: Array, *, mesh: Mesh) -> Array:
     def local(rows: tuple[Array], scale: tuple[Array]) -> Array:
         (x,) = rows
         whole = lax.all_gather(x, "rows", tiled=True).astype(jnp.float64)
-        return (x.astype(jnp.float64) * scale[0]) @ whole.T
+        return (x.astype(jnp.float64) * scale[0][None]) @ whole.T
 
     return _on_devices(mesh, local, rows=True)((x,), (scale,))
 
