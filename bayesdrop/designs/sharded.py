@@ -158,7 +158,9 @@ class ShardedDesign(LocalRows):
         from .sharded_products import transposed
 
         with jax.enable_x64(True):
-            return transposed(self._x, mesh=self._mesh, dtype=str(np.dtype(dtype)))
+            found = transposed(self._x, mesh=self._mesh, dtype=str(np.dtype(dtype)))
+            # Where the rows are on one device XLA names the axes as it likes.
+            return jax.device_put(found, self._sharding(None, "rows"))
 
     def _check_finite(self) -> None:
         nan, infinite = self._sums("finite")

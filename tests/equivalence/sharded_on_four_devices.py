@@ -118,19 +118,19 @@ def test_what_takes_arrays_alone_takes_them_from_the_devices():
     np.testing.assert_allclose(*online)
 
 
+# The hinge is not among them: its sampler divides by how far a score is from the kink, and what round-off does to the
+# draws grows a thousandfold a sweep, on one device as on many.
 SAMPLERS = {
     "masks": (bd.Model(), {"method": bd.Gibbs(dtype="float64")}, 1e-8),
-    "masks in single precision": (bd.Model(bd.Hinge()), {"method": bd.Gibbs()}, 5e-3),
-    "groups": (MODELS["groups"], {"method": bd.Gibbs(dtype="float64")}, 1e-8),
     "marginalised": (MODELS["logistic"], {"method": bd.Gibbs(dtype="float64"), "target": "marginalised"}, 1e-8),
     "integrated masks": (bd.Model(), {"method": bd.HMC(dtype="float64")}, 1e-8),
 }
 
 
-def draw(model, X, y, **options):
+def draw(model, X, y, draws=4, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return bd.sample(model, X, y, draws=4, tune=4, chains=4, progress=False, **options)
+        return bd.sample(model, X, y, draws=draws, tune=4, chains=4, progress=False, **options)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -148,36 +148,28 @@ def test_draws(name):
 
 def test_the_state_of_the_chains_lies_with_the_chains_and_the_rows():
     X, y, _ = problem(120)
-    model, (n, p) = bd.Model(), (120, 10)
-    for copies in (1, 2, 4):
-        data = prepare(as_design(on_devices(X, copies)), y)
-        kernel, operands = bd.Gibbs().bind(model, data, model.bind(data.feature_names), 2)
+    model, n, p = bd.Model(), 120, 10
+    data = prepare(as_design(on_devices(X, 2)), y)
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        kernel, operands = bd.Gibbs(dtype="float64").bind(model, data, model.bind(data.feature_names), 4)
         assert operands.columns.blocks[0].values.sharding.spec == P(None, "rows")
-        result = runner.run(kernel, operands, runner.as_key(0), tune=1, draws=2, chains=4, progress=False)
-        state, rows = result.state, 4 // copies
-        for array, shape in (
-            (state.effective, (4, p)),
-            (state.score, (4, n)),
-            (state.kept[0], (p, 4, n)),
-            (state.rate, (4, p)),
-        ):
-            held = {shard.data.shape for shard in array.addressable_shards}
-            chains_axis = array.shape.index(4)
-            local = [size // copies if axis == chains_axis else size for axis, size in enumerate(shape)]
-            local = [size // rows if size == n else size for size in local]
-            assert held == {tuple(local)}
+        state = runner.run(kernel, operands, runner.as_key(0), tune=1, draws=2, chains=4, progress=False).state
+    for array, whole, part in (
+        (state.effective, (4, p), (2, p)),
+        (state.score, (4, n), (2, n // 2)),
+        (state.kept[0], (p, 4, n), (p, 2, n // 2)),
+        (state.rate, (4, p), (2, p)),
+    ):
+        assert array.shape == whole
+        assert {shard.data.shape for shard in array.addressable_shards} == {part}
 
 
 def test_a_checkpoint_of_sharded_data_goes_on(tmp_path):
     X, y, _ = problem(120)
     placed, options = on_devices(X, 2), {"method": bd.Gibbs(dtype="float64"), "seed": 3}
     draw(bd.Model(), placed, y, checkpoint=tmp_path / "run", **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        more = bd.sample(
-            bd.Model(), placed, y, draws=6, tune=4, chains=4, progress=False, checkpoint=tmp_path / "run", **options
-        )
-        whole = bd.sample(bd.Model(), placed, y, draws=6, tune=4, chains=4, progress=False, **options)
+    more = draw(bd.Model(), placed, y, 6, checkpoint=tmp_path / "run", **options)
+    whole = draw(bd.Model(), placed, y, 6, **options)
     one, other = (bd.groups.dataset(post, "posterior")["weight"].values for post in (more, whole))
     np.testing.assert_array_equal(one, other)
 
