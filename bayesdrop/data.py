@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .designs import ShardedDesign, as_design, is_read_in_blocks, is_sharded, on_this_machine
+from .designs import ShardedDesign, is_read_in_blocks, is_sharded, on_this_machine
 
 __all__ = ["Data", "check_sample_weight", "feature_names_of", "labels_of_processes", "prepare"]
 
@@ -42,7 +42,7 @@ class Data:
     classes: Array | None
 
     def with_weight(self) -> Data:
-        """Leave out the rows of weight zero, which are no data; sharded features keep them, for devices need as many."""
+        """Leave out the rows of weight zero, which are no data; sharded features keep them, to be shared equally."""
         keep = self.weight > 0
         if np.all(keep) or is_sharded(self.X):
             return self
@@ -128,7 +128,7 @@ def prepare(
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
     if is_sharded(X) and (isinstance(X, ShardedDesign) or not in_memory):
-        X = as_design(X)
+        X = ShardedDesign.of(X)
     elif in_memory or not is_read_in_blocks(X):
         X = on_this_machine(X)
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
@@ -168,9 +168,7 @@ def prepare(
     return Data(X, np.where(code == 1, 1.0, -1.0), weight, names, classes)
 
 
-def labels_of_processes(
-    X: ShardedDesign, y: Any, sample_weight: Any, numeric: bool
-) -> tuple[Array, Array, Array | None]:
+def labels_of_processes(X: ShardedDesign, y: Any, sample_weight: Any, numeric: bool) -> tuple[Array, Array, Any]:
     """Check the labels and weights of this process's rows, and agree with the other processes on the classes.
 
     Returns

@@ -39,7 +39,7 @@ def as_design(X: Any) -> Design:
     if is_read_in_blocks(X):
         return X
     if is_sharded(X):
-        return X if isinstance(X, ShardedDesign) else ShardedDesign(X)
+        return ShardedDesign.of(X)
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
@@ -68,7 +68,7 @@ def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
         yield from X.parts()
         return
     if is_sharded(X):
-        yield from as_design(X).parts(size)
+        yield from ShardedDesign.of(X).parts(size)
         return
     n = X.shape[0]
     for start in range(0, n, size):

@@ -1,9 +1,9 @@
 """Dense design matrix on JAX devices, its rows spread over several of them, and over several processes.
 
 A product runs where the rows are, and only sums over the rows travel between the devices. Vectors over the rows are
-NumPy arrays of the rows that this process holds: all of them, unless ``jax.distributed`` runs several. Every process then
-calls the same functions in the same order with labels and weights of its own rows; sums, and hence fits, are the same
-in all of them. The processes should run on machines of one kind, since each decides by the sums when to stop.
+NumPy arrays of the rows that this process holds: all of them, unless ``jax.distributed`` runs several. Every process
+then calls the same functions in the same order with labels and weights of its own rows; sums, and hence fits, are the
+same in all of them. The processes should run on machines of one kind, since each decides by the sums when to stop.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def on_this_machine(X: Any) -> Any:
     >>> on_this_machine([[1.0]])
     [[1.0]]
     """
-    return np.asarray(X if isinstance(X, ShardedDesign) else ShardedDesign(X)) if is_sharded(X) else X
+    return np.asarray(ShardedDesign.of(X)) if is_sharded(X) else X
 
 
 class ShardedDesign(LocalRows):
@@ -138,6 +138,11 @@ class ShardedDesign(LocalRows):
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS and self.processes == 1
 
+    @classmethod
+    def of(cls, X: Any) -> ShardedDesign:
+        """Wrap an array, and leave a design as it is."""
+        return X if isinstance(X, cls) else cls(X)
+
     def __repr__(self) -> str:
         n, p = self.shape
         return f"ShardedDesign({n} rows, {p} columns, {self._mesh.size} devices)"
@@ -169,7 +174,7 @@ class ShardedDesign(LocalRows):
 
             assert_all_finite(np.array([np.nan if nan else np.inf], dtype=self._x.dtype), input_name="X")
 
-    def _sharding(self, *axes: str) -> Any:
+    def _sharding(self, *axes: str | None) -> Any:
         from jax.sharding import NamedSharding, PartitionSpec
 
         return NamedSharding(self._mesh, PartitionSpec(*axes))
@@ -375,8 +380,8 @@ def _holders(X: Any) -> dict[int, list[Any]]:
     for device, (rows, columns) in X.sharding.devices_indices_map(X.shape).items():
         if columns.indices(p) != (0, p, 1):
             raise ValueError(
-                f"X: its columns lie on different devices ({X.sharding}), and every device needs whole rows; spread the "
-                'rows instead, as with jax.device_put(X, NamedSharding(mesh, PartitionSpec("rows", None))).'
+                f"X: its columns lie on different devices ({X.sharding}), and every device needs whole rows; spread "
+                'the rows instead, as with jax.device_put(X, NamedSharding(mesh, PartitionSpec("rows", None))).'
             )
         holders.setdefault(rows.indices(n)[0], []).append(device)
     return {start: sorted(holders[start], key=lambda device: device.id) for start in sorted(holders)}

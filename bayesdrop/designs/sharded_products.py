@@ -1,8 +1,8 @@
 """Products of a matrix whose rows are spread over devices: each sums its own rows, then the devices sum theirs.
 
 Compiled once for each shape, and called in double precision (``jax.enable_x64``). Single precision is widened, and
-squares are taken, a block of a device's rows at a time, so that neither is ever there for the whole matrix. ``mesh`` has
-the axes ``chains`` and ``rows``; devices that differ in the first hold the same rows.
+squares are taken, a block of a device's rows at a time, so that neither is ever there for the whole matrix. ``mesh``
+has the axes ``chains`` and ``rows``; devices that differ in the first hold the same rows.
 """
 
 from __future__ import annotations

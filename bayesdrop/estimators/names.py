@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..designs import ShardedDesign, as_design, is_read_in_blocks, is_sharded
+from ..designs import ShardedDesign, is_read_in_blocks, is_sharded
 
 __all__ = ["FLOATS", "check_features", "check_labelled", "default_names", "take_sharded"]
 
@@ -45,7 +45,7 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
 
 def take_sharded(estimator: Any, X: Any) -> ShardedDesign:
     """Check sharded features of a fit and keep their number."""
-    design = as_design(X)
+    design = ShardedDesign.of(X)
     estimator.n_features_in_ = design.shape[1]
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
@@ -55,7 +55,7 @@ def take_sharded(estimator: Any, X: Any) -> ShardedDesign:
 def check_features(estimator: Any, X: Any) -> Any:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
     if is_sharded(X):
-        X = as_design(X)
+        X = ShardedDesign.of(X)
         if X.shape[1] != estimator.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "

@@ -36,12 +36,12 @@ class Layout:
     def place(self, state: Any) -> Any:
         """Bring a state to its devices."""
         leaves, tree = jax.tree.flatten(state)
-        return tree.unflatten(jax.device_put(leaves, list(self.shardings)))
+        return jax.tree.unflatten(tree, jax.device_put(leaves, list(self.shardings)))
 
     def constrain(self, state: Any) -> Any:
         """Keep a state there, in a compiled function."""
         leaves, tree = jax.tree.flatten(state)
-        return tree.unflatten(jax.lax.with_sharding_constraint(leaves, list(self.shardings)))
+        return jax.tree.unflatten(tree, jax.lax.with_sharding_constraint(leaves, list(self.shardings)))
 
 
 def layout_of(kernel: Kernel, operands: Any, key: Array, chains: int) -> Layout | None:

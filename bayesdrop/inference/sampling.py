@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data import Data, prepare
 from ..description import attributes
-from ..designs import as_design, is_sharded, on_this_machine
+from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
 from ..groups import assemble
@@ -153,7 +153,7 @@ def sample(
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
-    X = as_design(X) if is_sharded(X) else X
+    X = ShardedDesign.of(X) if is_sharded(X) else X
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     if is_sharded(X):
         _check_sharded(data)
@@ -238,13 +238,13 @@ def _check_sharded(data: Data) -> None:
     """Raise an error unless a sampler can take sharded features as they are."""
     if data.X.processes > 1:
         raise ValueError(
-            f"X: {data.X.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as it "
-            "has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
+            f"X: {data.X.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
+            "it has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
         )
     if np.any(data.weight == 0):
         raise ValueError(
-            "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; leave "
-            "them out of X and y, with a number of rows that the devices can share equally."
+            "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; "
+            "leave them out of X and y, with a number of rows that the devices can share equally."
         )
 
 

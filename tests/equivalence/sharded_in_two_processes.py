@@ -56,7 +56,8 @@ def run(X, rows, numbers):
     for name, model in MODELS.items():
         labels = y if model.loss.binary else target
         fit = bd.fit(model, X, labels[rows], method=TIGHT, sample_weight=weight[rows])
-        found |= {f"{name} weight": fit.weight, f"{name} objective": fit.objective_trace[-1], f"{name} rates": fit.rates}
+        parts = {"weight": fit.weight, "objective": fit.objective_trace[-1], "rates": fit.rates}
+        found |= {f"{name} {part}": value for part, value in parts.items()}
     fit = bd.fit(MODELS["learnt"], X, y[rows], method=bd.EM(tol=1e-14), sample_weight=weight[rows])
     found["EM objective"] = fit.objective_trace[-1]
     for name, estimator in estimators().items():

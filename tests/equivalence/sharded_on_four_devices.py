@@ -120,11 +120,20 @@ def test_what_takes_arrays_alone_takes_them_from_the_devices():
 
 # The hinge is not among them: its sampler divides by how far a score is from the kink, and what round-off does to the
 # draws grows a thousandfold a sweep, on one device as on many.
+GIBBS = bd.Gibbs(dtype="float64", joint_moves=0)
 SAMPLERS = {
-    "masks": (bd.Model(), {"method": bd.Gibbs(dtype="float64")}, 1e-8),
+    "masks": (bd.Model(), {"method": GIBBS}, 1e-8),
+    "joint moves": (bd.Model(), {"method": bd.Gibbs(dtype="float64")}, 1e-8),
+    "groups": (bd.Model(rates=bd.PerGroup(GROUPS, bd.Beta(2, 3))), {"method": GIBBS}, 1e-8),
+    "normal response": (bd.Model(bd.Squared()), {"method": GIBBS}, 1e-8),
+    "single precision": (bd.Model(), {"method": bd.Gibbs(joint_moves=0)}, 1e-3),
     "marginalised": (MODELS["logistic"], {"method": bd.Gibbs(dtype="float64"), "target": "marginalised"}, 1e-8),
     "integrated masks": (bd.Model(), {"method": bd.HMC(dtype="float64")}, 1e-8),
 }
+
+
+# They take long to compile.
+LONG = ["joint moves", "groups", "normal response", "single precision"]
 
 
 def draw(model, X, y, draws=4, **options):
@@ -133,11 +142,14 @@ def draw(model, X, y, draws=4, **options):
         return bd.sample(model, X, y, draws=draws, tune=4, chains=4, progress=False, **options)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SAMPLERS]
+)
 def test_draws(name):
     """Same seed, same draws but for the order of sums: random numbers do not depend on where they are made."""
     model, options, tolerance = SAMPLERS[name]
-    X, y, _ = problem(120)
+    X, y, target = problem(120)
+    y = y if model.loss.binary else target
     got, expected = (draw(model, matrix, y, log_likelihood=True, **options) for matrix in (on_devices(X, 2), X))
     for group, variables in (("posterior", ("weight", "intercept")), ("log_likelihood", ("y",))):
         for variable in variables:
@@ -151,7 +163,7 @@ def test_the_state_of_the_chains_lies_with_the_chains_and_the_rows():
     model, n, p = bd.Model(), 120, 10
     data = prepare(as_design(on_devices(X, 2)), y)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        kernel, operands = bd.Gibbs(dtype="float64").bind(model, data, model.bind(data.feature_names), 4)
+        kernel, operands = GIBBS.bind(model, data, model.bind(data.feature_names), 4)
         assert operands.columns.blocks[0].values.sharding.spec == P(None, "rows")
         state = runner.run(kernel, operands, runner.as_key(0), tune=1, draws=2, chains=4, progress=False).state
     for array, whole, part in (
@@ -166,7 +178,7 @@ def test_the_state_of_the_chains_lies_with_the_chains_and_the_rows():
 
 def test_a_checkpoint_of_sharded_data_goes_on(tmp_path):
     X, y, _ = problem(120)
-    placed, options = on_devices(X, 2), {"method": bd.Gibbs(dtype="float64"), "seed": 3}
+    placed, options = on_devices(X, 2), {"method": GIBBS, "seed": 3}
     draw(bd.Model(), placed, y, checkpoint=tmp_path / "run", **options)
     more = draw(bd.Model(), placed, y, 6, checkpoint=tmp_path / "run", **options)
     whole = draw(bd.Model(), placed, y, 6, **options)

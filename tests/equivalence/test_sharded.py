@@ -13,17 +13,29 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def test_on_four_devices():
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+def four_devices(marked):
+    """Run the tests of the file that needs four devices; what they compile runs once, so that little is optimised."""
+    flags = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
+    flags += " --xla_llvm_disable_expensive_passes=true"
+    tests = str(HERE / "sharded_on_four_devices.py")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "sharded_on_four_devices.py")],
-        env=os.environ | {"XLA_FLAGS": flags},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked, tests],
+        env=os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"},
         capture_output=True,
         text=True,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "passed" in run.stdout
     assert "skipped" not in run.stdout
+
+
+def test_on_four_devices():
+    four_devices("not slow")
+
+
+@pytest.mark.slow
+def test_more_samplers_on_four_devices():
+    four_devices("slow")
 
 
 @pytest.fixture(scope="module", name="worker")
