@@ -8,10 +8,10 @@ from pathlib import Path
 
 def test_on_four_devices():
     tests = Path(__file__).with_name("sharded_on_four_devices.py")
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+    flags = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)],
-        env=os.environ | {"XLA_FLAGS": flags},
+        env=os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"},
         capture_output=True,
         text=True,
     )

@@ -133,7 +133,7 @@ SAMPLERS = {
 
 
 # They take long to compile.
-LONG = ["joint moves", "groups", "normal response", "single precision"]
+LONG = ["marginalised", "joint moves", "groups", "normal response", "single precision"]
 
 
 def draw(model, X, y, draws=4, **options):
