@@ -64,7 +64,7 @@ def _folder(tmp_path_factory):
         for rank in range(2)
     ]
     try:
-        said = [process.communicate(timeout=300)[0] for process in processes]
+        said = [process.communicate(timeout=120)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
