@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bayesdrop as bd
+
 HERE = Path(__file__).parent
 
 
@@ -57,6 +59,7 @@ def _folder(tmp_path_factory):
     processes = [
         subprocess.Popen(
             [*command, str(rank), str(port), str(folder)],
+            env=os.environ | {"PYTHONPATH": str(Path(bd.__file__).parents[1])},  # the same package as here
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
