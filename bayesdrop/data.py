@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from .dask_data import class_codes, numbers, row_weights
-from .designs import DaskDesign, is_elsewhere, placed
+from .designs import DaskDesign, ShardedDesign, is_dask, is_elsewhere, is_sharded, keeps_rows, on_this_machine, placed
 
-__all__ = ["Data", "check_sample_weight", "feature_names_of", "prepare"]
+__all__ = ["Data", "check_sample_weight", "feature_names_of", "labels_elsewhere", "labels_of_processes", "prepare"]
 
 Array = Any
+
+_ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,9 @@ class Data:
 
     Attributes
     ----------
-    X : array, scipy sparse, Blocks or DaskDesign (n, p)
-        Features, finite, float64 or float32.
+    X : array, scipy sparse, Blocks, DaskDesign or ShardedDesign (n, p)
+        Features, finite, float64 or float32. Beside a design that keeps its rows the other fields lie where they are:
+        on the cluster, or with the rows of this process.
     target : array (n,)
         Labels as −1 and +1, or numbers.
     weight : array (n,)
@@ -41,15 +44,23 @@ class Data:
     classes: Array | None
 
     def with_weight(self) -> Data:
-        """Leave out the rows of weight zero, which are no data."""
+        """Leave out the rows of weight zero, which are no data; sharded features keep them, to be shared equally."""
         keep = self.weight > 0
-        # On a cluster they stay: rows that count nothing change nothing, and leaving them out would move the others.
-        if isinstance(self.X, DaskDesign) or np.all(keep):
+        # Where rows lie elsewhere they stay: rows that count nothing change nothing, and leaving them out moves others.
+        if keeps_rows(self.X) or np.all(keep):
             return self
         return replace(self, X=self.X[keep], target=self.target[keep], weight=self.weight[keep])
 
+    def minimum(self) -> float:
+        """Smallest feature, 0 if there are none."""
+        if is_sharded(self.X):
+            return self.X.minimum()
+        return float(self.X.min()) if 0 not in self.X.shape else 0.0
+
     def occurrences(self, index: Array, size: int) -> Array:
         """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
+        if is_sharded(self.X):
+            return np.bincount(index, weights=sum(self.X.sign_sums(self.weight[:, None]))[:, 0], minlength=size)[:size]
         count = np.asarray((self.X != 0).T @ self.weight, dtype=np.float64)
         return np.bincount(index, weights=count, minlength=size)[:size]
 
@@ -68,8 +79,11 @@ def feature_names_of(X: Any) -> list[str]:
     return [f"x{d}" for d in range(np.shape(X)[1])]
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int) -> Array:
-    """Row weights as an array (n,), ones by default; raise ValueError if negative, all zero or of another length."""
+def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Array:
+    """Row weights as an array (n,), ones by default; raise ValueError if negative or of another length.
+
+    Also if all are zero, unless that is allowed.
+    """
     if sample_weight is None:
         return np.ones(n_rows)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -79,8 +93,8 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Array:
         raise ValueError(f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise ValueError("sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one.")
-    if not np.any(weight > 0):
-        raise ValueError("sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0.")
+    if not (all_zero or np.any(weight > 0)):
+        raise ValueError(_ALL_ZERO)
     return weight
 
 
@@ -116,8 +130,10 @@ def prepare(
     names = list(feature_names) if feature_names is not None else None
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
-    X = placed(X)
-    if in_memory or not is_elsewhere(X):
+    if keeps_rows(X) or is_dask(X) or not in_memory:
+        X = placed(X)
+    if not is_elsewhere(X) or (in_memory and not isinstance(X, ShardedDesign)):
+        X = on_this_machine(X)
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if names is None:
         names = feature_names_of(X)
@@ -126,11 +142,10 @@ def prepare(
             f"feature_names: expected {X.shape[1]} different names (one per column), got {len(names)} names, "
             f"{len(set(names))} different."
         )
-    if isinstance(X, DaskDesign):
-        weight = row_weights(X, sample_weight)
-        if not binary:
-            return Data(X, numbers(X, y), weight, names, None)
-        classes, code, totals = class_codes(X, y, weight)
+    if keeps_rows(X):
+        code, weight, classes, totals = labels_elsewhere(X, y, sample_weight, numeric=not binary)
+        if classes is None:
+            return Data(X, code, weight, names, None)
     else:
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -153,3 +168,77 @@ def prepare(
         if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
     return Data(X, np.where(code == 1, 1.0, -1.0), weight, names, classes)
+
+
+def labels_elsewhere(X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> tuple[Array, Array, Any, Any]:
+    """Check the labels and weights of rows that a design keeps where they are.
+
+    Returns
+    -------
+    target, weight : array (n,)
+        Numbers, or the place of each row's class among the classes, and row weights: Dask arrays, or of the rows of
+        this process.
+    classes, totals : array (K,) or None
+        Classes and the weight of each of them; None if ``numeric``.
+    """
+    if isinstance(X, DaskDesign):
+        weight = row_weights(X, sample_weight)
+        if numeric:
+            return numbers(X, y), weight, None, None
+        classes, code, totals = class_codes(X, y, weight)
+        return code, weight, classes, totals
+    target, weight, classes = labels_of_processes(X, y, sample_weight, numeric)
+    if classes is None:
+        return target, weight, None, None
+    return target, weight, classes, X.total(np.bincount(target, weights=weight, minlength=len(classes))[None])
+
+
+def labels_of_processes(X: ShardedDesign, y: Any, sample_weight: Any, numeric: bool) -> tuple[Array, Array, Any]:
+    """Check the labels and weights of this process's rows, and agree with the other processes on the classes.
+
+    Returns
+    -------
+    target : array (n,)
+        Numbers, or the place of each row's class among the classes; ``n`` rows of this process.
+    weight : array (n,)
+        Row weights.
+    classes : array (K,) or None
+        Classes of all processes, None if ``numeric``.
+
+    Raises
+    ------
+    ValueError
+        In all processes, if something is wrong in one of them.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> labels_of_processes(ShardedDesign(jnp.ones((2, 1))), ["b", "a"], None, numeric=False)[0].tolist()
+    [1, 0]
+    """
+    from sklearn.utils import check_array, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+
+    target, weight = np.empty(0), np.empty(0)
+
+    def check() -> Array | None:
+        nonlocal target, weight
+        target = column_or_1d(y, warn=True)
+        if len(target) != X.rows:
+            raise ValueError(
+                f"y: expected {X.rows} entries, one for each row of X that this process holds, got {len(target)}."
+            )
+        weight = check_sample_weight(sample_weight, X.rows, all_zero=X.processes > 1)
+        if numeric:
+            target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")
+            return None
+        check_classification_targets(target)
+        return np.unique(target)
+
+    found = X.together(check)
+    if X.processes > 1 and not X.total(weight[:, None])[0] > 0:
+        raise ValueError(_ALL_ZERO)
+    if numeric:
+        return target, weight, None
+    classes = np.unique(np.concatenate(found))
+    return np.searchsorted(classes, target), weight, classes

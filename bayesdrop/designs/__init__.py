@@ -11,6 +11,7 @@ from .base import Design
 from .blocks import Blocks
 from .dask import DaskDesign, is_dask
 from .dense import DenseDesign
+from .sharded import ShardedDesign, is_sharded, on_this_machine
 from .sparse import SparseDesign
 
 __all__ = [
@@ -18,10 +19,14 @@ __all__ = [
     "DaskDesign",
     "DenseDesign",
     "Design",
+    "ShardedDesign",
     "SparseDesign",
     "as_design",
     "is_dask",
     "is_elsewhere",
+    "is_sharded",
+    "keeps_rows",
+    "on_this_machine",
     "placed",
     "row_parts",
 ]
@@ -37,23 +42,37 @@ def as_design(X: Any) -> Design:
     (2, 3)
     """
     if is_elsewhere(X):
-        return X
+        return placed(X)
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
 def placed(X: Any) -> Any:
-    """Make a Dask collection a design on its cluster; anything else stays as it is.
+    """Make a Dask collection or a JAX array on several devices a design where it is; all else stays as it is.
 
     Examples
     --------
     >>> placed([[1.0]])
     [[1.0]]
     """
-    return DaskDesign(X) if is_dask(X) else X
+    if is_dask(X):
+        return DaskDesign(X)
+    return ShardedDesign.of(X) if is_sharded(X) else X
+
+
+def keeps_rows(X: Any) -> bool:
+    """True for designs whose vectors over the rows, such as labels, are checked and coded where the rows are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> keeps_rows(np.ones((2, 3)))
+    False
+    """
+    return isinstance(X, DaskDesign | ShardedDesign)
 
 
 def is_elsewhere(X: Any) -> bool:
-    """True for features that are checked already and not held in memory: read when needed, or on a cluster.
+    """True for features that are checked and not held in memory: read when needed, on a cluster or on devices.
 
     Examples
     --------
@@ -61,7 +80,7 @@ def is_elsewhere(X: Any) -> bool:
     >>> is_elsewhere(np.ones((2, 3)))
     False
     """
-    return isinstance(X, Blocks | DaskDesign)
+    return isinstance(X, Blocks | DaskDesign) or is_sharded(X)
 
 
 def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
@@ -75,6 +94,9 @@ def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
     """
     if isinstance(X, Blocks):
         yield from X.parts()
+        return
+    if is_sharded(X):
+        yield from ShardedDesign.of(X).parts(size)
         return
     n = X.shape[0]
     for start in range(0, n, size):

@@ -64,8 +64,8 @@ class DaskDesign:
     --------
     >>> import dask.array as da
     >>> design = DaskDesign(da.ones((6, 2), chunks=(4, 2)))
-    >>> design.shape, design.total(design.matvec(np.array([1.0, 2.0])))
-    ((6, 2), array(18.))
+    >>> design.shape, float(design.total(design.matvec(np.array([1.0, 2.0]))))
+    ((6, 2), 18.0)
     """
 
     # A Gram matrix would send p² numbers.

@@ -9,9 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..dask_data import class_codes, row_weights
-from ..data import check_sample_weight
-from ..designs import DaskDesign
+from ..data import check_sample_weight, labels_elsewhere
+from ..designs import keeps_rows
 from .lazy import by_blocks
 from .names import check_labelled
 
@@ -29,9 +28,8 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
         If there are fewer than two classes, or none of the rows of one has weight.
     """
     X, y = check_labelled(estimator, X, y)
-    if isinstance(X, DaskDesign):
-        weight = row_weights(X, sample_weight)
-        classes, code, totals = class_codes(X, y, weight)
+    if keeps_rows(X):
+        code, weight, classes, totals = labels_elsewhere(X, y, sample_weight, numeric=False)
     else:
         check_classification_targets(y)
         classes, code = np.unique(y, return_inverse=True)
@@ -44,17 +42,24 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
             "or give a row some weight."
         )
-    if not isinstance(X, DaskDesign) and np.any(weight == 0):
+    if not keeps_rows(X) and np.any(weight == 0):
         X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
     return X, classes, code, weight
 
 
-def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array) -> Array:
-    """Weights of the rows times those of their classes, (n,)."""
+def class_totals(X: Any, code: Array, weight: Array, n_classes: int) -> Array:
+    """Weight of the rows of each class, (K,), wherever the rows are."""
+    if keeps_rows(X):
+        return X.total(weight[:, None] * (code[:, None] == np.arange(n_classes)))
+    return np.bincount(code, weights=weight, minlength=n_classes)
+
+
+def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array, X: Any = None) -> Array:
+    """Weights of the rows times those of their classes, (n,); ``X`` tells of rows elsewhere."""
     if class_weight is None:
         return weight
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.array([(weight * (code == k)).sum() for k in range(len(classes))], dtype=np.float64)
+        totals = class_totals(X, code, weight, len(classes))
         factor = totals.sum() / (len(classes) * totals)
     else:
         factor = compute_class_weight(class_weight, classes=classes, y=classes)

@@ -63,7 +63,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self._check_limits()
         X, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
-        weight = weigh_classes(self.class_weight, classes, code, weight)
+        weight = weigh_classes(self.class_weight, classes, code, weight, X)
         extra = None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, share, X)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..designs import DaskDesign, is_elsewhere, placed
+from ..designs import is_elsewhere, keeps_rows, placed
 
 __all__ = ["FLOATS", "check_features", "check_labelled", "default_names"]
 
@@ -32,7 +32,7 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
     X = placed(X)
     if not is_elsewhere(X):
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=y_numeric)
-    if not isinstance(X, DaskDesign):
+    if not keeps_rows(X):
         y = column_or_1d(y, warn=True)
         if y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
@@ -47,12 +47,13 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
 
 def check_features(estimator: Any, X: Any) -> Any:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
+    X = placed(X)
     if not is_elsewhere(X):
         return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
     names = getattr(estimator, "feature_names_in_", None)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
-            f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these blocks have "
+            f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "
             f"{X.shape[1]}; pass the same columns."
         )
     if names is not None and X.columns is not None and list(names) != X.columns:

@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from ..dask_data import numbers, row_weights
-from ..data import check_sample_weight
-from ..designs import DaskDesign, as_design
+from ..data import check_sample_weight, labels_elsewhere
+from ..designs import as_design, keeps_rows
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
@@ -47,8 +46,8 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         model = self._model()
         self._check_limits()
         X, y = check_labelled(self, X, y, y_numeric=True)
-        if isinstance(X, DaskDesign):
-            y, weight = numbers(X, y), row_weights(X, sample_weight)
+        if keeps_rows(X):
+            y, weight, _, _ = labels_elsewhere(X, y, sample_weight, numeric=True)
         else:
             y = np.asarray(y, dtype=np.float64)
             weight = check_sample_weight(sample_weight, X.shape[0])

@@ -24,7 +24,7 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
     """
     if not (isinstance(share, float | int | np.number) and np.isfinite(share) and share >= 0):
         raise ValueError(f"weight: expected a finite number >= 0 for the unlabelled rows, got {share!r}.")
-    if is_elsewhere(labelled) or is_dask(rows):
+    if is_elsewhere(labelled) or is_elsewhere(rows) or is_dask(rows):
         raise TypeError(
             "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
             "sparse matrix."

@@ -195,8 +195,10 @@ def fit(
     ----------
     model : Model
         What to fit.
-    X : array, data frame, scipy sparse or Blocks (n, p)
-        Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed.
+    X : array, data frame, scipy sparse, Blocks or sharded jax.Array (n, p)
+        Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. A JAX array on
+        several devices, or on one that is not a CPU, stays there. Where several processes hold its rows
+        (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     method : Newton or EM, optional

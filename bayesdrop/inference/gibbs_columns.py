@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .matrix import Matrix, product, samplers_matrix, squared_product
+from .matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 
@@ -155,10 +155,10 @@ class Columns(NamedTuple):
 
 def dense_columns(X: Array, dtype: Any) -> Columns:
     """Columns of a dense (n, p) matrix."""
-    values = np.ascontiguousarray(np.transpose(X), dtype=dtype)
+    values = dense_transpose(X, dtype)
     features = jnp.arange(len(values), dtype=jnp.int32)
     nothing = jnp.zeros(0, jnp.int32)
-    block = Block(features, jnp.asarray(values), jnp.asarray(values != 0), None)
+    block = Block(features, values, values != 0, None)
     return Columns((block,), nothing, features, (), nothing, None)
 
 

@@ -243,7 +243,7 @@ def bind_marginal(
         )
     if np.any(parts.shift):
         raise ValueError(f"noise: {model.noise!r} shifts the mean of a feature; take method=bd.HMC().")
-    model.noise.check(float(data.X.min()))
+    model.noise.check(data.minimum())
     row_weight = model.C * data.weight
     variance, prior = model.loss.variance_prior, model.weight_prior
     real = partial(jnp.asarray, dtype=dtype)

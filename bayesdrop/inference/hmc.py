@@ -101,7 +101,7 @@ def bind_density(
             f"{model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
         )
     p = len(data.feature_names)
-    model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)
+    model.noise.check(data.minimum())
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
     there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
     density = Density(

@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Matrix", "PaddedLines", "product", "samplers_matrix", "squared_product"]
+from ..designs import is_sharded
+
+__all__ = ["Matrix", "PaddedLines", "dense_transpose", "product", "samplers_matrix", "squared_product"]
 
 Array = Any
 
@@ -68,12 +70,22 @@ class Matrix(NamedTuple):
 
 
 def samplers_matrix(X: Any, dtype: str, square: bool) -> Matrix:
-    """Bring an array or a scipy sparse matrix (n, p) into the form of the samplers; ``square`` keeps the square."""
+    """Bring a matrix (n, p) into the form of the samplers: an array, scipy sparse or on devices, where it stays.
+
+    ``square`` keeps the square of a dense one.
+    """
     if hasattr(X, "tocsr"):
         rows, columns = X.tocsr(copy=True), X.tocsc(copy=True)
         return Matrix(None, None, _padded(rows, dtype), _padded(columns, dtype))
-    dense = jnp.asarray(np.ascontiguousarray(np.transpose(X), dtype=dtype))
+    dense = dense_transpose(X, dtype)
     return Matrix(dense, dense * dense if square else None, None, None)
+
+
+def dense_transpose(X: Any, dtype: Any) -> Array:
+    """Transpose of a dense matrix (n, p) as a JAX array (p, n), on the devices of ``X`` if it is on some."""
+    if is_sharded(X):
+        return X.transposed(dtype)
+    return jnp.asarray(np.ascontiguousarray(np.transpose(X), dtype=dtype))
 
 
 def _padded(matrix: Any, dtype: str) -> PaddedLines:

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Data
+from ..designs import on_this_machine
 from ..model import Model
 from ..rates import RateMap
 
@@ -67,7 +68,7 @@ def check_proper(model: Model, data: Data, rate_map: RateMap, marginalised: bool
     probe = model.noise.coefficients(np.full(len(data.feature_names), 0.5) if rate_map.is_free else rate_map.initial)
     if marginalised and any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)):
         return
-    if separates(data.X, data.target):
+    if separates(on_this_machine(data.X), data.target):
         raise ValueError(
             "weight_prior: the features separate the two classes, and with a flat intercept the heavy tails of "
             f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...) or bd.Normal(...), or "

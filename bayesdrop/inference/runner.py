@@ -28,6 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .layout import Layout, layout_of
+
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
     from .stopping import Stop
@@ -108,8 +110,10 @@ def _init(kernel: Kernel, chains: int, operands: Any, key: Array) -> tuple[Any, 
     return state, kernel.record(operands, state)
 
 
-@partial(jax.jit, static_argnames=("kernel",))
-def _chunk(kernel: Kernel, operands: Any, state: Any, count: Array) -> tuple[Any, dict[str, Array]]:
+@partial(jax.jit, static_argnames=("kernel", "layout"))
+def _chunk(
+    kernel: Kernel, operands: Any, state: Any, count: Array, layout: Layout | None = None
+) -> tuple[Any, dict[str, Array]]:
     """Take ``count`` draws; of the ``_CHUNK`` places of the returned buffers, the first ``count`` are filled."""
     shapes = jax.eval_shape(kernel.record, operands, state)
     buffers = {name: jnp.zeros((_CHUNK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
@@ -117,6 +121,8 @@ def _chunk(kernel: Kernel, operands: Any, state: Any, count: Array) -> tuple[Any
     def body(i: Array, carry: Any) -> Any:
         state, buffers = carry
         state = kernel.step(operands, state)
+        if layout is not None:
+            state = layout.constrain(state)
         record = kernel.record(operands, state)
         return state, {name: buffers[name].at[i].set(value) for name, value in record.items()}
 
@@ -177,6 +183,8 @@ class _Runner:
     ----------
     position : (state, int)
         Last state and the draws behind it, in one place, so that no interruption comes between them.
+    layout : Layout or None
+        How the state lies on the devices, if the data lie on several.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
@@ -191,6 +199,7 @@ class _Runner:
     max_seconds: float | None
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Array]]] = field(default_factory=list)
+    layout: Layout | None = None
     seconds_before: float = 0.0
     begin: float = field(default_factory=time.perf_counter)
 
@@ -203,6 +212,7 @@ class _Runner:
         """See the function of this name."""
         from tqdm.auto import tqdm
 
+        self.layout = layout_of(self.kernel, self.operands, key, chains)
         self._restore(key, chains)
         start = min(self.done, self.total)
         with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:
@@ -236,6 +246,8 @@ class _Runner:
             state, record = _init(self.kernel, chains, self.operands, key)
             self._check_finite(record, state, "at the start")
             self.position = (state, 0)
+        if self.layout is not None:
+            self.position = (self.layout.place(self.position[0]), self.done)
         size, first = 1, True
         while True:
             count = min(size, self._next_stage() - self.done)
@@ -256,7 +268,7 @@ class _Runner:
                 self._save()
 
     def _chunk(self, count: int) -> None:
-        state, buffers = _chunk(self.kernel, self.operands, self.position[0], jnp.int32(count))
+        state, buffers = _chunk(self.kernel, self.operands, self.position[0], jnp.int32(count), self.layout)
         part = {name: np.asarray(value)[:count] for name, value in buffers.items()}
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
         if self.done >= self.tune:

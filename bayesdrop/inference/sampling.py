@@ -7,6 +7,7 @@ import datetime
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..data import Data, prepare
 from ..description import attributes
+from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
 from ..groups import assemble
@@ -67,8 +69,10 @@ def sample(
     ----------
     model : Model
         Any model: every loss, noise, rate structure and weight prior.
-    X : array, data frame or scipy sparse (n, p)
-        Features. Sparse input is never made dense.
+    X : array, data frame, scipy sparse or sharded jax.Array (n, p)
+        Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
+        devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
+        ``("chains", "rows")``.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     draws, tune, chains : int
@@ -149,7 +153,10 @@ def sample(
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+    X = ShardedDesign.of(X) if is_sharded(X) else X
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    if is_sharded(X):
+        _check_sharded(data)
     rate_map = model.bind(data.feature_names)
 
     marginalised = is_marginalised(model, rate_map, target)
@@ -166,7 +173,8 @@ def sample(
     method = default_method(model, marginalised) if method is None else method
     if not hasattr(method, "bind"):
         raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
-    with jax.enable_x64(method.dtype == "float64"):
+    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = method.bind(model, data, rate_map, int(tune), marginalised=marginalised)
         key = as_key(seed)
         with contextlib.ExitStack() as stack:
@@ -199,14 +207,15 @@ def sample(
         found = draws_of(groups["posterior"], model, marginalised=marginalised)
         # The masks come from a generator of their own, started from the key's bits.
         generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
-        groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, _MASKS, generator)
+        held = on_this_machine(data.X)
+        groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, _MASKS, generator)
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
     if method.integrates_masks and not marginalised:
         from .approximation import error_per_row
 
         few = draws_of(groups["posterior"], model, min(2, result.draws["lp"].shape[1]), marginalised=False)
         attrs["approximation"] = "masks are integrated as if scores were normal; bd.Gibbs() draws them"
-        attrs["approximation_error"] = error_per_row(few, data)
+        attrs["approximation_error"] = error_per_row(few, replace(data, X=on_this_machine(data.X)))
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -223,6 +232,20 @@ def sample(
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
     return assemble(groups, attrs)
+
+
+def _check_sharded(data: Data) -> None:
+    """Raise an error unless a sampler can take sharded features as they are."""
+    if data.X.processes > 1:
+        raise ValueError(
+            f"X: {data.X.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
+            "it has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
+        )
+    if np.any(data.weight == 0):
+        raise ValueError(
+            "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; "
+            "leave them out of X and y, with a number of rows that the devices can share equally."
+        )
 
 
 def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:

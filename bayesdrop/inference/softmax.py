@@ -209,7 +209,9 @@ class SoftmaxEnergy:
 
     def __post_init__(self) -> None:
         choose(FORMS, self.form, "softmax")
-        object.__setattr__(self, "noisy", bool(np.any(self.noise_weight)))
+        # Of some row, wherever it is.
+        size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
+        object.__setattr__(self, "noisy", bool(size > 0))
         object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
 
     def covariance(self, weights: Array) -> Array:

@@ -106,7 +106,7 @@ def test_names_of_the_columns():
     assert estimator.feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="expected the columns"):
         estimator.predict(bd.Blocks(cut(X), columns=names[::-1]))
-    with pytest.raises(ValueError, match="fitted to 12 features, and these blocks have 11"):
+    with pytest.raises(ValueError, match="fitted to 12 features, and these rows have 11"):
         estimator.predict(bd.Blocks(cut(X[:, :11])))
     assert not hasattr(estimator.fit(bd.Blocks(cut(X)), y), "feature_names_in_")
 
