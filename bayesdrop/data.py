@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .dask_data import class_codes, numbers, row_weights
-from .designs import DaskDesign, ShardedDesign, is_dask, is_elsewhere, is_sharded, keeps_rows, on_this_machine, placed
+from .designs import DaskDesign, ShardedDesign, in_memory, is_elsewhere, is_sharded, keeps_rows, placed
 
 __all__ = ["Data", "check_sample_weight", "feature_names_of", "labels_elsewhere", "labels_of_processes", "prepare"]
 
@@ -104,12 +104,12 @@ def prepare(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     binary: bool = True,
-    in_memory: bool = True,
+    needs_memory: bool = True,
 ) -> Data:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
     Features that are read in blocks or lie on a cluster are checked there; they pass unless the caller keeps something
-    for every entry and needs them ``in_memory``.
+    for every entry and needs them ``needs_memory``.
 
     Raises
     ------
@@ -130,10 +130,10 @@ def prepare(
     names = list(feature_names) if feature_names is not None else None
     if names is None and hasattr(X, "columns"):
         names = feature_names_of(X)
-    if keeps_rows(X) or is_dask(X) or not in_memory:
+    if not needs_memory:
         X = placed(X)
-    if not is_elsewhere(X) or (in_memory and not isinstance(X, ShardedDesign)):
-        X = on_this_machine(X)
+    if not is_elsewhere(X) or (needs_memory and not isinstance(X, ShardedDesign)):
+        X = in_memory(X)
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if names is None:
         names = feature_names_of(X)

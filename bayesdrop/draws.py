@@ -16,7 +16,7 @@ import numpy as np
 
 from .data import feature_names_of
 from .description import ATTRIBUTE, CLASSES, read_classes, rebuild
-from .designs import as_design
+from .designs import as_design, in_memory
 from .groups import dataset, group_names
 from .model import Model
 from .moments import ScoreMoments
@@ -304,7 +304,7 @@ def match_columns(X: Any, names: list[str], model: Model) -> Any:
                     f"{missing[:5]}, unknown: {strange[:5]}. Give the same columns, in any order."
                 )
             order = [columns.index(name) for name in names]
-    matrix = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    matrix = check_array(in_memory(X), accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if matrix.shape[1] != len(names):
         raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {matrix.shape[1]}.")
     if order is not None:

@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from ..data import check_sample_weight
+from ..designs import in_memory
 from ..estimators.names import FLOATS, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
@@ -124,7 +125,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         if not (isinstance(self.copies, numbers.Integral) and self.copies >= 1):
             raise ValueError(f"copies: expected an integer above 0, got {self.copies!r}.")
         noise = check_noise(self.noise)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from .base import Design
 from .blocks import Blocks
-from .dask import DaskDesign, is_dask
+from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
 from .dense import DenseDesign
 from .sharded import ShardedDesign, is_sharded, on_this_machine
 from .sparse import SparseDesign
@@ -22,6 +22,7 @@ __all__ = [
     "ShardedDesign",
     "SparseDesign",
     "as_design",
+    "in_memory",
     "is_dask",
     "is_elsewhere",
     "is_sharded",
@@ -57,6 +58,24 @@ def placed(X: Any) -> Any:
     if is_dask(X):
         return DaskDesign(X)
     return ShardedDesign.of(X) if is_sharded(X) else X
+
+
+def in_memory(X: Any) -> Any:
+    """Return features for what works on arrays alone: those on devices come here, all others stay as they are.
+
+    Raises
+    ------
+    TypeError
+        If they lie on a cluster, or other processes hold some of the rows.
+
+    Examples
+    --------
+    >>> in_memory([[1.0]])
+    [[1.0]]
+    """
+    if is_dask(X):
+        raise TypeError(NOT_IN_MEMORY)
+    return on_this_machine(X)
 
 
 def keeps_rows(X: Any) -> bool:

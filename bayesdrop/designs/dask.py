@@ -19,12 +19,17 @@ from .base import Design
 from .checks import as_matrix, check_finite, of_matrix
 from .rows import Between
 
-__all__ = ["DaskDesign", "is_dask"]
+__all__ = ["NOT_IN_MEMORY", "DaskDesign", "is_dask"]
 
 Array = Any
 
 # Blocks whose sums are added in one task.
 _FAN_IN = 8
+NOT_IN_MEMORY = (
+    "X: a Dask collection stays on its workers. bd.fit, and fit and predict of the linear estimators take it; samplers "
+    "and whatever keeps something for every entry do not: pass X.compute() if it fits in memory, or a random sample of "
+    "its rows."
+)
 # Seconds between two looks at whether the scheduler is still there.
 _PATIENCE = 2.0
 
@@ -109,11 +114,7 @@ class DaskDesign:
         return f"DaskDesign({n} rows, {p} columns, {len(self._blocks)} blocks)"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        raise TypeError(
-            "X: a Dask collection stays on its workers. bd.fit, and fit and predict of the linear estimators take it; "
-            "samplers and whatever keeps something for every entry do not: pass X.compute() if it fits in memory, or "
-            "a random sample of its rows."
-        )
+        raise TypeError(NOT_IN_MEMORY)
 
     def __getitem__(self, keep: Any) -> Array:
         return self.__array__()

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import check_sample_weight, prepare
-from ..designs import as_design
+from ..designs import as_design, in_memory
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
@@ -115,7 +115,9 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
             raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
         if self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_"))
+        X, y = validate_data(
+            self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_")
+        )
         strange = np.setdiff1d(y, known)
         if len(strange):
             raise ValueError(

@@ -38,6 +38,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import check_sample_weight
+from ..designs import in_memory
 from ..rates import PerFeature, Rates
 from .base import with_parameters
 from .classifier import DropoutLogisticRegression, DropoutSVC
@@ -141,7 +142,7 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         ValueError
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
         """
-        checked, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        checked, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y)
         classes = np.unique(y)
         if len(classes) < 2:

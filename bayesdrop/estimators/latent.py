@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..designs import on_this_machine
+from ..designs import in_memory
 from ..inference.descent import Status, Trace
 from ..inference.softmax import FORMS
 from ..latent.energy import Block, Criterion, LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
@@ -97,7 +97,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}.")
-        X, classes, code, weight = check_rows(self, on_this_machine(X), y, sample_weight)
+        X, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
         weight = weigh_classes(self.class_weight, classes, code, weight)
         joint, many = self._is_joint(classes), len(classes) > 2
         target = code if joint else signs(code, len(classes))

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight, labels_elsewhere
-from ..designs import as_design, keeps_rows
+from ..designs import as_design, in_memory, keeps_rows
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
@@ -82,7 +82,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         fresh = not hasattr(self, "n_features_in_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True, reset=fresh)
+        X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
         online = self._step_online(model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total)
         self.coef_ = online.weights[:-1, 0].copy()

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..designs import in_memory
 from ..estimators.names import FLOATS
 from .alternating import alternate
 from .entries import Complete, Entries, Observed, is_sparse, ridge
@@ -240,7 +241,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
                 'X: missing="nan" marks the entries of a dense array, got a sparse matrix; with missing="zeros" the '
                 "entries that it does not store are the missing ones."
             )
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
+        X = validate_data(
+            self, in_memory(X), accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset
+        )
         if is_sparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data import feature_names_of
+from ..designs import in_memory
 from ..diagnosis import diagnose_groups
 from ..groups import assemble
 from ..priors import Beta, InverseGamma
@@ -191,7 +192,7 @@ def _checked(X: Any, missing: str | None) -> tuple[Array, Array, list[str]]:
             'bd.DropoutMatrixFactorization(missing="zeros"), which keeps it sparse.'
         )
     names = feature_names_of(X) if hasattr(X, "columns") else None
-    data = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    data = check_array(in_memory(X), dtype=np.float64, ensure_all_finite="allow-nan")
     seen = ~np.isnan(data)
     if missing is None and not seen.all():
         raise ValueError(

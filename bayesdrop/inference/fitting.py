@@ -229,7 +229,7 @@ def fit(
     ('CONVERGED', (5,))
     """
     method = Newton() if method is None else method
-    data = prepare(X, y, sample_weight, feature_names, model.loss.binary, in_memory=False).with_weight()
+    data = prepare(X, y, sample_weight, feature_names, model.loss.binary, needs_memory=False).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
     block = fit_block(model, design, rate_map, data.target[:, None], data.weight, method)

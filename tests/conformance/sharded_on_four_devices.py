@@ -157,19 +157,19 @@ def test_checks_are_those_of_other_arrays(X):
         messages = []
         for matrix in (bad, PLACES["rows"](bad)):
             with pytest.raises(ValueError) as caught:  # noqa: PT011
-                prepare(matrix, y, in_memory=False)
+                prepare(matrix, y, needs_memory=False)
             messages.append(str(caught.value).split("\n")[0])
         assert messages[0] == messages[1]
     with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
-        prepare(PLACES["backwards"](X[:, 0]), y, in_memory=False)
+        prepare(PLACES["backwards"](X[:, 0]), y, needs_memory=False)
     with pytest.raises(ValueError, match="y: expected 24 entries"):
-        prepare(PLACES["rows"](X), y[:-1], in_memory=False)
+        prepare(PLACES["rows"](X), y[:-1], needs_memory=False)
     with pytest.raises(ValueError, match="all weights are zero"):
-        prepare(PLACES["rows"](X), y, 0.0, in_memory=False)
+        prepare(PLACES["rows"](X), y, 0.0, needs_memory=False)
     with pytest.raises(ValueError, match="every row of class 1 has weight zero"):
-        prepare(PLACES["rows"](X), y, 1.0 - y, in_memory=False)
+        prepare(PLACES["rows"](X), y, 1.0 - y, needs_memory=False)
     with pytest.raises(ValueError, match="expected two classes, got 3"):
-        prepare(PLACES["rows"](X), np.arange(24) % 3, in_memory=False)
+        prepare(PLACES["rows"](X), np.arange(24) % 3, needs_memory=False)
 
 
 def test_what_needs_arrays_gets_one(X):
