@@ -2,7 +2,7 @@
 
 Reuters-21578 (log(1 + count), 5,946 documents to train, 2,347 to test) and 20 Newsgroups by date (0/1 words of the
 bodies of the posts, 11,314 and 7,532). Row weights carry the class ratio. ``C`` is chosen for each model and rate on a
-fifth of the training documents, held out.
+fifth of the training documents, held out. The SVM is fitted to Reuters only, for time; without noise it is liblinear's.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from sklearn.svm import LinearSVC
 
 import bayesdrop as bd
 from benchmarks.published.cells import Cell, markdown
@@ -49,6 +50,8 @@ def _error(data: str, kind: str, rate: float | None) -> Mapping[str, Any]:
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
 
     def model(C: float) -> Any:
+        if kind == "SVM" and rate == 0.0:
+            return LinearSVC(loss="hinge", C=C, class_weight="balanced", max_iter=20_000)
         return KINDS[kind](rate, C=C, class_weight="balanced", tol=1e-3)
 
     candidates = CS if rate == 0.0 else NOISY_CS
@@ -60,7 +63,7 @@ def _error(data: str, kind: str, rate: float | None) -> Mapping[str, Any]:
 def cells() -> Iterator[Cell]:
     """One for each data set, loss and rate."""
     for kind in KINDS:
-        for data in DATA:
+        for data in DATA[: 1 if kind == "SVM" else None]:
             for rate in (None, *RATES):
                 yield Cell(f"{data}, {kind}, {LEARNT if rate is None else rate}", partial(_error, data, kind, rate))
 
@@ -70,6 +73,8 @@ def report(results: Mapping[str, Any]) -> str:
     rows, verdicts = [], []
     for data in DATA:
         for kind in KINDS:
+            if kind == "SVM" and data != DATA[0]:
+                continue
             found = [results.get(f"{data}, {kind}, {rate}") for rate in (*RATES, LEARNT)]
             rows.append([data, kind, *("" if one is None else f"{one['error']:.2f}" for one in found)])
             if any(one is None for one in found):
