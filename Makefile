@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types bench bench-sampling reproduce clean
+.PHONY: demo test test-slow lint types bench bench-sampling bench-scale reproduce clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -40,6 +40,13 @@ bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampler
 	$(BIN)/python -m benchmarks.masks
 	$(BIN)/python -m benchmarks.first_draw
+
+# From disk under a cap, on Dask workers, over processes of JAX, and on a GPU where there is one.
+bench-scale: $(STAMP)
+	$(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.dask_scale
+	$(BIN)/python -m benchmarks.sharding
+	$(BIN)/python -m benchmarks.gpu
 
 # The published tables from real data; a stopped run goes on where it was.
 reproduce: $(STAMP)

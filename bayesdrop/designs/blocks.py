@@ -50,8 +50,8 @@ class Blocks(LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
-    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes seven
-    to ten passes a Newton step where p is at most 2000 and a dozen or more beyond, so that a fast local disk pays.
+    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes five or
+    six passes a Newton step where p is at most 2000 and eight or so beyond, so that a fast local disk pays.
 
     Parameters
     ----------
