@@ -52,6 +52,9 @@ def seconds(call: Any) -> float:
 
 def measure(rank: int, count: int, port: int, n: int, p: int) -> dict[str, Any]:
     """Times and results of one of ``count`` processes."""
+    if hasattr(os, "sched_setaffinity"):
+        # One core each: XLA's threads would otherwise take all of them in one process as well.
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % len(os.sched_getaffinity(0))]})
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 

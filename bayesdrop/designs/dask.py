@@ -263,9 +263,14 @@ class DaskDesign:
 
     def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
         """Both products and the sums; see :class:`.rows.LocalRows`."""
-        first, second = self.pair_matvec(w, w_sq)
-        r, s = between(slice(None), first, second)
-        return first, second, *self._backward("_back", r, s)
+        if w_sq.shape[1]:
+            first, second = self.pair_matvec(w, w_sq)
+            r, s = between(slice(None), first, second)
+            return first, second, *self._backward("_pair_back", r, s)
+        # Fewer tasks, and each of them costs the scheduler a millisecond.
+        first, second, nothing = self.matvec(w), self.zeros(0), np.zeros((self.shape[1], 0))
+        back, total = self._backward("_back", between(slice(None), first, second)[0])
+        return first, second, back, nothing, total, nothing.sum(axis=0)
 
     def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p); it sends p² numbers."""
@@ -349,6 +354,8 @@ def _facts(block: Design) -> tuple[int, int, float]:
 
 def _call(method: str, block: Design, *arguments: Array) -> tuple[Array, ...]:
     if method == "_back":
+        return block.rmatvec(arguments[0]), block.total(arguments[0])
+    if method == "_pair_back":
         r, s = arguments
         return *block.pair_rmatvec(r, s), block.total(r), block.total(s)
     result = getattr(block, method)(*arguments)

@@ -62,6 +62,10 @@ class DenseDesign(LocalRows):
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
 
+    def __sizeof__(self) -> int:
+        """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
+        return object.__sizeof__(self) + int(self._x.nbytes)
+
     @cached_property
     def _square(self) -> Array | None:
         """Square of a small matrix, made when first used: many products need none."""

@@ -72,6 +72,10 @@ class SparseDesign(LocalRows):
         self.prefers_gram = p * p <= csr.nnz and p <= 1000
         self.prefers_outer_gram = not self.prefers_gram and n * n <= csr.nnz and n <= 1000
 
+    def __sizeof__(self) -> int:
+        """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
+        return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
+
     def _with_data(self, data: Array) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)
 

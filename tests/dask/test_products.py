@@ -154,3 +154,13 @@ def test_what_needs_the_entries_is_refused():
         design.entries()
     with pytest.raises(TypeError, match="is not formed"):
         design.outer_gram(np.ones(2))
+
+
+@pytest.mark.parametrize("storage", ["blocks", "sparse"])
+def test_blocks_tell_their_size(storage):
+    """Dask asks for it before it moves one to another worker."""
+    from dask.sizeof import sizeof
+
+    X = np.ones((400, 50))
+    for block in dask.compute(*placed(STORAGES[storage](X))._blocks):
+        assert sizeof(block) >= X.nbytes * block.shape[0] / 400
