@@ -208,14 +208,14 @@ class ShardedDesign(LocalRows):
                 result[self._place[(shard.index[0].start or 0) // self._height]] = shard.data
         return result
 
-    def _sums(self, name: str, *rows: Array) -> Any:
+    def _sums(self, name: str, *rows: Array, **options: Any) -> Any:
         """Call a product that returns the same on all devices."""
         import jax
 
         from . import sharded_products
 
         with jax.enable_x64(True):
-            found = getattr(sharded_products, name)(self._x, *map(self._spread, rows), mesh=self._mesh)
+            found = getattr(sharded_products, name)(self._x, *map(self._spread, rows), mesh=self._mesh, **options)
             return jax.tree.map(lambda part: np.array(part.addressable_data(0)), found)
 
     def _forward(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
@@ -264,7 +264,11 @@ class ShardedDesign(LocalRows):
 
     def gram(self, omega: Array) -> Array:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        return self._sums("gram", omega)
+        count = int(self.total(np.asarray(omega != 0, dtype=np.float64)[:, None])[0])
+        if 4 * count >= self.shape[0]:
+            return self._sums("gram", omega)
+        # A power of two, so that few are compiled.
+        return self._sums("gram_of_some", omega, count=1 << max(count - 1, 1).bit_length())
 
     def outer_gram(self, scale: Array) -> Array:
         """``X diag(s) Xᵀ``, dense (n, n), for rows of one process."""

@@ -17,7 +17,18 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as Spec
 
-__all__ = ["added", "backward", "finite", "forward", "gram", "least", "outer_gram", "sign_sums", "transposed"]
+__all__ = [
+    "added",
+    "backward",
+    "finite",
+    "forward",
+    "gram",
+    "gram_of_some",
+    "least",
+    "outer_gram",
+    "sign_sums",
+    "transposed",
+]
 
 Array = Any
 
@@ -101,6 +112,20 @@ def gram(x: Array, omega: Array, *, mesh: Mesh) -> Array:
 
     def local(rows: tuple[Array, Array], _: tuple[()]) -> Array:
         return _sum(rows, lambda block, omega: block.T @ (omega[:, None] * block))
+
+    return _on_devices(mesh, local, rows=False)((x, omega), ())
+
+
+@partial(jax.jit, static_argnames=("mesh", "count"))
+def gram_of_some(x: Array, omega: Array, *, mesh: Mesh, count: int) -> Array:
+    """``Xᵀ diag(ω) X`` where no more than ``count`` entries of ``ω`` are not zero."""
+
+    def local(rows: tuple[Array, Array], _: tuple[()]) -> Array:
+        x, omega = rows
+        chosen = jnp.nonzero(omega, size=count, fill_value=x.shape[0])[0]
+        weight = jnp.take(omega, chosen, mode="fill", fill_value=0.0)
+        block = jnp.take(x, chosen, axis=0, mode="fill", fill_value=0).astype(jnp.float64)
+        return lax.psum(block.T @ (weight[:, None] * block), "rows")
 
     return _on_devices(mesh, local, rows=False)((x, omega), ())
 
