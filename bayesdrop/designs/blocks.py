@@ -342,5 +342,10 @@ def _same(record: _Record, block: Any, p: int) -> bool:
     values = entries_of(block)
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
+    if is_sparse(block) and values.size:
+        # Compiled products trust these, and a column that is not there would be memory that is not the matrix's.
+        inside = block.indices.min() >= 0 and block.indices.max() < p
+        if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
+            return False
     # NaN is unequal to everything, as it should be.
     return bool(np.all(np.abs(_sums(block)[0] - record.sums) <= _ROUND_OFF * record.scale))
