@@ -166,7 +166,7 @@ def _read(
             "sample from a random part of the rows."
         )
     cap = None if memory is None else parse_memory(memory)
-    return read_large(path, target, labels, drop, cap, standardize=standardize)
+    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
 
 
 @cache

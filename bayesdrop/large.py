@@ -109,6 +109,7 @@ def read_large(
     memory: int | None,
     *,
     standardize: bool,
+    progress: bool = False,
 ) -> Large:
     """Open a file, or all files of a folder in the order of their names, and read their labels.
 
@@ -145,7 +146,7 @@ def read_large(
     y = check_target(y, "--target" if kind == ".parquet" else "--labels")
     rows = None if memory is None else _rows(memory, kind, paths, len(y), columns)
     try:
-        blocks = Blocks([str(part) for part in paths], rows=rows, columns=columns)
+        blocks = Blocks([str(part) for part in paths], rows=rows, columns=columns, progress=progress)
     except (ValueError, ImportError) as error:
         raise InputError(f"TABLE: {str(error).removeprefix('source: ')}") from None
     n, p = blocks.shape
@@ -155,7 +156,8 @@ def read_large(
     center, scale, notes = np.zeros(p), np.ones(p), []
     if standardize and kind in (".npy", ".parquet"):
         center, scale = _moments(paths, rows, columns, n)
-        blocks = Blocks(partial(_standardised, paths, rows, columns, center, scale), columns=columns)
+        made = partial(_standardised, paths, rows, columns, center, scale)
+        blocks = Blocks(made, columns=columns, progress=progress)
     elif standardize:
         notes.append("sparse features enter as they are, not standardised.")
     return Large(blocks, y, names, center, scale, notes)

@@ -64,6 +64,8 @@ class Blocks(LocalRows):
         is one block, which must fit in memory three times.
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
+    progress : bool
+        Show a bar for each pass that takes more than a second.
 
     Attributes
     ----------
@@ -98,7 +100,9 @@ class Blocks(LocalRows):
     # The protocol's promise; nothing here depends on the number of rows.
     prefers_outer_gram = False
 
-    def __init__(self, source: Any, *, rows: int | None = None, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, source: Any, *, rows: int | None = None, columns: Sequence[str] | None = None, progress: bool = False
+    ) -> None:
         whole = isinstance(rows, int | np.integer) and not isinstance(rows, bool)
         if rows is not None and (not whole or rows < 1):
             raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}.")
@@ -106,9 +110,10 @@ class Blocks(LocalRows):
         self._records: list[_Record] = []
         self._masks: list[Array] | None = None
         self._minimum: float | None = None
+        self._progress = progress
         self.passes = 1
         p = None
-        for number, (where, block) in enumerate(_ahead(self._numeric())):
+        for number, (where, block) in enumerate(self._shown(_ahead(self._numeric()))):
             if p is None:
                 p = block.shape[1]
                 if p == 0:
@@ -200,7 +205,16 @@ class Blocks(LocalRows):
     def parts(self) -> Iterator[tuple[slice, Design]]:
         """One pass: each block as a design of its own, with where its rows stand."""
         self.passes += 1
-        return _ahead(self._checked())
+        return self._shown(_ahead(self._checked()))
+
+    def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        """The same items, with a bar if it is wanted."""
+        if not self._progress:
+            return blocks
+        from tqdm.auto import tqdm
+
+        name, total = f"pass {self.passes} over the data", len(self._records) or None
+        return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
 
     def _filled(self, width: tuple[int, ...], part: Callable[[Design], Array]) -> Array:
         """What every block yields for its rows, (n, …)."""

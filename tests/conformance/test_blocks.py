@@ -383,6 +383,22 @@ def test_what_needs_all_entries_says_so():
             call()
 
 
+def test_a_bar_for_each_long_pass(capfd, monkeypatch):
+    import functools
+
+    import tqdm.auto
+
+    monkeypatch.setattr(tqdm.auto, "tqdm", lambda *a, delay, **k: functools.partial(tqdm.tqdm, mininterval=0)(*a, **k))
+    design = Blocks([np.ones((3, 2))] * 4, progress=True)
+    design.matvec(np.ones(2))
+    shown = capfd.readouterr().err
+    assert "pass 1 over the data" in shown
+    assert "pass 2 over the data" in shown
+    assert "4/4" in shown
+    Blocks([np.ones((3, 2))] * 4).matvec(np.ones(2))
+    assert capfd.readouterr().err == ""
+
+
 def test_memory_stays_bounded():
     """A hundred blocks of 1.6 MB go by; what is held is a few blocks and vectors of length n."""
     n_blocks, rows, p = 100, 2000, 100
