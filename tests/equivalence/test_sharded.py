@@ -118,7 +118,7 @@ REFUSED = {
     "sample": "ValueError: X: 2 processes hold its rows, and bd.sample takes those of one",
     "path": "TypeError: X: 2 processes hold its rows, and this needs them all in one.",
     "unlabelled": "TypeError: unlabelled: rows without labels join rows in memory only",
-    "partial": "RuntimeError: Fetching value for `jax.Array` that spans non-addressable",
+    "partial": "TypeError: X: 2 processes hold its rows, and this needs them all in one.",
     "pairs": "ValueError: X: 2 processes hold its rows, and a matrix of all pairs of rows would not fit one",
 }
 

@@ -51,9 +51,9 @@ def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
     expected = walk()
     counts, chunk = [], runner._chunk
 
-    def counting(kernel, operands, state, count):
+    def counting(kernel, operands, state, count, layout):
         counts.append(int(count))
-        return chunk(kernel, operands, state, count)
+        return chunk(kernel, operands, state, count, layout)
 
     monkeypatch.setattr(runner, "_SECONDS", seconds)
     monkeypatch.setattr(runner, "_chunk", counting)
