@@ -23,7 +23,7 @@ def _expected_failures(estimator):
         MCFQuadratic(),
         MCFExponential(),
         MCFLogistic(),
-        FDROP(),
+        FDROP(C=0.01),
         ExplicitCorruption(LogisticRegression(), 0.1),
         ExplicitCorruption(Ridge(), 0.1),
     ],
