@@ -134,6 +134,8 @@ def read_large(
     if kind == ".parquet":
         if target is None:
             raise InputError("--target: expected the column with the two classes; a Parquet file needs it.")
+        if labels is not None:
+            raise InputError("--labels: a Parquet file has its labels in the column --target; leave the option out.")
         y, columns = _parquet(paths, target, drop)
     elif drop or target is not None:
         raise InputError(f"--target, --drop: {kind} files have no named columns; give the labels as --labels FILE.npy.")
