@@ -29,7 +29,7 @@ from .energy import Energy
 from .fitting import fit_block
 from .newton import Newton
 
-__all__ = ["normal_approximation"]
+__all__ = ["normal_approximation", "score_spread"]
 
 Array = Any
 
@@ -70,6 +70,22 @@ def normal_approximation(model: Model, data: Data, rate: Array) -> tuple[Array, 
             smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
         factor = _factor(energy, weights, smoothing, keep, dense)
     return weights[keep, 0], factor
+
+
+def score_spread(data: Data, factor: Array) -> Array:
+    """Standard deviation of every row's score (n,) under the approximation with factor (D, D) or (D,), without noise.
+
+    At least a thousandth of the largest, so that it is positive.
+    """
+    design = as_design(data.X)
+    p = design.shape[1]
+    if factor.ndim == 1:
+        square = design.sq_matvec(factor[:p, None] ** 2)[:, 0] + np.sum(factor[p:] ** 2)
+    else:
+        blocks = (factor[:, start : start + _BLOCK] for start in range(0, factor.shape[1], _BLOCK))
+        square = sum(((design.matvec(block[:p]) + np.sum(block[p:], axis=0)) ** 2).sum(axis=1) for block in blocks)
+    spread = np.sqrt(square)
+    return np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
 
 
 def _hessian(energy: Energy, weights: Array, smoothing: Array, keep: slice) -> Array:

@@ -118,11 +118,16 @@ def _forward(matrix: Matrix, weight: Array, square: bool) -> Array:
 def _backward(matrix: Matrix, rowwise: Array, square: bool) -> Array:
     if matrix.columns is not None:
         return matrix.columns.dot(rowwise, square)
-    # How XLA lays out this reduction over the long axis decides its speed. In double precision a transposed copy of
-    # the small factor is twice as fast; the barrier keeps it, and what it is computed from, in one piece.
-    if rowwise.dtype == jnp.float64:
-        return (_dense(matrix, square) @ jax.lax.optimization_barrier(rowwise.T)).T
-    return jax.lax.optimization_barrier(rowwise) @ _dense(matrix, square).T
+    dense, (chains, double) = _dense(matrix, square), (rowwise.shape[0], rowwise.dtype == jnp.float64)
+    # How XLA lays out this reduction over the long axis decides its speed. A few chains go one by one, up to 1.9 times
+    # faster than together in single precision.
+    if chains <= (2 if double else 8):
+        return jnp.stack([dense @ one for one in rowwise])
+    # In double precision a transposed copy of the small factor is twice as fast; the barrier keeps it, and what it is
+    # computed from, in one piece.
+    if double:
+        return (dense @ jax.lax.optimization_barrier(rowwise.T)).T
+    return jax.lax.optimization_barrier(rowwise) @ dense.T
 
 
 def _dense(matrix: Matrix, square: bool) -> Array:
