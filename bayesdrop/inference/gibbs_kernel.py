@@ -33,6 +33,7 @@ import numpy as np
 from ..losses import Loss
 from ..noise import Noise
 from ..priors import WeightPrior
+from .branch import where_needed
 from .gibbs_groups import interweave
 from .gibbs_hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .gibbs_joint import joint_moves
@@ -103,7 +104,7 @@ class GibbsKernel:
 
     def cost(self, target: Array, score: Array, row_weight: Array) -> Array:
         """Loss of each score, elementwise, for ``σ² = 1``."""
-        value = self.loss.value(target, score, jnp.zeros_like(score))
+        value, _ = self.loss.plain_value_and_slope(target, score)
         return value if self.unit_weight else row_weight * value
 
     def cost_given(self, noise_precision: Array) -> Callable[[Array, Array, Array], Array]:
@@ -190,7 +191,7 @@ class GibbsKernel:
         accepted = state.metric.accepted > _LEAST_ACCEPTED
         useful = accepted | (tuning & (state.count % _RETRY == 0))
         state = self.gibbs_sweep(operands, state, ~accepted | (state.count % _THOROUGH == 0))
-        return jax.lax.cond(useful, lambda s: joint_moves(self, operands, s, tuning), lambda s: s, state)
+        return where_needed(useful, lambda s: joint_moves(self, operands, s, tuning), state)
 
     def gibbs_sweep(self, operands: Operands, state: State, thorough: Array) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .branch import where_needed
 from .gibbs_columns import gather, scatter
 
 __all__ = [
@@ -189,10 +190,10 @@ def update_feature(
     key_weight, key_rate = jax.random.split(step.key)
     width = step.weight_width * jnp.ones_like(step.weight)
 
-    def draw_weight() -> Array:
-        return slice_sample(key_weight, weight_density, step.weight, width, -jnp.inf, jnp.inf)
+    def draw_weight(weight: Array) -> Array:
+        return slice_sample(key_weight, weight_density, weight, width, -jnp.inf, jnp.inf)
 
-    weight = jax.lax.cond(thorough, draw_weight, lambda: step.weight)
+    weight = where_needed(thorough, draw_weight, step.weight)
     gained = gain(weight)
     _, constant, slope = mask_terms(gained)
     rate = step.rate
@@ -203,11 +204,10 @@ def update_feature(
             prior = log_beta(rate, step.prior_a, step.prior_b)
             return total + prior + log_weight(weight, multiplier(rate), step.precision)
 
-        def draw_rate() -> Array:
-            rate_width = step.rate_width * jnp.ones_like(step.rate)
-            return slice_sample(key_rate, rate_density, step.rate, rate_width, *ends(step.rate))
+        def draw_rate(rate: Array) -> Array:
+            return slice_sample(key_rate, rate_density, rate, step.rate_width * jnp.ones_like(rate), *ends(rate))
 
-        rate = jax.lax.cond(thorough, draw_rate, lambda: step.rate)
+        rate = where_needed(thorough, draw_rate, rate)
     chance = (1 - rate[:, None]) * jnp.where(gained > 0, 1, constant) / (constant + slope * rate[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution

@@ -24,8 +24,8 @@ Array = Any
 
 # Entries up to which a dense matrix's square is kept.
 _SMALL = 1 << 24
-# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that of
-# another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
+# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
+# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
 _ROUNDED = 0.5
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .branch import where_needed
 from .density import Density, DensityOperands, Evaluation
 from .whitening import colour, pull
 
@@ -212,7 +213,7 @@ class HMCKernel:
         )
         if not np.isfinite(self.trust):
             return moved
-        return jax.lax.cond(tuning, lambda s: self._learn(operands, s), lambda s: s, moved)
+        return where_needed(tuning, lambda s: self._learn(operands, s), moved)
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
@@ -251,7 +252,7 @@ class HMCKernel:
                 seen=jnp.int32(0),
             )
 
-        return jax.lax.cond(due, centre, lambda s: s, state)
+        return where_needed(due, centre, state)
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, Array]:
         """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""

@@ -208,6 +208,33 @@ def test_gradient_under_every_noise(noise, same):
     _check_gradient(bd.Hinge(), noise, None, True, same)
 
 
+@pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4)], ids=repr)
+def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(loss, same):
+    """The mean slope over the width from the losses' definitions, whose slope is a step: the share beyond each kink."""
+    X, y, row_weight = _data(loss.binary)
+    model = bd.Model(loss, rates=bd.Fixed(0.0), C=C, weight_prior=bd.Normal(SCALE))
+    density, operands = _bound(model, X, y, row_weight, True)
+    width = np.linspace(0.01, 2.0, N)
+    theta = _theta(density)
+    plain, rounded = (density.evaluate(o, theta) for o in (operands, operands._replace(width=jnp.asarray(width))))
+    np.testing.assert_array_equal(plain.cost, rounded.cost)
+    np.testing.assert_array_equal(plain.prior, rounded.prior)
+    score = np.asarray(theta[:, :P] @ X.T + theta[:, P:])
+
+    def share_above(kink):
+        return np.clip((score + width - kink) / (2 * width), 0, 1)
+
+    if loss.binary:  # the slope is −y where the agreement is below the margin
+        below = np.where(y > 0, 1 - share_above(y * loss.margin), share_above(y * loss.margin))
+        slope = -y * below
+    else:
+        slope = share_above(y + loss.epsilon) - 1 + share_above(y - loss.epsilon)
+    assert np.mean((slope != 0) & (np.abs(slope) < 1)) > 0.1
+    weighted = C * row_weight * slope
+    expected = np.column_stack([weighted @ X + np.asarray(theta[:, :P]) / SCALE**2, weighted.sum(axis=1)])
+    same(rounded.gradient, expected)
+
+
 @pytest.mark.parametrize("rates", [*FREE, None])
 def test_gradient_in_rates_of_every_structure(rates, same):
     _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same)

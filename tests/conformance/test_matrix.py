@@ -13,6 +13,7 @@ from scipy import sparse
 from bayesdrop.inference.matrix import product, samplers_matrix, squared_product
 
 CHAINS = 3
+FEW_AND_MANY = (1, 2, 3, 8, 9)  # dense backward products go chain by chain or together
 ACCURACY = {"float64": 1e-12, "float32": 20 * np.finfo(np.float32).eps}
 
 
@@ -80,13 +81,20 @@ def test_products_and_their_gradients(case, storage, square, dtype):
         _check_products(CASES[case], storage, square, dtype)
 
 
-def _check_products(X, storage, square, dtype):
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("chains", FEW_AND_MANY)
+def test_products_of_few_and_many_chains(chains, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        _check_products(CASES["mixed"], "dense", False, dtype, chains)
+
+
+def _check_products(X, storage, square, dtype, chains=CHAINS):
     stored = STORAGES[storage](X)
     wide = np.asarray(stored.toarray() if sparse.issparse(stored) else stored, dtype=float)
     matrix = samplers_matrix(stored, dtype, square)
     rng = np.random.default_rng(1)
     # Of eight significant bits, so that both precisions start from the same numbers.
-    w, r = (np.round(16 * rng.normal(size=(CHAINS, size))) / 16 for size in X.shape[::-1])
+    w, r = (np.round(16 * rng.normal(size=(chains, size))) / 16 for size in X.shape[::-1])
     narrow = [jnp.asarray(part, dtype=dtype) for part in (w, r)]
     for function, dense in ((product, wide), (squared_product, wide * wide)):
         _near(function(matrix, narrow[0]), w @ dense.T, np.abs(w) @ np.abs(dense).T, dtype)

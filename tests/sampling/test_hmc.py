@@ -18,7 +18,7 @@ from scipy.special import logsumexp, ndtr
 import bayesdrop as bd
 from bayesdrop.data import prepare
 from bayesdrop.inference import laplace
-from bayesdrop.inference.laplace import normal_approximation
+from bayesdrop.inference.laplace import normal_approximation, score_spread
 from bayesdrop.inference.runner import as_key, run
 from bayesdrop.inference.sampling import MixingWarning
 from bayesdrop.inference.whitening import colour
@@ -56,10 +56,11 @@ def sampled(model, method=DOUBLE, *, tune=20, draws=30, chains=3, seed=0, **opti
 
 # The trajectory.
 
-SMOOTH = {
+MOVED = {
     "logistic": (bd.Model(rates=bd.Fixed(0.0), C=2.0), True),
     "dropout": (bd.Model(rates=bd.Fixed([0.4, 0.2]), C=2.0), True),
     "rates": (bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0), False),
+    "hinge": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.0), C=2.0), True),
 }
 
 
@@ -78,7 +79,7 @@ def total(evaluation, momentum):
 
 def start(name, chains, stretch=1.5):
     """A state whose metric fits badly, so that the remainder is no small one."""
-    model, marginalised = SMOOTH[name]
+    model, marginalised = MOVED[name]
     kernel, operands = bind(model, marginalised=marginalised)
     rng = np.random.default_rng(1)
     D = len(operands.centre)
@@ -89,7 +90,7 @@ def start(name, chains, stretch=1.5):
 
 
 @pytest.mark.parametrize(
-    "name", ["rates", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "dropout"))]
+    "name", ["rates", "hinge", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "dropout"))]
 )
 def test_trajectory_is_reversible(name):
     with jax.enable_x64(True):
@@ -102,7 +103,7 @@ def test_trajectory_is_reversible(name):
     np.testing.assert_allclose(r_back, -np.asarray(momentum), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["rates", pytest.param("logistic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["rates", "hinge", pytest.param("logistic", marks=pytest.mark.slow)])
 def test_trajectory_keeps_volume(name):
     """The Jacobian of (position, momentum) has determinant 1, and is no orthogonal matrix."""
     with jax.enable_x64(True):
@@ -643,6 +644,34 @@ def test_a_diagonal_approximation_of_a_kinked_posterior_is_finite(monkeypatch):
         assert np.all(np.isfinite(mean))
         assert np.all(factor > 0)
         assert factor.shape == mean.shape
+
+
+@pytest.mark.parametrize("model", KINKED, ids=lambda model: f"{model.loss}")
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_spread_of_the_scores(model, store, monkeypatch):
+    """By the whole covariance, dense and diagonal; a row of zeros without an intercept has a thousandth of the most."""
+    for dense in (True, False):
+        (_, factor), data, _ = approximation(model, dense=dense, monkeypatch=monkeypatch)
+        X = data.X.copy()
+        X[1] = 0
+        full = np.column_stack([X, np.ones(len(X))]) if model.fit_intercept else X
+        covariance = factor @ factor.T if dense else np.diag(factor**2)
+        expected = np.sqrt(np.einsum("ij,jk,ik->i", full, covariance, full))
+        if not model.fit_intercept:
+            expected[1] = 1e-3 * expected.max()
+        np.testing.assert_allclose(score_spread(replace(data, X=store(X)), factor), expected, rtol=1e-12)
+
+
+def test_spread_of_scores_that_cannot_move_is_positive():
+    X, y = np.zeros((3, 2)), np.array([1.0, -1.0, 1.0])
+    assert np.all(score_spread(prepare(X, y, None, None, True), np.eye(2)) > 0)
+
+
+def test_kinks_are_rounded_where_there_are_some_and_no_noise_rounds_them():
+    for model, rounded in ((KINKED[0], True), (KINKED_WITH_NOISE[0], False), (bd.Model(rates=NO_NOISE), False)):
+        with jax.enable_x64(True):
+            assert (bind(model)[1].density.width is not None) == rounded
+            assert bind(model, bd.NUTS())[1].density.width is None
 
 
 def test_directions_without_curvature_get_unit_length():
