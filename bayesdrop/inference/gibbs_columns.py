@@ -152,6 +152,28 @@ class Columns(NamedTuple):
             parts.append(jnp.sum(jnp.where(mask, values[:, None, :] * picked, 0), axis=-1))
         return self.per_feature(parts, (rowwise.shape[0],), rowwise.dtype).T
 
+    def rows(self, kept: Sequence[Array], chosen: Array) -> Array:
+        """Rows of ``Z``, each chain's own: masks and int (C, k) to (C, k, p)."""
+        if self.is_dense:
+            masks = jnp.take_along_axis(kept[0], chosen[None], axis=2)
+            return jnp.moveaxis(jnp.where(masks, self.blocks[0].values[:, chosen], 0), 0, 2)
+        (chains, k), p, dtype = chosen.shape, self.place.shape[0], self.blocks[0].values.dtype
+        parts = [
+            jnp.moveaxis(block.masked(mask), 1, 2).reshape(-1, chains)
+            for block, mask in zip(self.blocks, kept, strict=True)
+        ]
+        entries = jnp.concatenate([*parts, jnp.zeros((1, chains), dtype)])
+        features = [jnp.repeat(block.features, block.values.shape[1]) for block in self.blocks]
+        feature = jnp.concatenate([*features, jnp.full(1, p, jnp.int32)])
+        chain, line = jnp.arange(chains)[:, None, None], jnp.arange(k)[None, :, None]
+        place, out = self.row_place[chosen], jnp.zeros((chains, k, p + 1), dtype)
+        for lines in self.by_row:
+            inside = (place >= 0) & (place < lines.shape[0])
+            position = jnp.where(inside[:, :, None], lines[jnp.where(inside, place, 0)], entries.shape[0] - 1)
+            out = out.at[chain, line, feature[position]].add(entries[position, chain])
+            place = place - lines.shape[0]
+        return out[:, :, :p]
+
 
 def dense_columns(X: Array, dtype: Any) -> Columns:
     """Columns of a dense (n, p) matrix."""

@@ -34,6 +34,8 @@ Draw = Callable[..., tuple[Array, Array]]
 _ITERATIONS, _STREAMING = 60, 8
 # No matrix of more than so many numbers is factored.
 _LARGEST = 5_000**2
+# Rows that the preconditioner takes exactly, at most; their numbers are no more than twice the entries.
+_STIFF = 128
 
 
 def _solve(factor: Array, right: Array, transposed: bool = False) -> Array:
@@ -100,7 +102,7 @@ def outer_draw(
 def gradient_draw(
     key: Array, columns: Columns, kept: Sequence[Array], omega: Array, kappa: Array, precision: Array, intercept: bool
 ) -> tuple[Array, Array]:
-    """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by Jacobi-preconditioned CG.
+    """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
 
     Exact up to the tolerance of the solver, 1e-8 of the right-hand side in double and 1e-5 in single precision.
     """
@@ -108,19 +110,64 @@ def gradient_draw(
     key_rows, key_prior = jax.random.split(key)
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
     prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
-    right = (columns.transposed_product(kept, rows) + prior, jnp.sum(rows, axis=1))
-    jacobi = (precision + columns.transposed_product(kept, omega, square=True), jnp.sum(omega, axis=1))
 
-    def apply(theta: tuple[Array, Array]) -> tuple[Array, Array]:
-        weight, offset = theta
-        score = columns.product(kept, weight, n) + offset[:, None]
-        back = columns.transposed_product(kept, omega * score) + precision * weight
-        return back, jnp.sum(omega * score, axis=1) if intercept else offset
+    def back(rowwise: Array, square: bool = False) -> Array:
+        """``[Z, 1]ᵀ r``, (C, p + 1), or without the one (C, p)."""
+        weight = columns.transposed_product(kept, rowwise, square)
+        return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
 
-    if not intercept:
-        right, jacobi = (right[0], jnp.zeros(chains, omega.dtype)), (jacobi[0], jnp.ones(chains, omega.dtype))
-    weight, offset = _conjugate_gradient(apply, right, jacobi, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
-    return weight, offset
+    def own(weight: Array) -> Array:
+        """Of the prior, which is flat on the intercept."""
+        return jnp.pad(weight, ((0, 0), (0, int(intercept))))
+
+    def apply(theta: Array) -> Array:
+        score = columns.product(kept, theta[:, : precision.shape[1]], n)
+        if intercept:
+            score = score + theta[:, -1:]
+        return back(omega * score) + own(precision) * theta
+
+    right = back(rows) + own(prior)
+    precondition = _stiff_rows(columns, kept, omega, own(precision), back, intercept)
+    theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
+    return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
+
+
+def _stiff_rows(
+    columns: Columns, kept: Sequence[Array], omega: Array, precision: Array, back: Any, intercept: bool
+) -> Callable[[Array], Array]:
+    """Inverse of ``D + RᵀΩ_S R`` as preconditioner: rows ``R`` (k, D) with the largest ``ω``, diagonal of the others.
+
+    The auxiliary variables of a kinked loss have a tail as heavy as Cauchy's. A row of words that occur in few others
+    then sets the diagonal of all of them, in one direction only: scaled by it the precision has eigenvalues near zero,
+    and their number grows with the rows. By Woodbury's identity the inverse is ``D⁻¹ − HᵀH`` with ``H = L⁻¹ R D⁻¹`` and
+    ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for the hinge on 3,000 rows.
+    """
+    (chains, n), size = omega.shape, precision.shape[1]
+    entries = sum(block.values.size for block in columns.blocks)
+    k = min(_STIFF, n // 2, 2 * entries // size)
+    largest, chosen = jax.lax.top_k(omega, k)
+    others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
+    diagonal = precision + back(others, True)
+    # Rows of weight zero have ω = 0: any positive number will do where nothing but these is left.
+    diagonal, largest = jnp.where(diagonal > 0, diagonal, 1), jnp.maximum(largest, 1e-30)
+    if not k:
+        return lambda residual: residual / diagonal
+    rows = columns.rows(kept, chosen)
+    if intercept:
+        rows = jnp.concatenate([rows, jnp.ones((chains, k, 1), rows.dtype)], axis=2)
+    scaled = rows / diagonal[:, None, :]
+    inner = jnp.einsum("ckp,clp->ckl", scaled, rows)
+    own = jnp.diagonal(inner, axis1=1, axis2=2)
+    # Rows may be copies of each other; the ridge is what rounding may take away.
+    ridge = 1 / largest + k * float(jnp.finfo(omega.dtype).eps) * own
+    factor = jnp.linalg.cholesky(inner + ridge[:, :, None] * jnp.eye(k, dtype=inner.dtype)[None])
+    half = solve_triangular(factor, scaled, lower=True)
+
+    def inverse(residual: Array) -> Array:
+        inside = jnp.einsum("ckp,cp->ck", half, residual)
+        return residual / diagonal - jnp.einsum("ckp,ck->cp", half, inside)
+
+    return inverse
 
 
 DRAWS: dict[str, Draw] = {
@@ -149,34 +196,27 @@ def cheapest(n: int, p: int, dense: bool) -> str:
 
 
 def _conjugate_gradient(
-    apply: Any, right: tuple[Array, Array], jacobi: tuple[Array, Array], tolerance: float
-) -> tuple[Array, Array]:
-    """Solve one system per chain, each with its own step lengths, until every chain is done."""
+    apply: Callable[[Array], Array], precondition: Callable[[Array], Array], right: Array, tolerance: float
+) -> Array:
+    """Solve one system per chain, right-hand sides (C, D), each with its own step lengths, until all are done."""
 
-    def dot(a: tuple[Array, Array], b: tuple[Array, Array]) -> Array:
-        return jnp.sum(a[0] * b[0], axis=1) + a[1] * b[1]
+    def dot(a: Array, b: Array) -> Array:
+        return jnp.sum(a * b, axis=1)
 
-    def axpy(step: Array, a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-        return step[:, None] * a[0] + b[0], step * a[1] + b[1]
-
-    def precondition(r: tuple[Array, Array]) -> tuple[Array, Array]:
-        return r[0] / jacobi[0], r[1] / jacobi[1]
-
-    goal = tolerance**2 * dot(right, precondition(right))
     start = precondition(right)
-    limit = right[0].shape[1] + 1
+    size = dot(right, start)
+    goal, limit = tolerance**2 * size, 2 * right.shape[1]
 
     def body(carry: Any) -> Any:
         step, theta, residual, direction, size = carry
         image = apply(direction)
         active = size > goal
-        length = jnp.where(active, size / jnp.where(active, dot(direction, image), 1), 0)
-        theta, residual = axpy(length, direction, theta), axpy(-length, image, residual)
+        length = jnp.where(active, size / jnp.where(active, dot(direction, image), 1), 0)[:, None]
+        theta, residual = theta + length * direction, residual - length * image
         steered = precondition(residual)
         new = dot(residual, steered)
-        ratio = jnp.where(active, new / jnp.where(active, size, 1), 0)
-        return step + 1, theta, residual, axpy(ratio, direction, steered), jnp.where(active, new, size)
+        ratio = jnp.where(active, new / jnp.where(active, size, 1), 0)[:, None]
+        return step + 1, theta, residual, steered + ratio * direction, jnp.where(active, new, size)
 
-    zero = jax.tree.map(jnp.zeros_like, right)
-    begin = (jnp.int32(0), zero, right, start, dot(right, start))
-    return jax.lax.while_loop(lambda c: (c[0] < 2 * limit) & jnp.any(c[4] > goal), body, begin)[1]
+    begin = (jnp.int32(0), jnp.zeros_like(right), right, start, size)
+    return jax.lax.while_loop(lambda c: (c[0] < limit) & jnp.any(c[4] > goal), body, begin)[1]
