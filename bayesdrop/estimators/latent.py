@@ -36,8 +36,7 @@ _DEFAULT_RATE = 0.5
 _ROUND = 1e-4
 # Steps after which the best of several starts is told from the others.
 _SCREEN = 15
-# Rows from which on a pass over the data is long.
-_MANY_ROWS = 200_000
+_MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
 class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
