@@ -20,6 +20,7 @@ from jax.scipy.special import gammaln
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
+from ..branch import where_needed
 from .inverse_gaussian import InverseGaussian, _floats
 from .polya_gamma_one import polya_gamma_one
 
@@ -112,14 +113,12 @@ def _draw(key: Array, b: Array, z: Array) -> Array:
         draw = polya_gamma_one(key_draw, z)
         return count + 1, key, total + jnp.where(count < summed, draw, 0)
 
-    zero = jnp.zeros_like(z)
     most = jnp.max(summed, initial=0)
-    start = (jnp.zeros((), z.dtype), key_sum, zero)
+    start = (jnp.zeros((), z.dtype), key_sum, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
     beyond = whole - summed
-    total += lax.cond(jnp.any(part > 0), lambda: _fraction(key_part, part, z), lambda: zero)
-    total += lax.cond(jnp.any(beyond > 0), lambda: _matched(key_rest, beyond, *_moments(beyond, z)), lambda: zero)
-    return total
+    total = where_needed(jnp.any(part > 0), lambda t: t + _fraction(key_part, part, z), total)
+    return where_needed(jnp.any(beyond > 0), lambda t: t + _matched(key_rest, beyond, *_moments(beyond, z)), total)
 
 
 def _moments(b: Array, z: Array) -> tuple[Array, Array]:

@@ -30,10 +30,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..branch import where_needed
 from ..losses import Loss
 from ..noise import Noise
 from ..priors import WeightPrior
-from .branch import where_needed
 from .gibbs_groups import interweave
 from .gibbs_hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .gibbs_joint import joint_moves

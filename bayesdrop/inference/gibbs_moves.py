@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .branch import where_needed
+from ..branch import where_needed
 from .gibbs_columns import gather, scatter
 
 __all__ = [

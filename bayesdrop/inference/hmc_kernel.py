@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .branch import where_needed
+from ..branch import where_needed
 from .density import Density, DensityOperands, Evaluation
 from .whitening import colour, pull
 
