@@ -6,7 +6,7 @@ With the pseudo-observations ``exp(κ_i s_i − ½ ω_i s_i²)``, masked feature
 
 ``precision_draw`` factors ``Q`` (cost n p²), ``outer_draw`` an n × n matrix (Bhattacharya, Chakraborty & Mallick 2016,
 with the flat intercept integrated out first; cost n² p), and ``gradient_draw`` solves one perturbed system by conjugate
-gradients and forms no matrix (Nishimura & Suchard 2022).
+gradients and forms no matrix of either side (Nishimura & Suchard 2022).
 
 The first two want a dense matrix. ``cheapest`` chooses by the number of operations.
 
@@ -116,18 +116,18 @@ def gradient_draw(
         weight = columns.transposed_product(kept, rowwise, square)
         return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
 
-    def own(weight: Array) -> Array:
-        """Of the prior, which is flat on the intercept."""
+    def padded(weight: Array) -> Array:
+        """Prior's part of a vector, (C, p) to (C, D): zero for the intercept, on which it is flat."""
         return jnp.pad(weight, ((0, 0), (0, int(intercept))))
 
     def apply(theta: Array) -> Array:
         score = columns.product(kept, theta[:, : precision.shape[1]], n)
         if intercept:
             score = score + theta[:, -1:]
-        return back(omega * score) + own(precision) * theta
+        return back(omega * score) + padded(precision) * theta
 
-    right = back(rows) + own(prior)
-    precondition = _stiff_rows(columns, kept, omega, own(precision), back, intercept)
+    right = back(rows) + padded(prior)
+    precondition = _stiff_rows(columns, kept, omega, padded(precision), back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
 
@@ -157,9 +157,9 @@ def _stiff_rows(
         rows = jnp.concatenate([rows, jnp.ones((chains, k, 1), rows.dtype)], axis=2)
     scaled = rows / diagonal[:, None, :]
     inner = jnp.einsum("ckp,clp->ckl", scaled, rows)
-    own = jnp.diagonal(inner, axis1=1, axis2=2)
+    size_of_row = jnp.diagonal(inner, axis1=1, axis2=2)
     # Rows may be copies of each other; the ridge is what rounding may take away.
-    ridge = 1 / largest + k * float(jnp.finfo(omega.dtype).eps) * own
+    ridge = 1 / largest + k * float(jnp.finfo(omega.dtype).eps) * size_of_row
     factor = jnp.linalg.cholesky(inner + ridge[:, :, None] * jnp.eye(k, dtype=inner.dtype)[None])
     half = solve_triangular(factor, scaled, lower=True)
 
