@@ -265,8 +265,14 @@ def build_app() -> Any:
         ] = False,
         draws: Annotated[int, typer.Option(min=4, metavar="INTEGER", help="Draws kept of each chain.")] = 1000,
         tune: Annotated[
-            int, typer.Option(min=1, metavar="INTEGER", help="Draws of each chain thrown away first.")
-        ] = 1000,
+            int | None,
+            typer.Option(
+                min=1,
+                metavar="INTEGER",
+                help="Draws of each chain thrown away first; by default what the sampler needs.",
+                show_default=False,
+            ),
+        ] = None,
         chains: Annotated[int, typer.Option(min=1, metavar="INTEGER", help="Chains; R-hat compares them.")] = 4,
         seed: Annotated[int, typer.Option(min=0, metavar="INTEGER", help="Same seed, same draws.")] = 0,
         checkpoint: Annotated[

@@ -6,8 +6,11 @@ which.
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +20,48 @@ from .files import replacing
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["arviz", "assemble", "dataset", "extend", "group_names", "load", "save"]
+__all__ = ["arviz", "arviz_beside", "assemble", "dataset", "extend", "group_names", "load", "save"]
+
+
+_importer: threading.Thread | None = None
 
 
 def arviz() -> Any:
     """Import ArviZ without the announcement of its successor that version 0.23 makes once a day."""
+    if _importer is not None and _importer is not threading.current_thread():
+        _importer.join()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         import arviz as az
 
     return az
+
+
+@contextlib.contextmanager
+def arviz_beside() -> Iterator[Callable[[], None]]:
+    """Give a function that begins to import ArviZ in a thread, which is over when the context is left.
+
+    The import takes two seconds, which a first short run can spend on it while compiled code runs and Python has
+    nothing to do. It ends within the context because filters of warnings belong to the whole process: a thread that
+    resets them after the caller has done so would undo what the caller did.
+    """
+
+    def begin() -> None:
+        global _importer
+        if "arviz" not in sys.modules:
+            _importer = threading.Thread(target=_import_quietly, name="import of arviz")
+            _importer.start()
+
+    try:
+        yield begin
+    finally:
+        if _importer is not None:
+            _importer.join()
+
+
+def _import_quietly() -> None:
+    with contextlib.suppress(Exception):  # who needs it imports it again, and gets the error where it can be read
+        arviz()
 
 
 def _has_data_tree() -> bool:

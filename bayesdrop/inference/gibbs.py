@@ -62,6 +62,7 @@ class Gibbs:
     dtype: str = "float32"
     weights: str = "auto"
     integrates_masks: ClassVar[bool] = False
+    warm_up: ClassVar[int] = 300
 
     def __post_init__(self) -> None:
         for name, least in (("sweeps_per_draw", 1), ("joint_moves", 0)):

@@ -104,7 +104,7 @@ def _inside(operands: Operands, point: _Point) -> Array:
 
 def joint_moves(kernel: GibbsKernel, operands: Operands, state: State, tuning: Array) -> State:
     """Move weights, intercept, rates and all masks of every chain together, ``kernel.jumps`` times."""
-    data = (operands.columns, kernel.cost_given(state.noise_precision), operands.target, operands.row_weight)
+    data = (operands.columns, kernel.likelihood_given(state.noise_precision), operands.target, operands.row_weight)
 
     def surrogate(theta: Array) -> Array:
         point = _unpack(kernel, operands, state, theta)

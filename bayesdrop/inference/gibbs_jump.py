@@ -32,10 +32,34 @@ import numpy as np
 from .gibbs_columns import Columns, gather, scatter
 from .gibbs_moves import mask_terms
 
-__all__ = ["Metric", "adapt_metric", "first_metric", "log_expected_likelihood", "mask_pass", "trajectory"]
+__all__ = [
+    "Metric",
+    "RowLikelihood",
+    "adapt_metric",
+    "first_metric",
+    "log_expected_likelihood",
+    "mask_pass",
+    "trajectory",
+]
 
 Array = Any
 Cost = Callable[[Array, Array, Array], Array]
+
+
+class RowLikelihood(NamedTuple):
+    """What a row says of its score, from arrays target, score and row weight of one shape.
+
+    Attributes
+    ----------
+    cost : callable
+        Loss times its weights, elementwise.
+    direct : callable or None
+        ``exp(−cost)``, where that is cheaper and above 0 at every score that a sampler may meet.
+    """
+
+    cost: Cost
+    direct: Cost | None = None
+
 
 _LOOK_AHEAD_NODES = 5
 _ENERGY_NODES = 9
@@ -46,21 +70,28 @@ _TARGET = 0.65
 _DENSE = 500
 
 
-def log_expected_likelihood(cost: Cost, target: Array, row_weight: Array, mean: Array, var: Array, nodes: int) -> Array:
+def log_expected_likelihood(
+    likelihood: RowLikelihood, target: Array, row_weight: Array, mean: Array, var: Array, nodes: int
+) -> Array:
     """``log E exp(−cost)`` of a normal score by Gauss-Hermite quadrature; all arrays (C, m)."""
     points, shares = np.polynomial.hermite_e.hermegauss(nodes)
+    shares = shares / shares.sum()
     # The floor keeps the gradient of the root finite where a row has no noise at all.
     spread = jnp.sqrt(var + jnp.finfo(var.dtype).tiny ** 0.5)
     # Nodes one by one, not as an axis: XLA then makes one pass of it, five times as fast as reductions over few nodes.
-    costs = [cost(target, mean + float(point) * spread, row_weight) for point in points]
+    scores = [mean + float(point) * spread for point in points]
+    if likelihood.direct is not None:
+        values = [likelihood.direct(target, score, row_weight) for score in scores]
+        return jnp.log(sum(float(share) * value for share, value in zip(shares, values, strict=True)))
+    costs = [likelihood.cost(target, score, row_weight) for score in scores]
     least = jax.lax.stop_gradient(reduce(jnp.minimum, costs))
-    total = sum(float(share) * jnp.exp(least - each) for share, each in zip(shares / shares.sum(), costs, strict=True))
+    total = sum(float(share) * jnp.exp(least - each) for share, each in zip(shares, costs, strict=True))
     return jnp.log(total) - least
 
 
 def mask_pass(
     columns: Columns,
-    cost: Cost,
+    likelihood: RowLikelihood,
     target: Array,
     row_weight: Array,
     weight: Array,
@@ -100,8 +131,8 @@ def mask_pass(
         u, eta = v[:, None] * values[None], jnp.broadcast_to(eta[:, None], shape)
         own = u * u * eta * (1 - eta)
         here, rest = gather(mean, rows), jnp.maximum(gather(var, rows) - own, 0)
-        kept_value = log_expected_likelihood(cost, y, s, here + eta * u, rest, _LOOK_AHEAD_NODES)
-        dropped_value = log_expected_likelihood(cost, y, s, here - (1 - eta) * u, rest, _LOOK_AHEAD_NODES)
+        kept_value = log_expected_likelihood(likelihood, y, s, here + eta * u, rest, _LOOK_AHEAD_NODES)
+        dropped_value = log_expected_likelihood(likelihood, y, s, here - (1 - eta) * u, rest, _LOOK_AHEAD_NODES)
         gain = kept_value - dropped_value
         bonus, constant, slope = mask_terms(gain)
         mixture = constant + slope * eta
@@ -120,12 +151,18 @@ def mask_pass(
         found.append(masks)
     score, _, total = carry
     shape = score.shape
-    final = cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
+    final = likelihood.cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
     return total - jnp.sum(final, axis=-1), score, tuple(found)
 
 
 def surrogate_likelihood(
-    columns: Columns, cost: Cost, target: Array, row_weight: Array, weight: Array, intercept: Array, rate: Array
+    columns: Columns,
+    likelihood: RowLikelihood,
+    target: Array,
+    row_weight: Array,
+    weight: Array,
+    intercept: Array,
+    rate: Array,
 ) -> Array:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
     n = target.shape[0]
@@ -133,7 +170,7 @@ def surrogate_likelihood(
     var = columns.full_squared_product(weight * weight * rate * (1 - rate), n)
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
-    return jnp.sum(log_expected_likelihood(cost, y, s, mean, var, _ENERGY_NODES), axis=-1)
+    return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES), axis=-1)
 
 
 class Metric(NamedTuple):

@@ -37,7 +37,7 @@ from ..priors import WeightPrior
 from .gibbs_groups import interweave
 from .gibbs_hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .gibbs_joint import joint_moves
-from .gibbs_jump import first_metric
+from .gibbs_jump import RowLikelihood, first_metric
 from .gibbs_moves import FeatureStep, ends, log_beta, slice_sample, uniform_masks, update_feature
 from .gibbs_state import Operands, State
 
@@ -110,13 +110,21 @@ class GibbsKernel:
     def cost_given(self, noise_precision: Array) -> Callable[[Array, Array, Array], Array]:
         """Loss of each score (…, C, m) where the chains have noise precisions (C,)."""
         if not self.unknown_variance:
-            return self.cost
+            return jax.jit(self.cost)  # a sweep calls it at fifty places: traced once, not fifty times
 
         def cost(target: Array, score: Array, row_weight: Array) -> Array:
             precision = noise_precision.reshape((1,) * (score.ndim - 2) + (-1, 1))
             return precision * self.cost(target, score, row_weight)
 
-        return cost
+        return jax.jit(cost)
+
+    def likelihood_given(self, noise_precision: Array) -> RowLikelihood:
+        """What rows say of their scores where the chains have noise precisions (C,)."""
+        cost = self.cost_given(noise_precision)
+        direct = getattr(self.loss, "plain_likelihood", None)
+        if direct is None or not self.unit_weight:
+            return RowLikelihood(cost)
+        return RowLikelihood(cost, jax.jit(lambda target, score, row_weight: direct(target, score)))
 
     def total_cost(self, operands: Operands, score: Array) -> Array:
         """Loss of each chain for ``σ² = 1``: (C, n) to (C,)."""

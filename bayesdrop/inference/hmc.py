@@ -57,6 +57,7 @@ class HMC:
     kicks: int | None = None
     dtype: str = "float32"
     integrates_masks: ClassVar[bool] = True
+    warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
         kicks = self.kicks

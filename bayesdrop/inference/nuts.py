@@ -51,6 +51,7 @@ class NUTS:
     max_tree_depth: int = 10
     dtype: str = "float64"
     integrates_masks: ClassVar[bool] = True
+    warm_up: ClassVar[int] = 1000
 
     def __post_init__(self) -> None:
         if not 0 < self.target_accept < 1:

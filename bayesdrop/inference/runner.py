@@ -19,7 +19,7 @@ does not depend on its speed), the end of the time budget. An interruption may c
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -142,6 +142,7 @@ def run(
     stop: Stop | None = None,
     statistics: Sequence[str] = ("lp",),
     max_seconds: float | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
 
@@ -163,6 +164,9 @@ def run(
         What is recorded and is no posterior variable; the rule does not look at it.
     max_seconds : float, optional
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
+    meanwhile : callable, optional
+        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
+        compilation and the draws.
 
     Raises
     ------
@@ -171,7 +175,7 @@ def run(
     TimeoutError
         If the time is used up before a draw is kept.
     """
-    runner = _Runner(kernel, operands, tune, tune + draws, checkpoint, stop, tuple(statistics), max_seconds)
+    runner = _Runner(kernel, operands, tune, tune + draws, checkpoint, stop, tuple(statistics), max_seconds, meanwhile)
     return runner.run(key, chains, progress)
 
 
@@ -197,6 +201,7 @@ class _Runner:
     stop: Stop | None
     statistics: tuple[str, ...]
     max_seconds: float | None
+    meanwhile: Callable[[], None] | None
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Array]]] = field(default_factory=list)
     layout: Layout | None = None
@@ -248,6 +253,10 @@ class _Runner:
             self.position = (state, 0)
         if self.layout is not None:
             self.position = (self.layout.place(self.position[0]), self.done)
+        if self.meanwhile is not None:
+            # Both steps are kept by JAX, so that the first chunk does not take them again.
+            _chunk.lower(self.kernel, self.operands, self.position[0], jnp.int32(1), self.layout)
+            self.meanwhile()
         size, first = 1, True
         while True:
             count = min(size, self._next_stage() - self.done)

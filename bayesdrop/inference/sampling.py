@@ -18,7 +18,7 @@ from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
-from ..groups import assemble
+from ..groups import arviz_beside, assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
@@ -50,7 +50,7 @@ def sample(
     y: Any,
     *,
     draws: int = 1000,
-    tune: int = 1000,
+    tune: int | None = None,
     chains: int = 4,
     seed: Any = 0,
     method: Any = None,
@@ -76,7 +76,9 @@ def sample(
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
     draws, tune, chains : int
-        Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
+        Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
+        is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
+        for ``bd.NUTS()``.
     seed : int or JAX key
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
@@ -148,7 +150,7 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    for name, count, least in (("draws", draws, 1), ("tune", tune, 1), ("chains", chains, 1)):
+    for name, count, least in (("draws", draws, 1), ("tune", 1 if tune is None else tune, 1), ("chains", chains, 1)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
@@ -173,9 +175,10 @@ def sample(
     method = default_method(model, marginalised) if method is None else method
     if not hasattr(method, "bind"):
         raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
-        kernel, operands = method.bind(model, data, rate_map, int(tune), marginalised=marginalised)
+        kernel, operands = method.bind(model, data, rate_map, tune, marginalised=marginalised)
         key = as_key(seed)
         with contextlib.ExitStack() as stack:
             store = None
@@ -187,7 +190,7 @@ def sample(
                 kernel,
                 operands,
                 key,
-                tune=int(tune),
+                tune=tune,
                 draws=int(draws),
                 chains=int(chains),
                 progress=progress,
@@ -195,6 +198,7 @@ def sample(
                 stop=stop,
                 statistics=STATISTICS,
                 max_seconds=max_seconds,
+                meanwhile=stack.enter_context(arviz_beside()),
             )
     broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
     if broken:

@@ -101,7 +101,11 @@ class Loss(Protocol):
         """Closed-form first and second derivatives of ``φ``."""
 
     def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
-        """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most."""
+        """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most.
+
+        A loss may also have ``plain_likelihood(y, score)``, the exponential of minus it, where that is cheaper than by
+        way of the loss and has a finite logarithm at any score; samplers then take it where every weight is 1.
+        """
 
     def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
         """``−log E exp{−C loss(y, s)}`` of a normal score and its slopes: a row whose masks are integrated.

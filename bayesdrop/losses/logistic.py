@@ -195,6 +195,11 @@ class Logistic:
         against = xp.where(agreement > 0, decay * larger, larger)
         return xp.maximum(-agreement, xp.zeros_like(agreement)) + xp.log1p(decay), -y * against
 
+    def plain_likelihood(self, y: Array, score: Array) -> Array:
+        """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, which keeps its log finite."""
+        xp = score.__array_namespace__()
+        return 1 / (1 + xp.exp(xp.minimum(-y * score, 80 * xp.ones_like(score))))
+
     def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)

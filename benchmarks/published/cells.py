@@ -5,16 +5,23 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Cell", "complete", "markdown", "mean_and_error", "stored"]
+__all__ = ["Cell", "complete", "elapsed", "markdown", "mean_and_error", "stored"]
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Cell:
     run: Callable[[], Mapping[str, Any]]
 
 
-_WORDS = {"TITLE", "SOURCE", "PUBLISHED", "report"}
+_WORDS = {"TITLE", "SOURCE", "PUBLISHED", "ALONE", "report"}
 
 
 def _fingerprint(module: ModuleType) -> str:
@@ -61,14 +68,76 @@ def stored(path: Path, module: ModuleType) -> dict[str, dict[str, Any]]:
         except json.JSONDecodeError:
             continue
         if entry.get("made_by") == mark:
-            found[entry["key"]] = {**entry["result"], "seconds": entry["seconds"]}
+            found[entry["key"]] = _result(entry)
     return found
 
 
-def complete(module: ModuleType, path: Path, *, show: bool = True) -> dict[str, dict[str, Any]]:
+def _result(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry["result"], **{name: entry[name] for name in ("seconds", "began") if name in entry}}
+
+
+def elapsed(results: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds in which at least one of the cells was at work; those that do not say when they began count in full."""
+    total, end = 0.0, -np.inf
+    for result in sorted(results, key=lambda result: float(result.get("began", -np.inf))):
+        if "began" not in result:
+            total += result["seconds"]
+            continue
+        stop = result["began"] + result["seconds"]
+        total += max(0.0, stop - max(end, result["began"]))
+        end = max(end, stop)
+    return total
+
+
+def _run(cell: Cell) -> dict[str, Any]:
+    """What is stored of a cell."""
+    began, clock = time.time(), time.perf_counter()
+    result = dict(cell.run())
+    return {"key": cell.key, "result": result, "seconds": time.perf_counter() - clock, "began": began}
+
+
+def _run_named(module: str, key: str) -> dict[str, Any]:
+    """The same in another process, to which cells cannot be sent: they hold functions without a name."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    return _run(next(cell for cell in import_module(module).cells() if cell.key == key))
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Processes that start within have one thread each for products of matrices."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _entries(module: ModuleType, cells: Sequence[Cell], jobs: int) -> Iterator[dict[str, Any]]:
+    """Run cells, ``jobs`` at a time, and yield what is stored of each as it is done."""
+    if jobs == 1 or len(cells) == 1 or getattr(module, "ALONE", False):
+        yield from map(_run, cells)
+        return
+    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(cells)), get_context("spawn")) as pool:
+        futures = [pool.submit(_run_named, module.__name__, cell.key) for cell in cells]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def complete(module: ModuleType, path: Path, *, jobs: int = 1, show: bool = True) -> dict[str, dict[str, Any]]:
     """Run the cells that have no stored result, store each as it is done, and return all results by key.
 
-    Each result also holds ``seconds``, the wall time of its cell.
+    Each result also holds ``seconds``, the wall time of its cell, and ``began``. With ``jobs`` above 1 so many cells
+    run at a time, each in a process of its own; but one by one where the module has ``ALONE = True``, because its
+    table shows times.
     """
     from tqdm import tqdm
 
@@ -81,18 +150,16 @@ def complete(module: ModuleType, path: Path, *, show: bool = True) -> dict[str, 
     if path.exists() and not path.read_text(encoding="utf-8").endswith("\n"):
         with path.open("a", encoding="utf-8") as file:
             file.write("\n")
-    with tqdm(total=len(cells), initial=sum(key in results for key in keys), disable=not show, unit="cell") as bar:
-        for cell in cells:
-            if cell.key in results:
-                continue
-            bar.set_postfix_str(cell.key)
-            clock = time.perf_counter()
-            result = dict(cell.run())
-            seconds = time.perf_counter() - clock
-            entry = {"key": cell.key, "result": result, "seconds": seconds, "made_by": mark}
+    missing = [cell for cell in cells if cell.key not in results]
+    with tqdm(total=len(cells), initial=len(cells) - len(missing), disable=not show, unit="cell") as bar:
+        if missing:
+            bar.set_postfix_str(missing[0].key)
+        for entry in _entries(module, missing, jobs):
+            line = json.dumps({**entry, "made_by": mark}, default=float)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry, default=float) + "\n")
-            results[cell.key] = {**json.loads(json.dumps(result, default=float)), "seconds": seconds}
+                file.write(line + "\n")
+            results[entry["key"]] = _result(json.loads(line))
+            bar.set_postfix_str(f"{entry['key']} done")
             bar.update()
     return {key: results[key] for key in keys}
 

@@ -45,6 +45,15 @@ def test_without_noise_it_is_the_plain_loss(loss, same, plain):
     same(loss.value(y, mean, var), -plain(loss)(y, mean))
 
 
+def test_plain_likelihood_is_the_exponential_of_minus_the_loss_and_has_a_finite_log_everywhere():
+    y, score = np.array([1.0, -1.0])[:, None], np.linspace(-79, 79, 317)[None]
+    loss, value = Logistic(), Logistic().plain_value_and_slope(y, score)[0]
+    np.testing.assert_allclose(loss.plain_likelihood(y, score), np.exp(-value), rtol=1e-13)
+    far = jnp.asarray([-1e4, -200.0, 200.0, 1e4], dtype=jnp.float32)
+    for found in jax.vmap(jax.value_and_grad(lambda s: jnp.log(loss.plain_likelihood(jnp.float32(1), s))))(far):
+        assert jnp.all(jnp.isfinite(found))
+
+
 def test_plain_value_and_slope_are_those_without_noise(loss, same, plain):
     """The slope is that of the plain loss of the programs, by autodiff; the grid has no point on a kink."""
     means = MEANS[(np.abs(MEANS) != 1)] + 1e-4

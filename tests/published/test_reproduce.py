@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import json
 import lzma
+import os
 import sys
 from importlib import import_module
 
@@ -112,6 +113,48 @@ def test_results_survive_numbers_of_numpy(table, store):
     assert complete(table, store)["a"]["mean"] == 0.5
 
 
+@pytest.fixture
+def importable(tmp_path, monkeypatch):
+    """A table of three cells that other processes can import, which says where its cells ran."""
+    source = SOURCE.replace('return {"value"', 'import os; return {"process": os.getpid(), "value"')
+    (tmp_path / "side_by_side_table.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield import_module("side_by_side_table")
+    del sys.modules["side_by_side_table"]
+
+
+def test_cells_side_by_side_give_the_same(importable, store, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    found = cells.complete(importable, store, jobs=2, show=False)
+    assert list(found) == ["one", "three", "fourteen"]
+    assert [result["value"] for result in found.values()] == [3, 5, 8]
+    assert os.getpid() not in {result["process"] for result in found.values()}
+    assert os.environ["OMP_NUM_THREADS"] == "5"
+    assert cells.stored(store, importable) == found
+
+
+def test_cells_that_are_timed_run_one_by_one(importable, store, monkeypatch):
+    monkeypatch.setattr(importable, "ALONE", True, raising=False)
+    found = cells.complete(importable, store, jobs=2, show=False)
+    assert {result["process"] for result in found.values()} == {os.getpid()}
+
+
+def test_an_error_in_another_process_is_raised_and_what_was_done_is_kept(tmp_path, monkeypatch, store):
+    source = SOURCE.replace("RAN.append(key)", "1 / (key != 'fourteen')")
+    (tmp_path / "table_with_an_error.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = import_module("table_with_an_error")
+    with pytest.raises(ZeroDivisionError):
+        cells.complete(module, store, jobs=2, show=False)
+    assert set(cells.stored(store, module)) <= {"one", "three"}
+
+
+def test_time_is_counted_once_where_cells_ran_side_by_side():
+    spans = [{"began": 10.0, "seconds": 5.0}, {"began": 12.0, "seconds": 1.0}, {"began": 14.0, "seconds": 3.0}]
+    assert cells.elapsed([{"seconds": 2.0}, {"began": 30.0, "seconds": 1.0}, *spans]) == 2 + 1 + 7
+    assert cells.elapsed([]) == 0
+
+
 def test_two_cells_of_one_name_are_refused(table, store):
     table.cells = lambda: [cells.Cell("a", dict), cells.Cell("a", dict)]
     with pytest.raises(ValueError, match="same key"):
@@ -137,7 +180,8 @@ def test_a_table_is_appended_once_and_then_replaced():
 
 
 def run(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["reproduce", *arguments])
+    """In this process, for what a test has put in the place of something is not there in another."""
+    monkeypatch.setattr(sys, "argv", ["reproduce", "--jobs", "1", *arguments])
     reproduce.main()
 
 
@@ -188,6 +232,12 @@ def test_the_list_names_every_table(monkeypatch, as_published, capsys):
     run(monkeypatch, "--list")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(reproduce.TABLES)
+
+
+def test_no_jobs_at_all_are_refused(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--jobs", "0")
+    assert "at least 1" in capsys.readouterr().err
 
 
 def test_an_unknown_table_is_refused(monkeypatch, capsys):

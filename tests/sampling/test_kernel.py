@@ -128,7 +128,7 @@ def test_look_ahead_proposal_is_a_distribution_and_its_ratio_is_right(loss):
             copies = 2.0 ** np.sum(DENSE == 0, axis=1)  # patterns that differ in zero entries only
             total += probability / copies
             average += probability * np.exp(ratio) / copies
-            data = (operands.columns, kernel.cost, operands.target, operands.row_weight)
+            data = (operands.columns, kernel.likelihood_given(jnp.ones(1)), operands.target, operands.row_weight)
             theta = (jnp.asarray(weight)[None], jnp.array([intercept]), jnp.asarray(rate)[None])
             scored, score, _ = mask_pass(*data, *theta, (jnp.asarray(masks.T[:, None]),), None)
             np.testing.assert_allclose(scored[0], ratio.sum(), atol=1e-6)
@@ -305,7 +305,7 @@ def test_sparse_and_dense_products_agree(rates):
                 jnp.stack([one[0] for one in pair], axis=1)
                 for pair in zip(*([(m[:, 0],) for m in spread_masks(columns, mask, 1)] for mask in masks), strict=True)
             )
-            data = (columns, kernel.cost, operands.target, operands.row_weight)
+            data = (columns, kernel.likelihood_given(jnp.ones(2)), operands.target, operands.row_weight)
             ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
             np.testing.assert_allclose(score, np.einsum("np,cnp,cp->cn", X, masks, weight), atol=1e-12)
             products.append([
