@@ -212,12 +212,14 @@ class Logistic:
         """Draw ``ω ~ PG(C, √(m² + v))``; a plain weight of 1 takes the exact sampler of PG(1, s)."""
         import jax.numpy as jnp
 
-        from ..distributions import PolyaGamma, polya_gamma_one
+        from ..distributions import polya_gamma_one
 
         score = jnp.sqrt(mean * mean + var)
         if isinstance(weight, float | np.ndarray | np.floating) and np.all(np.asarray(weight) == 1):
             omega = polya_gamma_one(key, score)
         else:
+            from ..distributions import PolyaGamma
+
             omega = PolyaGamma(weight, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(0.5 * weight * y, omega.shape))
 

@@ -57,6 +57,7 @@ def test_the_wheel_installs_and_imports_elsewhere(wheel, tmp_path):
         "import bayesdrop as bd, bayesdrop.models.feature_noising as m\n"
         "assert 'env' in bd.__file__ and 'env' in m.__file__, (bd.__file__, m.__file__)\n"
         "for name in bd.__all__: getattr(bd, name)\n"
+        "for name in bd.distributions.__all__: getattr(bd.distributions, name)\n"
         "print(bd.fit(bd.Model(), [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [0, 1, 1, 0]).status.name)\n"
     )
     done = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -69,6 +70,17 @@ def test_import_is_light():
     code = f"import sys, bayesdrop; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_exact_sampler_does_without_numpyro():
+    code = (
+        "import sys, bayesdrop.inference.runner, bayesdrop.inference.gibbs\n"
+        "from bayesdrop.distributions import polya_gamma_one, reciprocal_inverse_gaussian\n"
+        "assert 'numpyro' not in sys.modules\n"
+        "from bayesdrop.distributions import InverseGaussian\n"
+        "assert 'numpyro' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_importing_everything_allocates_nothing_on_a_device():
