@@ -26,6 +26,7 @@ CASES = (
     ("plain logistic, HMC, 500 of warm-up", "bd.Model(rates=bd.Fixed(0.0))", 500, "bd.HMC()"),
     ("rates, HMC (approximate), 500 of warm-up", "bd.Model()", 500, "bd.HMC()"),
     ("rates, Gibbs, 100 of warm-up", "bd.Model()", 100, "bd.Gibbs()"),
+    ("rates, Gibbs, 300 of warm-up (the default)", "bd.Model()", None, "bd.Gibbs()"),
     ("rates, Gibbs, 1,000 of warm-up", "bd.Model()", 1000, "bd.Gibbs()"),
 )
 

@@ -1,8 +1,9 @@
 """Topics of news, with and without unlabelled rows: random thirds for training, testing and without labels.
 
 20 Newsgroups (bodies of the posts: the header names the group all but openly; 0/1 words) and Reuters-21578 (log(1 +
-count)), one class against the rest with the class ratio as row weights. In each of ten random splits ``C`` is the
-candidate with the least error on a fifth of the training third, held out; the unlabelled rows count by 0.4 each.
+count)), one class against the rest with the class ratio as row weights, and all classes jointly with the quadratic
+penalty, as published. In each of ten random splits ``C`` is the candidate with the least error on a fifth of the
+training third, held out; the unlabelled rows count by 0.4 each.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ METHODS: dict[str, Callable[[float], Any]] = {
     "logistic, rate 0": lambda C: _LOGISTIC(0.0, C=C),
     "logistic, rate 0.5": lambda C: _LOGISTIC(0.5, C=C),
     "logistic, learnt rates": lambda C: _LOGISTIC(C=C),
+    "softmax, rate 0.5": lambda C: bd.DropoutLogisticRegression(0.5, C=C, multiclass="softmax", tol=1e-3),
 }
-CS = {"logistic, rate 0": (0.1, 1.0), "logistic, rate 0.5": (1.0, 10.0), "logistic, learnt rates": (1.0, 10.0)}
+CS = {name: (0.1, 1.0) if name == "logistic, rate 0" else (1.0, 10.0) for name in METHODS}
 
 
 @cache
