@@ -38,8 +38,8 @@ def arviz() -> Any:
 
 
 @contextlib.contextmanager
-def arviz_beside() -> Iterator[Callable[[], None]]:
-    """Give a function that begins to import ArviZ in a thread, which is over when the context is left.
+def arviz_beside() -> Iterator[Callable[[], None] | None]:
+    """Give a function that begins to import ArviZ in a thread, over when the context is left; None if it is imported.
 
     The import takes two seconds, which a first short run can spend on it while compiled code runs and Python has
     nothing to do. It ends within the context because filters of warnings belong to the whole process: a thread that
@@ -48,12 +48,11 @@ def arviz_beside() -> Iterator[Callable[[], None]]:
 
     def begin() -> None:
         global _importer
-        if "arviz" not in sys.modules:
-            _importer = threading.Thread(target=_import_quietly, name="import of arviz")
-            _importer.start()
+        _importer = threading.Thread(target=_import_quietly, name="import of arviz")
+        _importer.start()
 
     try:
-        yield begin
+        yield None if "arviz" in sys.modules else begin
     finally:
         if _importer is not None:
             _importer.join()

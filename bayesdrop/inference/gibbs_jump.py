@@ -46,6 +46,15 @@ Array = Any
 Cost = Callable[[Array, Array, Array], Array]
 
 
+_LOOK_AHEAD_NODES = 5
+_ENERGY_NODES = 9
+_KICKS = 12
+_LARGEST_ANGLE = float(np.pi / 2) / _KICKS
+_TARGET = 0.65
+# Above this many coordinates the metric is diagonal.
+_DENSE = 500
+
+
 class RowLikelihood(NamedTuple):
     """What a row says of its score, from arrays target, score and row weight of one shape.
 
@@ -59,15 +68,6 @@ class RowLikelihood(NamedTuple):
 
     cost: Cost
     direct: Cost | None = None
-
-
-_LOOK_AHEAD_NODES = 5
-_ENERGY_NODES = 9
-_KICKS = 12
-_LARGEST_ANGLE = float(np.pi / 2) / _KICKS
-_TARGET = 0.65
-# Above this many coordinates the metric is diagonal.
-_DENSE = 500
 
 
 def log_expected_likelihood(

@@ -83,6 +83,19 @@ def test_the_exact_sampler_does_without_numpyro():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they_were():
+    code = (
+        "import sys, threading, warnings, bayesdrop.groups as groups\n"
+        "before = list(warnings.filters)\n"
+        "with groups.arviz_beside() as begin: begin()\n"
+        "assert 'arviz' in sys.modules and warnings.filters == before\n"
+        "assert threading.active_count() == 1\n"
+        "assert groups.arviz() is sys.modules['arviz']\n"
+        "with groups.arviz_beside() as begin: assert begin is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_importing_everything_allocates_nothing_on_a_device():
     code = (
         "import bayesdrop as bd, bayesdrop.distributions\n"
