@@ -1,9 +1,10 @@
 """Topics of news, with and without unlabelled rows: random thirds for training, testing and without labels.
 
 20 Newsgroups (bodies of the posts: the header names the group all but openly; 0/1 words) and Reuters-21578 (log(1 +
-count)), one class against the rest with the class ratio as row weights, and all classes jointly with the quadratic
-penalty, as published. In each of ten random splits ``C`` is the candidate with the least error on a fifth of the
-training third, held out; the unlabelled rows count by 0.4 each.
+count)), one class against the rest with the class ratio as row weights; 20 Newsgroups also all classes jointly with the
+quadratic penalty, as published (the 65 classes of Reuters would have 2,145 covariances a row). In each of ten random
+splits ``C`` is the candidate with the least error on a fifth of the training third, held out; the unlabelled rows count
+by 0.4 each.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ PUBLISHED = {"20 Newsgroups": (76.55, 79.07, 80.47), "Reuters-21578": (90.67, 91
 
 SPLITS, WEIGHT = 10, 0.4
 _LOGISTIC = partial(bd.DropoutLogisticRegression, class_weight="balanced", tol=1e-4)
+JOINT = "softmax, rate 0.5"
 METHODS: dict[str, Callable[[float], Any]] = {
     "logistic, rate 0": lambda C: _LOGISTIC(0.0, C=C),
     "logistic, rate 0.5": lambda C: _LOGISTIC(0.5, C=C),
     "logistic, learnt rates": lambda C: _LOGISTIC(C=C),
-    "softmax, rate 0.5": lambda C: bd.DropoutLogisticRegression(0.5, C=C, multiclass="softmax", tol=1e-3),
+    JOINT: lambda C: bd.DropoutLogisticRegression(0.5, C=C, multiclass="softmax", tol=1e-3),
 }
 CS = {name: (0.1, 1.0) if name == "logistic, rate 0" else (1.0, 10.0) for name in METHODS}
 
@@ -54,6 +56,8 @@ def _split(data: str, seed: int) -> Mapping[str, Any]:
     held, kept = train[: len(train) // 5], train[len(train) // 5 :]
     found: dict[str, Any] = {}
     for name, make in METHODS.items():
+        if name == JOINT and data != "20 Newsgroups":
+            continue
         scores = [make(C).fit(X[kept], y[kept]).score(X[held], y[held]) for C in CS[name]]
         C = CS[name][int(np.argmax(scores))]
         model = make(C).fit(X[train], y[train])
@@ -81,9 +85,8 @@ def report(results: Mapping[str, Any]) -> str:
         key for name in METHODS for key in (name, f"{name}, + unlabelled") if key != "logistic, rate 0, + unlabelled"
     ]
     for name in names:
-        rows.append(
-            [name, *(mean_and_error([one[name] for one in found]) if found else "" for found in splits.values())]
-        )
+        columns = [[one[name] for one in found if name in one] for found in splits.values()]
+        rows.append([name, *(mean_and_error(column) if column else "" for column in columns)])
     for data, found in splits.items():
         if not found:
             continue
@@ -100,7 +103,9 @@ def report(results: Mapping[str, Any]) -> str:
             + "; ".join(f"{gain} for {name}" for name, gain in gains.items())
             + f". {len(found)} splits. Largest candidate of `C` taken in "
             + ", ".join(
-                f"{sum(one[f'C of {name}'] == max(CS[name]) for one in found)} of them for {name}" for name in METHODS
+                f"{sum(one[f'C of {name}'] == max(CS[name]) for one in found)} of them for {name}"
+                for name in METHODS
+                if f"C of {name}" in found[0]
             )
             + "."
         )
