@@ -1,6 +1,6 @@
 """How well the sampler mixes and what it costs, on breast cancer (569 × 30, standardised), defaults of ``bd.sample``.
 
-``python -m benchmarks.sampler [float32 | float64]``
+``python -m benchmarks.sampler [float32 | float64] [WARM-UP]``
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def values(result, name: str) -> np.ndarray:
     return np.asarray(table[name].values, dtype=float)
 
 
-def row(loss, rates, dtype: str) -> None:
+def row(loss, rates, dtype: str, tune: int | None) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     model, method = bd.Model(loss, rates=rates), bd.Gibbs(dtype=dtype)
     wall = []
     for seed in (0, 1):
         start, cpu = time.perf_counter(), time.process_time()
-        post = bd.sample(model, X, y, seed=seed, method=method, progress=False)
+        post = bd.sample(model, X, y, tune=tune, seed=seed, method=method, progress=False)
         wall.append((time.perf_counter() - start, time.process_time() - cpu))
     posterior = dataset(post, "posterior")
     rhat = az.rhat(posterior)
@@ -50,6 +50,7 @@ def row(loss, rates, dtype: str) -> None:
 def main() -> None:
     warnings.simplefilter("ignore", UserWarning)  # the table says what the warning would
     dtype = sys.argv[1] if len(sys.argv) > 1 else "float32"
+    tune = int(sys.argv[2]) if len(sys.argv) > 2 else None
     print(
         "| loss | rates | dtype | first call, s (CPU) | second, s (CPU) | max R-hat | weight bulk / tail "
         "| rate bulk / tail | intercept bulk / tail | min bulk ESS/s |"
@@ -57,7 +58,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for loss in (bd.Hinge(), bd.Logistic()):
         for rates in (bd.PerFeature(bd.Beta(1, 1)), bd.PerGroup([d % 10 for d in range(30)]), bd.Shared()):
-            row(loss, rates, dtype)
+            row(loss, rates, dtype, tune)
 
 
 if __name__ == "__main__":
