@@ -110,7 +110,7 @@ class GibbsKernel:
     def cost_given(self, noise_precision: Array) -> Callable[[Array, Array, Array], Array]:
         """Loss of each score (…, C, m) where the chains have noise precisions (C,)."""
         if not self.unknown_variance:
-            return jax.jit(self.cost)  # a sweep calls it at fifty places: traced once, not fifty times
+            return jax.jit(self.cost)  # a sweep calls it at dozens of places: traced once for all of them
 
         def cost(target: Array, score: Array, row_weight: Array) -> Array:
             precision = noise_precision.reshape((1,) * (score.ndim - 2) + (-1, 1))

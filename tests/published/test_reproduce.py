@@ -212,6 +212,11 @@ def test_a_table_is_printed_and_written_with_how_it_was_made(monkeypatch, elsewh
     assert [json.loads(entry)["key"] for entry in entries] == ["one", "three", "fourteen"]
 
 
+def test_a_report_sees_what_its_cells_return_and_their_seconds_alone(monkeypatch, as_published, table, tmp_path):
+    monkeypatch.setattr(table, "report", lambda results: " ".join(sorted(results["one"])), raising=False)
+    assert reproduce.table("factors", tmp_path).endswith("curve seconds value\n")
+
+
 def test_what_is_stored_is_shown_without_a_run(monkeypatch, elsewhere, as_published, table, tmp_path, capsys):
     path = tmp_path / "bayesdrop-output/reproduce/factors.jsonl"
     cells.complete(table, path, show=False)
