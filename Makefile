@@ -9,9 +9,14 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
 
+# What XLA compiles in one test, notebook or process, no other compiles again. A size makes JAX lock the folder.
+test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/compiled
+test test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
+test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
+
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
-	$(BIN)/python -m pytest -o addopts= --nbmake notebooks
+	$(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

@@ -17,6 +17,7 @@ steps on the model that keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Protocol
@@ -33,6 +34,8 @@ __all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum
 Array = Any
 
 _POINTS = 128
+# Softmaxes that are held at a time.
+_VALUES = 1 << 18
 # Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor.
 _JITTER = 1e-9
 
@@ -43,12 +46,13 @@ class Form(Protocol):
     def __call__(self, mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]: ...
 
 
-def log_sum_exp(score: Array) -> tuple[Array, Array]:
-    """``log Σ exp`` and softmax over the last axis; scores (…, K) to (…) and (…, K)."""
-    top = score.max(axis=-1, keepdims=True)
+def log_sum_exp(score: Array, axis: int = -1) -> tuple[Array, Array]:
+    """``log Σ exp`` and softmax over an axis; scores (…, K) to (…) and (…, K)."""
+    top = score.max(axis=axis, keepdims=True)
     rise = np.exp(score - top)
-    total = rise.sum(axis=-1, keepdims=True)
-    return (np.log(total) + top)[..., 0], rise / total
+    total = rise.sum(axis=axis, keepdims=True)
+    rise /= total
+    return np.squeeze(np.log(total) + top, axis), rise
 
 
 def _curvature(chance: Array) -> Array:
@@ -94,11 +98,17 @@ def _factor(cov: Array) -> tuple[Array, Array]:
     return contrast, np.linalg.cholesky(cov + (_JITTER * scale + 1e-14)[:, None, None] * np.eye(K - 1))
 
 
-def _at(mean: Array, root: Array, point: Array) -> tuple[Array, Array]:
-    """``log Σ exp`` and softmax of the scores that a normal point stands for, those of the last class at their mean."""
-    score = mean.copy()
-    score[:, :-1] += root @ point
-    return log_sum_exp(score)
+def _at_points(mean: Array, root: Array, points: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """``log Σ exp`` (m, S) and softmax (m, K, S) of the scores that normal points (S, K − 1) stand for, the last class
+    at its mean, for some rows at a time: what all of them would take does not fit into a core's cache.
+    """
+    n, K = mean.shape
+    step = max(1, _VALUES // (K * len(points)))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        score = np.repeat(mean[rows, :, None], len(points), axis=2)
+        score[:, :-1] += root[rows] @ points.T
+        yield rows, *log_sum_exp(score, axis=1)
 
 
 def gaussian(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
@@ -106,27 +116,28 @@ def gaussian(mean: Array, cov: Array) -> tuple[Array, Array, Array, Array]:
     n, K = mean.shape
     contrast, root = _factor(cov)
     level, plain = log_sum_exp(mean)
-    value, slope = np.zeros(n), np.zeros((n, K))
-    to_root, curve = np.zeros(root.shape), np.zeros(cov.shape)
     points = _points(K - 1)
-    count = len(points)
-    for point in points:
-        top, chance = _at(mean, root, point)
-        value += top
-        slope += chance
-        to_root += chance[:, :-1, None] * point
-        curve += _curvature(chance)
+    value, slope = np.empty(n), np.empty((n, K))
+    to_root, second = np.empty(root.shape), np.empty(cov.shape)
+    for rows, top, chance in _at_points(mean, root, points):
+        value[rows] = np.mean(top, axis=1)
+        slope[rows] = np.mean(chance, axis=2)
+        to_root[rows] = chance[:, :-1] @ (points / len(points))
+        second[rows] = chance @ np.swapaxes(chance, 1, 2) / len(points)
+    curve = -second
+    k = np.arange(K)
+    curve[:, k, k] += slope
     # The derivative of a Cholesky factor, backwards: V' = L⁻ᵀ tril(Lᵀ L', half its diagonal) L⁻¹, made symmetric.
     diagonal = np.arange(K - 1)
-    inner = np.tril(np.einsum("nki,nkj->nij", root, np.tril(to_root / count)))
+    inner = np.tril(np.swapaxes(root, 1, 2) @ np.tril(to_root))
     inner[:, diagonal, diagonal] *= 0.5
     inverse = np.linalg.inv(root)
-    to_cov = np.einsum("nji,njk,nkl->nil", inverse, inner, inverse, optimize=True)
+    to_cov = np.swapaxes(inverse, 1, 2) @ inner @ inverse
     # The jitter follows the variances, and its slope with them.
     own = np.einsum("nkk->n", to_cov) * (_JITTER / (K - 1))
     to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + own[:, None, None] * np.eye(K - 1)
     to_cov = contrast.T @ to_cov @ contrast
-    return value / count - level, slope / count - plain, to_cov, 0.5 * curve / count
+    return value - level, slope - plain, to_cov, 0.5 * curve
 
 
 FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
@@ -135,8 +146,10 @@ FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
 def expected_softmax(mean: Array, cov: Array) -> Array:
     """``E softmax(s)`` for ``s ~ N(m, V)``, (n, K), over the points of the Gaussian form; rows sum to 1."""
     _, root = _factor(cov)
-    points = _points(mean.shape[1] - 1)
-    return sum(_at(mean, root, point)[1] for point in points) / len(points)
+    result = np.empty_like(mean)
+    for rows, _, chance in _at_points(mean, root, _points(mean.shape[1] - 1)):
+        result[rows] = np.mean(chance, axis=2)
+    return result
 
 
 def _square(flat: Array, K: int) -> Array:

@@ -64,8 +64,8 @@ def _beta(kind: Any, rate: float, strength: float, C: float) -> Any:
     return kind(rates, C=C, fit_intercept=False, **_COMMON)
 
 
-def _softmax(rate: float, C: float) -> Any:
-    return bd.DropoutLogisticRegression(rate, C=C, multiclass="softmax", **_COMMON)
+def _softmax(rate: float, C: float, **more: Any) -> Any:
+    return bd.DropoutLogisticRegression(rate, C=C, multiclass="softmax", **more, **_COMMON)
 
 
 def _hidden(rate: float, C: float) -> Any:
@@ -93,11 +93,17 @@ def _wide(q: float) -> list[dict[str, Any]]:
     return [{"rate": rate, "C": C} for rate in rates if rate >= q for C in Cs]
 
 
+def _wide_normal(q: float) -> list[dict[str, Any]]:
+    Cs = (0.3, 1.0) if q < 0.5 else (1.0, 3.0) if q < 0.7 else (10.0, 30.0) if q < 0.9 else (30.0, 100.0, 300.0)
+    return [{"rate": rate, "C": C} for rate in (_rates(q) if q != 0.5 else (q,)) for C in Cs]
+
+
 _LOGISTIC, _SVC = bd.DropoutLogisticRegression, bd.DropoutSVC
 _ONE = _by_rate((0.1, 1.0), lambda q: (max(q, 0.1),))
 
 METHODS: dict[str, Method] = {
     "softmax, quadratic penalty": Method(_softmax, _wide),
+    "softmax, normal scores": Method(partial(_softmax, bound="gaussian"), _wide_normal),
     "logistic, fixed": Method(partial(_fixed, _LOGISTIC), _ONE),
     "logistic, learnt, flat": Method(partial(_flat, _LOGISTIC), lambda _: [{"C": 0.1}, {"C": 1.0}], by_rate=False),
     "logistic, learnt, Beta": Method(partial(_beta, _LOGISTIC), _by_strength),

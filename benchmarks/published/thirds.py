@@ -35,7 +35,7 @@ METHODS: dict[str, Callable[[float], Any]] = {
     "logistic, learnt rates": lambda C: _LOGISTIC(C=C),
     JOINT: lambda C: bd.DropoutLogisticRegression(0.5, C=C, multiclass="softmax", tol=1e-3),
 }
-CS = {name: (0.1, 1.0, 10.0) if name == "logistic, rate 0" else (1.0, 10.0) for name in METHODS}
+CS = {name: (1.0, 10.0) for name in METHODS} | {"logistic, rate 0": (0.1, 1.0, 10.0), JOINT: (0.3, 1.0)}
 
 
 @cache
