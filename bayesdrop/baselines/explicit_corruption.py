@@ -59,6 +59,8 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         Number ``M`` of corrupted copies.
     random_state : int, RandomState or None
         Seed of the corruption.
+    corrupted_inputs : bool
+        True if the rows to predict are noised already: they are taken as they are.
 
     Attributes
     ----------
@@ -73,7 +75,8 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Predictions are made at the mean of the noised features: under biased dropout that is ``(1 − η)∘x``.
+    Predictions are made at the mean of the noised features: under biased dropout that is ``(1 − η)∘x``; with
+    ``corrupted_inputs=True`` they are made at ``x``.
 
     Examples
     --------
@@ -89,13 +92,21 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     rates_: Array
 
     def __init__(
-        self, estimator: Any, rates: Any = 0.5, *, noise: Any = None, copies: int = 16, random_state: Any = None
+        self,
+        estimator: Any,
+        rates: Any = 0.5,
+        *,
+        noise: Any = None,
+        copies: int = 16,
+        random_state: Any = None,
+        corrupted_inputs: bool = False,
     ) -> None:
         self.estimator = estimator
         self.rates = rates
         self.noise = noise
         self.copies = copies
         self.random_state = random_state
+        self.corrupted_inputs = corrupted_inputs
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -168,9 +179,11 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         return copy
 
     def _expected(self, X: Any) -> Any:
-        """Mean of the noised features of new rows."""
+        """Mean of the noised features of new rows; rows that are noised already as they are."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if self.corrupted_inputs:
+            return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)
         dense = not sparse.issparse(X)
         if dense:

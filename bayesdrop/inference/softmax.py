@@ -228,7 +228,7 @@ class SoftmaxEnergy:
         choose(FORMS, self.form, "softmax")
         # Of some row, wherever it is.
         size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
-        object.__setattr__(self, "noisy", bool(size > 0))
+        object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
         object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
 
     def covariance(self, weights: Array) -> Array:

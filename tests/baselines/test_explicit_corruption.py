@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -75,6 +75,15 @@ def test_predictions_are_at_the_mean_of_the_noise(storage):
     np.testing.assert_allclose(fitted.predict_proba(storage(X)), inner.predict_proba(mean))
     assert fitted.score(storage(X), y) == inner.score(mean, y)
     np.testing.assert_array_equal(fitted.classes_, [-1, 1])
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_rows_that_are_noised_already_are_taken_as_they_are(storage):
+    X, y = _data()
+    model = ExplicitCorruption(LogisticRegression(), 0.3, copies=3, random_state=0).fit(storage(X), y)
+    noised = clone(model).set_params(corrupted_inputs=True).fit(storage(X), y)
+    np.testing.assert_allclose(noised.decision_function(storage(0.7 * X)), model.decision_function(storage(X)))
+    assert noised.score(storage(X), y) == noised.estimator_.score(X, y)
 
 
 @pytest.mark.parametrize(

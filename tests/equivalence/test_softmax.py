@@ -109,6 +109,8 @@ def test_without_noise_it_is_scikit_learns_fit():
     theirs = LogisticRegression(C=0.8, tol=1e-8, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-5)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-5)
+    # No covariance is computed where there is none.
+    assert [energy(X, y, form, rate).noisy for form in FORMS for rate in (0.0, 0.3)] == [False, True] * 2
 
 
 def test_names_of_forms():
