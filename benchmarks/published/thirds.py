@@ -101,7 +101,7 @@ def report(results: Mapping[str, Any]) -> str:
         verdicts.append(
             f"- {data}: learnt rates, labelled rows only, {above} the published {PUBLISHED[data][1]:.2f} %. Gain from "
             f"the unlabelled third (published {PUBLISHED[data][2] - PUBLISHED[data][1]:+.2f}): "
-            + "; ".join(f"{gain} for {name}" for name, gain in gains.items())
+            + "; ".join(f"{'' if gain.startswith('-') else '+'}{gain} for {name}" for name, gain in gains.items())
             + f". {len(found)} splits. Largest candidate of `C` taken in "
             + ", ".join(
                 f"{sum(one[f'C of {name}'] == max(CS[name]) for one in found)} of them for {name}"
