@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -118,12 +119,25 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _end_with_parent() -> None:
+    """A process of the pool whose parent is killed would wait for another cell for ever."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
 def _entries(module: ModuleType, cells: Sequence[Cell], jobs: int) -> Iterator[dict[str, Any]]:
     """Run cells, ``jobs`` at a time, and yield what is stored of each as it is done."""
     if jobs == 1 or len(cells) == 1 or getattr(module, "ALONE", False):
         yield from map(_run, cells)
         return
-    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(cells)), get_context("spawn")) as pool:
+    processes = min(jobs, len(cells))
+    with _single_threaded(), ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
         futures = [pool.submit(_run_named, module.__name__, cell.key) for cell in cells]
         try:
             for future in as_completed(futures):

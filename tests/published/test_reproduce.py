@@ -5,8 +5,11 @@ import itertools
 import json
 import lzma
 import os
+import subprocess
 import sys
+import time
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +150,40 @@ def test_an_error_in_another_process_is_raised_and_what_was_done_is_kept(tmp_pat
     with pytest.raises(ZeroDivisionError):
         cells.complete(module, store, jobs=2, show=False)
     assert set(cells.stored(store, module)) <= {"one", "three"}
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks processes up in /proc")
+def test_no_process_outlives_a_run_that_is_killed(tmp_path, store):
+    """A cell that is under way ends with the run, and so does a process that waits for one."""
+    started = tmp_path / "started"
+    source = SOURCE.replace(
+        "RAN.append(key)",
+        f"import os, time; open({str(started)!r} + key, 'w').write(str(os.getpid())); time.sleep(300 * (key == 'one'))",
+    )
+    (tmp_path / "endless_table.py").write_text(source, encoding="utf-8")
+    program = (
+        "if __name__ == '__main__':\n"
+        "    from pathlib import Path; import endless_table; from benchmarks.published import cells\n"
+        f"    cells.complete(endless_table, Path({str(store)!r}), jobs=2, show=False)\n"
+    )
+    (tmp_path / "run.py").write_text(program, encoding="utf-8")
+    root = Path(cells.__file__).parents[2]
+    path = os.pathsep.join([str(tmp_path), str(root)])
+    run = subprocess.Popen([sys.executable, str(tmp_path / "run.py")], env=os.environ | {"PYTHONPATH": path})
+    files = [Path(f"{started}{key}") for key in ("one", "fourteen")]
+    try:
+        wait_for(lambda: all(file.exists() and file.read_text() for file in files))
+    finally:
+        run.kill()
+        run.wait()
+    wait_for(lambda: not any(Path(f"/proc/{file.read_text()}").exists() for file in files))
+
+
+def wait_for(what, seconds=60):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_time_is_counted_once_where_cells_ran_side_by_side():
