@@ -34,7 +34,7 @@ __all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum
 Array = Any
 
 _POINTS = 128
-# Softmaxes that are held at a time.
+# Probabilities at normal points that are held at a time: 2 MB.
 _VALUES = 1 << 18
 # Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor.
 _JITTER = 1e-9

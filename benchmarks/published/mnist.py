@@ -190,7 +190,10 @@ def report(results: Mapping[str, Any]) -> str:
     rows += [
         [name, *(f"{errors[q]:.2f}" if q in errors else "" for q in DELETED)] for name, errors in ours.items() if errors
     ]
-    words = [f"The marginalised baseline and the hidden layer saw {PART:,} images."]
+    words = [
+        f"The marginalised baseline and the hidden layer saw {PART:,} images; explicit copies are fitted only where "
+        "they have few pixels left."
+    ]
     held = {name: _found(results, name, "held_out") for name in METHODS if METHODS[name].linear}
     if all(any(q in errors for errors in held.values()) for q in DELETED):
         least = np.min(list(PUBLISHED.values()), axis=0)
