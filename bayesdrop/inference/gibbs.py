@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import logit
 
 from ..data import Data
 from ..model import Model
@@ -129,7 +130,7 @@ class Gibbs:
             row_weight=real(row_weight),
             precision=real(prior.first_precision(p)),
             scales=prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype)),
-            fixed_rate=real(rate_map.initial),
+            fixed_logit=real(logit(rate_map.initial)),
             index=jnp.asarray(rate_map.index, dtype=jnp.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
             prior_a=real(a),

@@ -17,6 +17,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from ..data import prepare
 from ..model import Model
 from .proper import check_proper
+from .scales import natural
 from .target import STATISTICS, default_method, is_marginalised
 
 __all__ = ["NumpyroKernel", "NumpyroState"]
@@ -199,7 +200,7 @@ class NumpyroKernel(MCMCKernel):
 
     def _wrap(self, inner: Any, rng_key: Array, words: Array) -> NumpyroState:
         kernel, operands = self._bind()
-        record = kernel.record(operands, inner)
+        record = natural(kernel.record(operands, inner))
         record["diverging"] = record.get("diverging", jnp.zeros(record["lp"].shape, bool)).astype(bool)
         _, _, chains = _first_key(rng_key)
         if chains is None:

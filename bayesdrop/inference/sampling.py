@@ -23,6 +23,7 @@ from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
 from .proper import check_proper
+from .scales import natural
 from .stopping import Stop
 from .target import STATISTICS, default_method, is_marginalised
 
@@ -206,6 +207,7 @@ def sample(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
+    result = replace(result, draws=natural(result.draws))
     groups = _groups(model, data, rate_map, result)
     if log_likelihood:
         found = draws_of(groups["posterior"], model, marginalised=marginalised)

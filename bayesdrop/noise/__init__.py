@@ -1,6 +1,6 @@
 """Feature noises: five coefficients per feature, a sampler and a log-moment-generating function."""
 
-from .base import Coefficients, Noise
+from .base import Coefficients, MaskNoise, Noise
 from .dropout import Dropout
 from .poisson import PoissonNoise
 from .scaled import GaussianNoise, LaplaceNoise, MultiplicativeNoise
@@ -10,6 +10,7 @@ __all__ = [
     "Dropout",
     "GaussianNoise",
     "LaplaceNoise",
+    "MaskNoise",
     "MultiplicativeNoise",
     "Noise",
     "PoissonNoise",

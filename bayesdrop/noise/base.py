@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Coefficients", "Noise"]
+__all__ = ["Coefficients", "MaskNoise", "Noise"]
 
 Array = Any
 
@@ -47,3 +47,14 @@ class Noise(Protocol):
 
     def mgf_limit(self) -> float:
         """Bound that ``|t|`` must stay below for :meth:`log_mgf` to be finite; infinite if there is none."""
+
+
+@runtime_checkable
+class MaskNoise(Noise, Protocol):
+    """What a noise with dropout rates offers beside: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
+
+    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+        """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
+
+    def log_multiplier(self, logit: Array) -> Array:
+        """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""

@@ -15,6 +15,10 @@ from .base import Array, Coefficients
 
 __all__ = ["Dropout"]
 
+# A kept entry is divided by no less than this, or its square would overflow in single precision. Entries that are kept
+# more rarely are never seen.
+_LEAST_KEPT = 1e-17
+
 
 @dataclass(frozen=True)
 class Dropout:
@@ -35,13 +39,20 @@ class Dropout:
     unbiased: bool = False
     has_rate: ClassVar[bool] = True
 
-    def coefficients(self, rate: Array) -> Coefficients:
-        """Coefficients of the quadratic variance function."""
+    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+        """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
         xp = rate.__array_namespace__()
-        zero = xp.zeros_like(rate)
+        zero, keep = xp.zeros_like(rate), 1 - rate if keep is None else keep
         if self.unbiased:
-            return Coefficients(xp.ones_like(rate), zero, rate / (1 - rate), zero, zero)
-        return Coefficients(1 - rate, zero, rate * (1 - rate), zero, zero)
+            return Coefficients(xp.ones_like(rate), zero, rate / xp.maximum(keep, _LEAST_KEPT), zero, zero)
+        return Coefficients(keep, zero, rate * keep, zero, zero)
+
+    def log_multiplier(self, logit: Array) -> Array:
+        """Logarithm of what a kept entry is multiplied by: 0, or ``−log(1 − η)`` if unbiased, from logits of rates."""
+        xp = logit.__array_namespace__()
+        if not self.unbiased:
+            return xp.zeros_like(logit)
+        return xp.minimum(xp.logaddexp(logit, xp.zeros_like(logit)), -np.log(_LEAST_KEPT))
 
     def check(self, minimum: float) -> None:
         """Accept any finite data."""
