@@ -72,6 +72,8 @@ class GibbsKernel:
         Every ``C s_i`` is 1, and the noise variance known.
     unknown_variance : bool
         The noise variance is drawn.
+    tempered : bool
+        Warm-up begins with a flatter likelihood; see ``_temper``.
     scale_mixture : type or None
         Prior that draws the precisions of the weights; None if they are known.
     gaussian_draw : callable
@@ -89,6 +91,7 @@ class GibbsKernel:
     grouped: bool
     unit_weight: bool
     unknown_variance: bool
+    tempered: bool
     scale_mixture: type[WeightPrior] | None
     gaussian_draw: Callable[..., tuple[Array, Array]]
     sweeps: int
@@ -110,7 +113,7 @@ class GibbsKernel:
 
     def cost_given(self, noise_precision: Array) -> Callable[[Array, Array, Array], Array]:
         """Loss of each score (…, C, m) where the chains have noise precisions (C,)."""
-        if not self.unknown_variance:
+        if not (self.unknown_variance or self.tempered):
             return jax.jit(self.cost)  # a sweep calls it at dozens of places: traced once for all of them
 
         def cost(target: Array, score: Array, row_weight: Array) -> Array:
@@ -207,7 +210,7 @@ class GibbsKernel:
     def gibbs_sweep(self, operands: Operands, state: State, thorough: Array) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
-        state = self._draw_priors(operands, state._replace(key=key), key_prior)
+        state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
@@ -215,7 +218,7 @@ class GibbsKernel:
             score, kept, new = interweave(
                 operands.columns,
                 operands.groups,
-                (lambda score: state.noise_precision * cost(score)) if self.unknown_variance else cost,
+                lambda score: state.noise_precision * cost(score),
                 self.log_multiplier,
                 state.score,
                 state.kept,
@@ -228,6 +231,18 @@ class GibbsKernel:
             )
             state = state._replace(score=score, kept=kept, logit=new)
         return state
+
+    def _temper(self, operands: Operands, state: State) -> State:
+        """Likelihood to a power that rises to 1 over the first half of the warm-up.
+
+        A small known variance makes every mask of the first sweeps permanent: weights that were drawn for wrong masks
+        fit those, and no single entry can change. At a power that takes all of the response for noise they are free.
+        """
+        if not self.tempered:
+            return state
+        done = jnp.minimum(2 * state.count / jnp.maximum(operands.tune, 1), 1).astype(state.score.dtype)
+        power = jnp.exp((1 - done) * jnp.log(operands.first_power))
+        return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
 
     def _draw_priors(self, operands: Operands, state: State, key: Array) -> State:
         """Precisions of weights and noise and the priors of rates, as far as they are unknown."""
@@ -257,7 +272,7 @@ class GibbsKernel:
         weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
             weight = jnp.broadcast_to(operands.row_weight[None], (chains, n))
-            weight = (weight * state.noise_precision[:, None] if self.unknown_variance else weight).reshape(-1)
+            weight = (weight * state.noise_precision[:, None]).reshape(-1)
         score = state.score.reshape(-1)
         pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)

@@ -41,8 +41,10 @@ class Operands(NamedTuple):
         Priors of the Beta priors that are drawn.
     variance_shape, variance_scale : array ()
         Inverse gamma prior of the noise variance, where it is drawn.
+    first_power : array ()
+        Power of the likelihood that warm-up begins with, where it is tempered.
     tune : int array ()
-        Number of first draws during which the slice widths adapt.
+        Number of first draws during which the sampler adapts.
     """
 
     columns: Columns
@@ -58,6 +60,7 @@ class Operands(NamedTuple):
     hierarchy: HierarchyOperands | None
     variance_shape: Array
     variance_scale: Array
+    first_power: Array
     tune: Array
 
 
@@ -79,7 +82,7 @@ class State(NamedTuple):
     scales : pytree of arrays (C, …)
         Latent scales behind it.
     noise_precision : array (C,)
-        ``1/σ²``, or 1 where the loss has no unknown variance.
+        ``1/σ²`` where it is drawn; else the power of the likelihood, 1 but in a tempered warm-up.
     group_logit, group_log_strength : array (C, g)
         Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
     weight_width : array (p,)
