@@ -53,12 +53,10 @@ class ApproximationError(NamedTuple):
     ----------
     per_row : float
         Root mean square over rows and draws.
-    total : float
-        Standard deviation over draws of the sum over all rows.
-    bound : float
-        Upper end of ``total``: two standard errors of its square added, of masks, rows and draws that were drawn.
-    resolved : bool
-        The square of ``total`` is more than two standard errors above 0.
+    variance : float
+        Variance over draws of the sum over all rows, estimated without bias and so perhaps below 0.
+    uncertainty : float
+        Its standard error, from the masks, rows and draws that were drawn.
     pareto_k : float
         Tail shape of the importance ratios ``exp T``; NaN where the noise of masks would make a tail of its own, or
         rows were left out.
@@ -67,12 +65,26 @@ class ApproximationError(NamedTuple):
     """
 
     per_row: float
-    total: float
-    bound: float
-    resolved: bool
+    variance: float
+    uncertainty: float
     pareto_k: float
     draws: int
     rows: int
+
+    @property
+    def total(self) -> float:
+        """Standard deviation over draws of the sum over all rows."""
+        return float(np.sqrt(max(self.variance, 0.0)))
+
+    @property
+    def bound(self) -> float:
+        """The same with two standard errors of its square added: a 98 % upper end."""
+        return float(np.sqrt(max(self.variance, 0.0) + 2 * self.uncertainty))
+
+    @property
+    def resolved(self) -> bool:
+        """True if the variance is more than two standard errors above 0."""
+        return self.variance > 2 * self.uncertainty
 
 
 def approximation_error(draws: Draws, data: Data, seed: int = 0) -> ApproximationError:
@@ -119,9 +131,8 @@ def approximation_error(draws: Draws, data: Data, seed: int = 0) -> Approximatio
     variance, uncertainty = _common_variance(estimates)
     return ApproximationError(
         per_row=float(np.sqrt(max(square / looked_at, 0.0))),
-        total=float(np.sqrt(max(variance, 0.0))),
-        bound=float(np.sqrt(max(variance, 0.0) + 2 * uncertainty)),
-        resolved=bool(variance > 2 * uncertainty),
+        variance=variance,
+        uncertainty=uncertainty,
         pareto_k=float("nan") if left_out or noise > _NOISE else smoothed_log_weights(estimates.mean(axis=0))[1],
         draws=draws.size,
         rows=looked_at,

@@ -55,8 +55,9 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
     masks : int, optional
-        Masks drawn per draw and row, at least 2; a row with fewer masks has them all summed, which is exact. By
-        default as many as make the noise of a log weight about 0.4, as far as a minute allows.
+        Masks drawn per draw and row, in two halves, at least 2; a row with no more masks than a half has them all
+        summed, which is exact. By default as many as make the noise of a log weight about 0.4, as far as a minute
+        allows.
     seed : int
         Of masks and resampling. Same seed, same result.
 

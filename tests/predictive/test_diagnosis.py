@@ -94,6 +94,41 @@ def test_constant_variables_are_left_out(build):
     assert "nan" not in str(found)
 
 
+def test_a_constant_posterior_is_none(build):
+    def still(values):
+        values[:] = 0.25
+
+    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
+    assert not found.ok
+    assert "no chain ever moves" in str(found)
+    assert "Nothing speaks against" not in str(found)
+
+    def one(values):
+        values[2] = values[0, 0]
+
+    found = bd.diagnose(_change(_good(build), weight=one, rate=one, intercept=one))
+    assert "chain 2 never moves" in str(found)
+
+
+def test_copies_of_a_chain_are_found(build):
+    def copied(values):
+        values[:] = values[:1]
+
+    found = bd.diagnose(_change(_good(build), weight=copied, rate=copied, intercept=copied))
+    assert found.r_hat.value < 1.01  # which is why it needs words of its own
+    assert not found.ok
+    assert "chain 1, 2, 3 holds the very draws of chain 0" in found.problems[0].text
+    assert "seed" in found.problems[0].advice
+
+    def twins(values):
+        values[3] = values[1]
+
+    found = bd.diagnose(_change(_good(build), weight=twins, rate=twins, intercept=twins))
+    assert "chain 3 holds the very draws of chain 1" in found.problems[0].text
+    # A variable that agrees in all chains, a fixed scale say, makes no copies.
+    assert bd.diagnose(_change(_good(build), weight=copied)).ok
+
+
 def test_chains_stuck_at_different_places_are_no_constants(build):
     def stuck(values):
         values[:, :, 0] = np.arange(4)[:, None]
