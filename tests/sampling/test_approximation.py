@@ -91,11 +91,11 @@ def test_logarithms_of_averages_are_not_low(monkeypatch):
     """
     monkeypatch.setattr(approximation, "_WORK", 1.0)
     rng = np.random.default_rng(6)
-    X, y = rng.choice([-1.0, 1.0], size=(60, 12)), np.arange(60) % 2
-    draws = draws_by_hand(12, 24, 1.0, bd.Model())
-    scale = np.linspace(0.1, 1.0, 24)[:, None]
-    draws = replace(draws, weight=scale * np.ones((24, 12)), free_rate=np.full((24, 12), 0.5))
-    monkeypatch.setattr(approximation, "_GROUPS", 60)  # all rows, however little work is allowed
+    X, y = rng.choice([-1.0, 1.0], size=(100, 12)), np.arange(100) % 2
+    draws = draws_by_hand(12, 48, 1.0, bd.Model())
+    scale = np.linspace(0.1, 1.0, 48)[:, None]
+    draws = replace(draws, weight=scale * np.ones((48, 12)), free_rate=np.full((48, 12), 0.5))
+    monkeypatch.setattr(approximation, "_GROUPS", 100)  # all rows, however little work is allowed
     data = prepare(X, y)
     truth = np.std(errors_by_hand(bd.Model(), draws, X, data.target).sum(axis=1), ddof=1)
     squares = np.array([approximation_error(draws, data, seed).variance for seed in range(20)])
