@@ -176,15 +176,17 @@ def test_every_group_is_resampled_alike(post, mended):
     assert dataset(few, "posterior").sizes["draw"] == dataset(few, "sample_stats").sizes["draw"] == 500
 
 
-def by_hand(size, X, y):
+def by_hand(size, X, y, C=1.0, row_weight=None):
     """Draws from a wide law, said to be of the approximation."""
     rng = np.random.default_rng(5)
-    model = bd.Model(bd.Hinge(), rates=bd.Shared(), C=1.0)
+    model = bd.Model(bd.Hinge(), rates=bd.Shared(), C=C)
     parts = {"weight": (("chain", "draw", "feature"), 1 + 0.5 * rng.normal(size=(2, size, 3)))}
     parts |= {"intercept": (("chain", "draw"), rng.normal(size=(2, size)))}
     parts |= {"rate": (("chain", "draw", "group"), rng.uniform(0.05, 0.95, size=(2, size, 1)))}
     coords = {"chain": [0, 1], "draw": np.arange(size), "feature": ["x0", "x1", "x2"], "group": ["all"]}
     groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", y)})}
+    if row_weight is not None:
+        groups["constant_data"] = xr.Dataset({"row_weight": ("obs_id", row_weight)})
     return bd.groups.assemble(groups, {**attributes(model, [-1, 1]), "target": "noising", "approximation": "masks"})
 
 
@@ -210,6 +212,18 @@ def test_noisy_weights_have_the_right_law_and_state_their_noise():
     assert again == pytest.approx([noisy.attrs["reweight_noise"]] * 2, rel=0.1)
 
 
+def test_row_weights_are_powers():
+    """A weight of 2 in every row is twice the C."""
+    X, y = rows(8)
+    one, other = (
+        bd.reweight(post, X, y).attrs for post in (by_hand(300, X, y, 1.0, np.full(8, 2.0)), by_hand(300, X, y, 2.0))
+    )
+    assert one["reweight_effective_draws"] == pytest.approx(other["reweight_effective_draws"], rel=1e-9)
+    assert (
+        one["reweight_effective_draws"] < 0.95 * bd.reweight(by_hand(300, X, y), X, y).attrs["reweight_effective_draws"]
+    )
+
+
 def test_what_needs_no_weights_and_what_does_not_fit(post, mended):
     X, y = rows()
     with pytest.raises(ValueError, match="they have been reweighted"):
@@ -218,6 +232,12 @@ def test_what_needs_no_weights_and_what_does_not_fit(post, mended):
     del exact.attrs["approximation"]
     with pytest.raises(ValueError, match="expected draws whose masks were integrated.*they are exact"):
         bd.reweight(exact, X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        plain = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=20, tune=20, chains=2, progress=False)
+    assert not [name for name in plain.attrs if name.startswith("approximation")]
+    with pytest.raises(ValueError, match="they are exact"):
+        bd.reweight(plain, X, y)
     with pytest.raises(ValueError, match="^y: expected what was sampled"):
         bd.reweight(post, X, -y)
     with pytest.raises(ValueError, match="^X: expected the 60 rows"):
