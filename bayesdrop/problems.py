@@ -125,14 +125,19 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
                 f"Raise masks= of bd.reweight, or {exact}",
             )
         return None
-    if "approximation_total" not in attrs or not attrs["approximation_resolved"]:
+    if "approximation_total" not in attrs:
         return None
     total = float(attrs["approximation_total"])
     if total <= _NATS_LIMIT:
         return None
     k = float(attrs.get("approximation_pareto_k", np.nan))
+    more = "" if np.isnan(k) else f"; Pareto k {k:.2f}"
+    if not attrs["approximation_resolved"]:
+        more += (
+            f"; from some rows and masks, which say no more than that it is below {attrs['approximation_bound']:.2g}"
+        )
     return Problem(
-        f"the log-likelihood with masks integrated is off by {total:.1f} nats (standard deviation over draws"
-        f"{'' if np.isnan(k) else f'; Pareto k {k:.2f}'}), above {_NATS_LIMIT:g}: this is another posterior",
+        f"the log-likelihood with masks integrated is off by {total:.1f} nats (standard deviation over draws{more}), "
+        f"above {_NATS_LIMIT:g}: this is another posterior",
         f"Correct it by bd.reweight(post, X, y), or {exact}",
     )

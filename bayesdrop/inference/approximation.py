@@ -33,8 +33,8 @@ __all__ = ["ApproximationError", "ApproximationWarning", "approximation_error", 
 Array = Any
 
 # Entries that a report looks at, each once for every mask and draw: a second or two; of large data as many as take a
-# few hundredths of a run, and never more than a quarter of a minute.
-_WORK, _WORK_AN_ENTRY, _MOST_WORK = 1e8, 1200.0, 1e9
+# hundredth of a run, and never more than some seconds.
+_WORK, _WORK_AN_ENTRY, _MOST_WORK = 1e8, 400.0, 3e8
 # Masks that are worth more draws than the few; fewest and most masks of a set.
 _MANY_MASKS, _FEW_DRAWS, _LEAST_MASKS, _MOST_MASKS = 128, 64, 8, 256
 _SETS, _GROUPS = 4, 8
