@@ -24,8 +24,8 @@ Array = Any
 class RatePosterior:
     """Plug-in posterior of the dropout rates, ``η | ŵ ~ Beta(a, b)``.
 
-    It takes the fitted weights as known and the masks as their signs, so it is narrower than the posterior that
-    ``bd.sample`` draws from.
+    It ignores the uncertainty of weights and masks, which it takes to be the fitted ones and their signs: it may be
+    narrower or wider than the posterior that ``bd.sample`` draws from, and lie elsewhere.
 
     Attributes
     ----------

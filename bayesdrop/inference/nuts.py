@@ -30,7 +30,8 @@ Array = Any
 class NUTS:
     """NumPyro's No-U-Turn sampler.
 
-    Exact where there are no masks; with masks, they are integrated as if scores were normal, as by ``bd.HMC``.
+    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated, as
+    by ``bd.HMC``; :func:`bayesdrop.reweight` corrects the draws.
 
     Parameters
     ----------

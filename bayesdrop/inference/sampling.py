@@ -21,7 +21,9 @@ from ..draws import draws_of
 from ..groups import arviz_beside, assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
+from ..problems import approximation_problem
 from ..rates import RateMap
+from .approximation import ApproximationWarning, approximation_error
 from .proper import check_proper
 from .scales import natural
 from .stopping import Stop
@@ -35,6 +37,8 @@ __all__ = ["IncompleteWarning", "MixingWarning", "sample"]
 Array = Any
 
 _MASKS = 64
+# Draws at which the error of an approximation is found.
+_REPORTED_DRAWS = 256
 
 
 class MixingWarning(UserWarning):
@@ -85,7 +89,7 @@ def sample(
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
         ``bd.HMC()`` where there are none. On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them
-        approximately and say so.
+        approximately, say so, and state their error; see :func:`bayesdrop.reweight`.
     target : str, optional
         Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
         ``p(y | w, η) = Σ_α p(α | η) exp{−C Σ s_i loss(y_i, wᵀ(x_i∘α_i) + b)}``. ``"marginalised"``: the
@@ -134,6 +138,9 @@ def sample(
 
     Warns
     -----
+    ApproximationWarning
+        If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
+        deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
@@ -217,11 +224,7 @@ def sample(
         groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, _MASKS, generator)
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
     if method.integrates_masks and not marginalised:
-        from .approximation import error_per_row
-
-        few = draws_of(groups["posterior"], model, min(2, result.draws["lp"].shape[1]), marginalised=False)
-        attrs["approximation"] = "masks are integrated as if scores were normal; bd.Gibbs() draws them"
-        attrs["approximation_error"] = error_per_row(few, replace(data, X=on_this_machine(data.X)))
+        attrs |= _approximation(groups["posterior"], model, replace(data, X=on_this_machine(data.X)))
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -233,11 +236,33 @@ def sample(
             IncompleteWarning,
             stacklevel=2,
         )
-    # An early end has a warning of its own.
-    advice = diagnose_groups(groups, attrs | {"complete": 1}).advice
+    size = result.draws["lp"].size
+    wrong = approximation_problem(attrs, size)
+    if wrong is not None:
+        warnings.warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning, stacklevel=2)
+    # An early end and an approximation have warnings of their own.
+    known = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
+    advice = diagnose_groups(groups, known | {"complete": 1}).advice
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
     return assemble(groups, attrs)
+
+
+def _approximation(posterior: xr.Dataset, model: Model, data: Data) -> dict[str, str | int | float]:
+    """Attributes that say what was approximated, and how well, at a few hundred draws."""
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    few = draws_of(posterior, model, min(-(-_REPORTED_DRAWS // chains), draws), marginalised=False)
+    found = approximation_error(few, data)
+    attrs: dict[str, str | int | float] = {
+        "approximation": "masks are integrated as if scores were normal; bd.Gibbs() draws them",
+        "approximation_error": found.per_row,
+        "approximation_total": found.total,
+        "approximation_bound": found.bound,
+        "approximation_resolved": int(found.resolved),
+        "approximation_draws": found.draws,
+        "approximation_rows": found.rows,
+    }
+    return attrs if np.isnan(found.pareto_k) else attrs | {"approximation_pareto_k": found.pareto_k}
 
 
 def _check_sharded(data: Data) -> None:
