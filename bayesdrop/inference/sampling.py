@@ -22,6 +22,7 @@ from ..groups import arviz_beside, assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
+from ..responses import observed_group
 from .proper import check_proper
 from .stopping import Stop
 from .target import STATISTICS, default_method, is_marginalised
@@ -118,9 +119,10 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
-        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept. The attribute
-        ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
+        the coordinate ``class``; ``constant_data`` priors or fixed rates, and the group of each feature. Masks and
+        auxiliary variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget"
+        or "interrupted".
 
     Raises
     ------
@@ -302,15 +304,13 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
     stats = {name: (("chain", "draw"), result.draws[name]) for name in STATISTICS if name in result.draws}
-    rows = np.arange(len(data.target))
-    observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):
         constant["row_weight"] = ("obs_id", data.weight)
-        fixed_coords["obs_id"] = rows
+        fixed_coords["obs_id"] = np.arange(len(data.target))
     return {
         "posterior": xr.Dataset(posterior, coords=coords),
         "sample_stats": xr.Dataset(stats, coords=steps),
-        "observed_data": xr.Dataset(observed, coords={"obs_id": rows}),
+        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
         "constant_data": xr.Dataset(constant, coords=fixed_coords),
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..data import Data, prepare
 from ..groups import assemble
 from ..model import Model
+from ..responses import observed_group
 from .alignment import align_units
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def sample_latent(
     -------
     arviz.InferenceData or xarray.DataTree
         ``posterior`` has ``hidden_weight`` (chain, draw, hidden, feature), ``output_weight`` (chain, draw, hidden),
-        ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed.
+        ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed;
+        ``observed_data`` as ``bd.sample`` has it.
 
     Raises
     ------
@@ -191,13 +193,11 @@ def _groups(model: Model, data: Data, draws: dict[str, Array]) -> dict[str, xr.D
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
     names = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
-    rows = np.arange(len(data.target))
-    observed = data.target.astype(np.int8) if model.loss.binary else data.target
     fixed = {name: value for name, value in coords.items() if name in ("feature", rate_map.dim)}
     return {
         "posterior": xr.Dataset(variables, coords=coords),
         "sample_stats": xr.Dataset({name: (both, draws[name]) for name in names}, {c: coords[c] for c in both}),
-        "observed_data": xr.Dataset({"y": ("obs_id", observed)}, {"obs_id": rows}),
+        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
         "constant_data": xr.Dataset(constant, fixed),
     }
 
