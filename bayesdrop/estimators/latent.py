@@ -131,9 +131,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self.coef_ = np.ascontiguousarray(found.output[:-1].T)
         self.intercept_ = found.output[-1].copy()
         rates = energy.rate[:, None]
-        free = np.empty((0, 1)) if posterior is None else rates
         both = None if posterior is None else (posterior[0][:, None], posterior[1][:, None])
-        self._keep_rates(rate_map, rates, free, both, np.zeros((0, 1)) if occurrences is None else occurrences[:, None])
+        self._keep_rates(rate_map, rates, both, None if occurrences is None else occurrences[:, None])
         self.objective_trace_ = np.array(trace.values)[:, 0] if trace.values else np.empty(0)
         self.n_iter_ = trace.iterations
         self.status_ = status
