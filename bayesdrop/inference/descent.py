@@ -34,6 +34,10 @@ class Status(Enum):
         "The learnt rates did not settle: some weights keep changing sign. A prior with more strength, a smaller C "
         "or shared or group rates steady them."
     )
+    MAX_EPOCHS = (
+        "Stopped after the passes over the data that were allowed, the energy still falling: raise epochs, change "
+        "step_size, or loosen tol."
+    )
     ALL_ZERO = (
         "Converged with all weights zero (of one class at least, if there are several): the features say nothing of y "
         "at these rates and this C, and every prediction is that of the intercept. Look for features that are zero, "
@@ -43,7 +47,7 @@ class Status(Enum):
     @property
     def is_unfinished(self) -> bool:
         """True if the fit ended before the optimum, which is worth a warning."""
-        return self in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED)
+        return self in (Status.MAX_ITERATIONS, Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
 
 
 @dataclass
