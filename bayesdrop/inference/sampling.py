@@ -25,7 +25,7 @@ from ..rates import RateMap
 from ..responses import observed_group
 from .proper import check_proper
 from .stopping import Stop
-from .target import STATISTICS, default_method, is_marginalised
+from .target import STATISTICS, check_sampler, default_method, is_marginalised, sampler_settings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -130,6 +130,8 @@ def sample(
         If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
         run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.inference.proper`
         has it. The message names the argument and what to do.
+    TypeError
+        If ``method`` is no sampler, or does not record what the model has.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
 
@@ -175,8 +177,7 @@ def sample(
     _check_ending(stop, max_seconds, chains)
 
     method = default_method(model, marginalised) if method is None else method
-    if not hasattr(method, "bind"):
-        raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    check_sampler(method)
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -199,6 +200,7 @@ def sample(
                 checkpoint=store,
                 stop=stop,
                 statistics=STATISTICS,
+                required=_recorded(model, rate_map),
                 max_seconds=max_seconds,
                 meanwhile=stack.enter_context(arviz_beside()),
             )
@@ -267,6 +269,12 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
         raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
 
 
+def _recorded(model: Model, rate_map: RateMap) -> tuple[str, ...]:
+    """What any sampler of the model must record."""
+    optional = [("intercept", model.fit_intercept), ("rate", rate_map.is_free)]
+    return ("lp", "weight", *(name for name, there in optional if there))
+
+
 _SCALARS = ("intercept", "sigma", "global_scale")
 
 
@@ -332,6 +340,6 @@ def _attributes(
         "model": repr(model),
         "method": repr(method),
         "target": "marginalised" if marginalised else "noising",
-        "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
+        "settings": json.dumps(sampler_settings(method)),
     }
     return attrs
