@@ -30,7 +30,7 @@ test-lowest:
 	$(LOWEST)/bin/python -m pip check
 	$(LOWEST)/bin/python -m pytest -o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/predictive/test_arviz_binary.py \
-		tests/sampling/test_third_party.py tests/distributions/test_densities.py tests/latent/test_methods.py
+		tests/sampling/test_third_party.py tests/distributions/test_densities.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

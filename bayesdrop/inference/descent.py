@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -164,7 +163,8 @@ class Descent(Protocol):
 def check_settings(method: Any) -> None:
     """Raise an error unless ``tol``, ``max_iter`` and, where a minimiser has them, the other settings are sound."""
     tol = method.tol
-    if not (isinstance(tol, Real) and not isinstance(tol, bool) and math.isfinite(tol) and tol >= 0):
+    number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
+    if not (number and math.isfinite(tol) and tol >= 0):
         raise ValueError(f"tol: expected a finite number >= 0, got {tol!r}; 1e-8 is usual.")
     for name in ("max_iter", "max_inner"):
         count = getattr(method, name, 1)
