@@ -22,6 +22,7 @@ from .designs import as_design
 from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
 from .groups import arviz, dataset, extend, group_names
 from .predictive import check_rows
+from .responses import read_target
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,7 +77,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
     >>> import bayesdrop as bd
     >>> from bayesdrop.description import attributes
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [2.0]]])}, coords={"feature": ["x0"]})
-    >>> observed = xr.Dataset({"y": ("obs_id", [-1, 1])})
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
     >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
     >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
     >>> values = bd.groups.dataset(log_likelihood(post, [[0.0], [1.0]], ["no", "yes"]), "log_likelihood")["y"].values
@@ -96,7 +97,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
 
 def _targets(post: Any, draws: Draws, y: Any) -> Array:
     """Signs or numbers of the rows, which must be those that were sampled."""
-    target = np.asarray(read_group(post, "observed_data")["y"].values, dtype=np.float64)
+    target = read_target(read_group(post, "observed_data"), binary=draws.model.loss.binary)
     came = np.asarray(y)
     if came.shape != target.shape:
         raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
@@ -327,7 +328,7 @@ def loo(post: Any) -> Any:
     >>> generator = np.random.default_rng(0)
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
     >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))
-    >>> observed = xr.Dataset({"y": ("obs_id", [-1, 1])})
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
     >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
     >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
     >>> int(loo(log_likelihood(post, [[0.3], [0.5]], ["no", "yes"])).n_data_points)

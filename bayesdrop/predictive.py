@@ -18,6 +18,7 @@ from .draws import Draws, blocks, check_count, match_columns, read_draws, read_g
 from .groups import assemble, extend
 from .model import Model
 from .rates import RateMap
+from .responses import class_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,7 +58,7 @@ def posterior_predictive(
     Returns
     -------
     InferenceData or DataTree
-        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as −1 and +1 (int8), numbers as float64.
+        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), numbers as float64.
         Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are drawn from
         its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its pseudo-likelihood,
         normalised over the two, which is not the model that was fitted (see :class:`bayesdrop.losses.Hinge`).
@@ -107,8 +108,9 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.float64)
     for part in blocks(draws.size, n):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
-        values[part] = loss.sample_response(generator, score, draws.C[part]).T
-    coords = {**draws.steps, "obs_id": np.arange(n)}
+        drawn = loss.sample_response(generator, score, draws.C[part]).T
+        values[part] = drawn > 0 if loss.binary else drawn
+    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if loss.binary else None)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 

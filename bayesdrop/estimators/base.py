@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..callers import warn_caller
 from ..designs import Design, as_design
 from ..inference import Newton
-from ..inference.descent import Status
+from ..inference.adapt import SignCounts
 from ..inference.fitting import BlockFit, fit_block
 from ..inference.online import Online
 from ..losses import Loss
@@ -152,7 +152,7 @@ class DropoutEstimator(BaseEstimator):
     intercept_: Any
     rates_: Array
     n_features_in_: int
-    _free_rates: Array
+    _counts: SignCounts | None
     _online: Online | None
 
     def _loss(self) -> Loss:
@@ -194,25 +194,29 @@ class DropoutEstimator(BaseEstimator):
         method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
-        if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
-        self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)
+        if block.status.is_unfinished:
+            warn_caller(block.status.value, ConvergenceWarning)
+        self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
+        self._counts = block.counts
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
         return block
 
     def _keep_rates(
-        self, rate_map: RateMap, rates: Array, free: Array, posterior: tuple[Array, Array] | None, occurrences: Array
+        self, rate_map: RateMap, rates: Array, posterior: tuple[Array, Array] | None, occurrences: Array | None
     ) -> None:
         self.rates_ = np.ascontiguousarray(rates.T) if rates.shape[1] > 1 else rates[:, 0].copy()
         self.rate_posterior_ = None
-        if posterior is not None:
+        if posterior is not None and occurrences is not None:
             a, b = posterior
             self.rate_posterior_ = RatePosterior(
                 _shape(a), _shape(b), _shape(occurrences), rate_map.names, rate_map.dim
             )
-        self._free_rates = free
+
+    def _earlier(self) -> tuple[Array, Array]:
+        """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""
+        return self._weights(), np.atleast_2d(self.rates_).T
 
     def _step_online(
         self,
@@ -232,17 +236,21 @@ class DropoutEstimator(BaseEstimator):
         p, K = design.shape[1], target.shape[1] if n_joint is None else n_joint
         online = getattr(self, "_online", None)
         if online is None:
-            online = Online.start(model, p, K, self._weights() if hasattr(self, "coef_") else None)
+            fitted = hasattr(self, "coef_")
+            online = Online.start(
+                model, p, K, self._weights() if fitted else None, getattr(self, "_counts", None) if fitted else None
+            )
         if n_joint is None:
             online.update(model, design, rate_map, target, weight, n_total)
         else:
-            online.update_joint(joint_energy(self, model, design, target, model.C * weight, model.C * weight), n_total)
+            energy = joint_energy(self, model, design, target, model.C * weight, model.C * weight)
+            online.update_joint(energy, float(weight.sum()), n_total)
         self._online = online
+        rate = online.rate(rate_map)
         learner = online.learner
         self._keep_rates(
             rate_map,
-            np.broadcast_to(online.rate(rate_map), (p, K)),
-            np.empty((0, K)) if learner is None else learner.rates(),
+            np.broadcast_to(rate, (p, K)),
             None if learner is None else learner.posterior(),
             None if learner is None else learner.occurrences,
         )

@@ -138,7 +138,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         coef = getattr(self, "coef_", None)
         if coef is None or coef.shape[1] != p or not np.array_equal(self.classes_, classes):
             return None
-        return self._weights(), self._free_rates
+        return self._earlier()
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:
@@ -156,9 +156,10 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
     @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
-        mean, var = self._moments(X)
+        check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return joint_chances(self, X, mean)
+            return joint_chances(self, X)
+        mean, var = self._moments(X)
         return shares(self._loss().expected_probability(mean, var, self.C))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:

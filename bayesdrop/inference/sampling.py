@@ -23,11 +23,12 @@ from ..model import Model
 from ..pointwise import log_likelihood_group
 from ..problems import approximation_problem
 from ..rates import RateMap
+from ..responses import observed_group
 from .approximation import ApproximationWarning, approximation_error
 from .proper import check_proper
 from .scales import natural
 from .stopping import Stop
-from .target import STATISTICS, default_method, is_marginalised
+from .target import STATISTICS, check_sampler, default_method, is_marginalised, sampler_settings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -123,9 +124,10 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
-        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept. The attribute
-        ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
+        the coordinate ``class``; ``constant_data`` priors or fixed rates, and the group of each feature. Masks and
+        auxiliary variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget"
+        or "interrupted".
 
     Raises
     ------
@@ -133,6 +135,8 @@ def sample(
         If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
         run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.inference.proper`
         has it. The message names the argument and what to do.
+    TypeError
+        If ``method`` is no sampler, or does not record what the model has.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
 
@@ -181,8 +185,7 @@ def sample(
     _check_ending(stop, max_seconds, chains)
 
     method = default_method(model, marginalised) if method is None else method
-    if not hasattr(method, "bind"):
-        raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    check_sampler(method)
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -205,6 +208,7 @@ def sample(
                 checkpoint=store,
                 stop=stop,
                 statistics=STATISTICS,
+                required=_recorded(model, rate_map),
                 max_seconds=max_seconds,
                 meanwhile=stack.enter_context(arviz_beside()),
             )
@@ -292,6 +296,12 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
         raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
 
 
+def _recorded(model: Model, rate_map: RateMap) -> tuple[str, ...]:
+    """What any sampler of the model must record."""
+    optional = [("intercept", model.fit_intercept), ("rate", rate_map.is_free)]
+    return ("lp", "weight", *(name for name, there in optional if there))
+
+
 _SCALARS = ("intercept", "sigma", "global_scale")
 
 
@@ -329,15 +339,13 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
     stats = {name: (("chain", "draw"), result.draws[name]) for name in STATISTICS if name in result.draws}
-    rows = np.arange(len(data.target))
-    observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):
         constant["row_weight"] = ("obs_id", data.weight)
-        fixed_coords["obs_id"] = rows
+        fixed_coords["obs_id"] = np.arange(len(data.target))
     return {
         "posterior": xr.Dataset(posterior, coords=coords),
         "sample_stats": xr.Dataset(stats, coords=steps),
-        "observed_data": xr.Dataset(observed, coords={"obs_id": rows}),
+        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
         "constant_data": xr.Dataset(constant, coords=fixed_coords),
     }
 
@@ -359,6 +367,6 @@ def _attributes(
         "model": repr(model),
         "method": repr(method),
         "target": "marginalised" if marginalised else "noising",
-        "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
+        "settings": json.dumps(sampler_settings(method)),
     }
     return attrs

@@ -17,7 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import normal_score, positive_part
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
+from .base import (
+    Array,
+    Derivatives,
+    Pseudo,
+    ScoreCost,
+    choose,
+    is_finite_number,
+    misplaced_bound,
+    pseudo_from,
+)
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -51,8 +60,11 @@ class EpsilonInsensitive:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"epsilon: expected a finite number >= 0, got {self.epsilon!r}.")
+        if not (is_finite_number(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(
+                f"epsilon: expected a finite number >= 0, got {self.epsilon!r}."
+                f"{misplaced_bound(self.epsilon, positive_part.FORMS)}"
+            )
         choose(
             positive_part.FORMS,
             self.bound,

@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import normal_score, positive_part
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
+from .base import (
+    Array,
+    Derivatives,
+    Pseudo,
+    ScoreCost,
+    choose,
+    is_finite_number,
+    misplaced_bound,
+    pseudo_from,
+)
 
 __all__ = ["Hinge"]
 
@@ -55,8 +64,11 @@ class Hinge:
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.margin) and self.margin > 0):
-            raise ValueError(f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0.")
+        if not (is_finite_number(self.margin) and self.margin > 0):
+            raise ValueError(
+                f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0."
+                f"{misplaced_bound(self.margin, positive_part.FORMS)}"
+            )
         choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
 
     @property
