@@ -114,7 +114,7 @@ class Gibbs:
         tempered = first_power < _TEMPERED
         kernel = GibbsKernel(
             loss=model.loss.plain,
-            noise=model.noise,
+            noise=model.noise,  # type: ignore[arg-type]  # has_rate was checked above
             fit_intercept=model.fit_intercept,
             per_feature=per_feature,
             grouped=grouped,
