@@ -8,9 +8,10 @@ function of a sum of independent terms is a product, so that the cost grows with
 with that of their masks, ``2^k``. With ``K`` nodes, and coefficients of both signs of ``m`` counted, the error is taken
 to be
 
-    3 Σ_{m > K/4} |F_m φ_m|          for what lies beyond K/2, is missing there and folded back
-    + Σ_m |F_m| |φ_m − φ̂_m|         for an approximate φ̂, by its bound
-    + 2 e^{−L} max |f|               for the score outside the window (Hoeffding 1963; Kearns & Saul 1998; Bernstein)
+    2 Σ_{m > K/4} |F_m φ_m|                 for the terms beyond K/2, which are missing
+    + ½ max_{m > 3K/8} |F_m| Σ_m |φ_m|      for their coefficients, folded back to K − m, if they fall as 1/m² at least
+    + Σ_m |F_m| |φ_m − φ̂_m|                for an approximate φ̂, by its bound
+    + 2 e^{−L} max |f|                      for scores outside the window (Kearns & Saul 1998; Bernstein 1924)
 
 and ``K`` is doubled until it is small enough. Where ``f`` is smooth it falls exponentially in ``K``, at a kink as
 ``1/K``, in both cases times ``|φ|``, which falls by itself where many entries are noised.
@@ -283,7 +284,9 @@ def _sum(
     floor = law.outside * largest + 1e-14 * largest
     if doubt is not None:
         floor = floor + (np.abs(coefficients) * doubt).sum(axis=1)
-    off = floor + 3 * np.abs(terms[:, count // 2 :]).sum(axis=1)
+    size = np.abs(coefficients[:, 3 * count // 4 :]).max(axis=1)
+    folded = 0.5 * size * np.abs(law_values).sum(axis=1)
+    off = floor + 2 * np.abs(terms[:, count // 2 :]).sum(axis=1) + folded
     if not logarithmic:
         return mean, off, floor > tolerance
     safe = np.maximum(mean, np.finfo(float).tiny)
