@@ -49,8 +49,9 @@ class AccuracyWarning(UserWarning):
 class ScoreFunction(Protocol):
     """A function of the score of a row under a draw."""
 
-    logarithmic: bool
-    """True if it returns the logarithm of a positive function; else its values lie between 0 and 1."""
+    @property
+    def logarithmic(self) -> bool:
+        """True if it returns the logarithm of a positive function; else its values lie between 0 and 1."""
 
     def __call__(self, rows: Array, draws: Array, score: Array) -> Array:
         """Values (N, M) at scores (N, M), for the rows and draws numbered by (N,) each."""
@@ -229,8 +230,8 @@ class _Block:
             def function(cells: Array, score: Array, rows: Array = rows, some: Array = some) -> Array:
                 return self.function(rows[cells] + self.start, some[cells], score)
 
-            options = {"logarithmic": self.function.logarithmic, "tolerance": ERROR}
-            value, error = integrate(law.take(hope), function, **options)
+            logarithmic = self.function.logarithmic
+            value, error = integrate(law.take(hope), function, logarithmic=logarithmic, tolerance=ERROR)
             result[rows, some] = value
             failed = ~(error <= ERROR)
             fail_rows.append(rows[failed])

@@ -12,7 +12,7 @@ interval of a new response is that of simulated ones, each with noise of its own
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -219,9 +219,13 @@ def _mean(draws: Draws, X: Any, corrupted_inputs: bool) -> Array:
 def _responses(draws: Draws, X: Any, repeats: int, generator: np.random.Generator, corrupted_inputs: bool) -> Array:
     """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
     drawn = np.empty((X.shape[0], draws.size * repeats))
-    everything = slice(0, draws.size)
-    for repeat in range(repeats):
-        score = draws.noised_scores(X, everything, generator, corrupted_inputs)
-        part = slice(repeat * draws.size, (repeat + 1) * draws.size)
-        drawn[:, part] = draws.model.loss.sample_response(generator, score, draws.C)
+    # Few draws are laid side by side, so that they take few passes over the rows.
+    for part in blocks(repeats, draws.size * max(X.shape)):
+        count = part.stop - part.start
+        weight, free = (np.tile(values, (count, 1)) for values in (draws.weight, draws.free_rate))
+        intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
+        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C)
+        score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
+        columns = slice(part.start * draws.size, part.stop * draws.size)
+        drawn[:, columns] = draws.model.loss.sample_response(generator, score, C)
     return drawn

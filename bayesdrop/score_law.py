@@ -44,14 +44,17 @@ _CACHE = 1 << 14
 class Law(Protocol):
     """Law of each of ``N`` scores."""
 
-    low: Array
-    """Lower ends of the windows, (N,)."""
+    @property
+    def low(self) -> Array:
+        """Lower ends of the windows, (N,)."""
 
-    high: Array
-    """Upper ends, (N,)."""
+    @property
+    def high(self) -> Array:
+        """Upper ends, (N,)."""
 
-    outside: float
-    """Bound of the probability outside of a window."""
+    @property
+    def outside(self) -> float:
+        """Bound of the probability outside of a window."""
 
     def take(self, some: Array) -> Any:
         """The laws of some of the scores."""
@@ -95,7 +98,8 @@ class NearNormal(_Taken):
     def of(cls, cumulants: tuple[Array, ...], proxy: Array, jump: Array) -> NearNormal:
         """The law with a window from its tails: see :class:`bayesdrop.noise.Expansion`."""
         reach = np.sqrt(2 * _NARROW * proxy) + _NARROW * jump
-        return cls(*cumulants, low=cumulants[0] - reach, high=cumulants[0] + reach)
+        mean, var, third, fourth, remainder = cumulants
+        return cls(mean, var, third, fourth, remainder, mean - reach, mean + reach)
 
     def characteristic(self, step: Array, origin: Array, count: int) -> tuple[Array, Array | None]:
         """See :class:`Law`."""

@@ -316,8 +316,9 @@ class DropoutSVC(_DropoutClassifier):
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
     Chen 2015, section 3) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
-    linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge: a monotone transform of the score
-    whose steepness depends on C, not a calibrated probability. ``C`` is c of Chen et al. (2015).
+    linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge, averaged over the noise as by
+    :func:`bayesdrop.predict`: its steepness depends on C, and it is no calibrated probability. Nor is it a function of
+    the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of Chen et al. (2015).
 
     Parameters
     ----------
