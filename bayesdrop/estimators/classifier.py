@@ -318,7 +318,8 @@ class DropoutSVC(_DropoutClassifier):
     Chen 2015, section 3) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
     linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge, averaged over the noise as by
     :func:`bayesdrop.predict`: its steepness depends on C, and it is no calibrated probability. Nor is it a function of
-    the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of Chen et al. (2015).
+    the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of
+    Chen et al. (2015).
 
     Parameters
     ----------
