@@ -144,8 +144,8 @@ def prior_draws(
     Returns
     -------
     InferenceData or DataTree
-        Groups ``prior`` (``weight``, ``rate``, ``intercept``, ``sigma``, ``global_scale`` as far as there are any)
-        and ``prior_predictive`` (``y``), one chain.
+        Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
+        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def prior_draws(
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=draws)
     data = Data(matrix, np.zeros(n), np.ones(n), names, None)
-    free = _prior_rates(rate_map, data, draws, generator)
+    free, groups = _prior_rates(rate_map, data, draws, generator)
     C = np.full(draws, float(model.C))
     variance = model.loss.variance_prior
     if variance is not None:
@@ -201,23 +201,28 @@ def prior_draws(
     if rate_map.is_free:
         parts["rate"] = (("chain", "draw", rate_map.dim), free[None])
         coords[rate_map.dim] = np.array(rate_map.names)
+    if rate_map.hierarchy is not None:
+        coords["group"] = np.array(rate_map.hierarchy.names)
+        parts |= {name: (("chain", "draw", "group"), value[None]) for name, value in groups.items()}
     attrs = {"model": repr(model), **attributes(model)}
     responses = _responses(found, matrix, generator, False)
     return assemble({"prior": xr.Dataset(parts, coords=coords), "prior_predictive": responses}, attrs)
 
 
-def _prior_rates(rate_map: RateMap, data: Data, draws: int, generator: np.random.Generator) -> Array:
-    """Free rates, (draws, k)."""
+def _prior_rates(
+    rate_map: RateMap, data: Data, draws: int, generator: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
     hierarchy = rate_map.hierarchy
     if hierarchy is None:
         shapes = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-        return generator.beta(*shapes, size=(draws, rate_map.size))
+        return generator.beta(*shapes, size=(draws, rate_map.size)), {}
     size = (draws, len(hierarchy.names))
     mean = generator.beta(*hierarchy.mean_prior.concentrations(np.zeros(size[1])), size=size)
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
     # A shape that underflows to 0 is no Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
-    return generator.beta(up, down)
+    return generator.beta(up, down), {"group_rate": mean, "group_strength": strength}
 
 
 def _plain(X: Any) -> Any:

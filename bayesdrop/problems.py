@@ -95,7 +95,7 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     if "approximation_total" in attrs:
         total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
         text += f", that of all rows by {total:.2g} nats (standard deviation over draws"
-        # Where few rows and masks could be looked at, what cannot be told is said.
+        # Where few rows could be looked at, what cannot be told is said.
         text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > 0.1 else ")"
         text += f"; wanted: at most {_NATS_LIMIT:g}"
     return text
@@ -113,16 +113,11 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     """
     exact = "sample with bd.Gibbs(), which draws the masks."
     if attrs.get("reweighted"):
-        k, noise = float(attrs["reweight_pareto_k"]), float(attrs["reweight_noise"])
+        k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):
             return Problem(
                 f"the importance weights have a Pareto k of {k:.2f}, above {largest_k(size):.2f}: a few draws decide",
                 f"The approximation is too far away to be reweighted; {exact}",
-            )
-        if noise > _NATS_LIMIT:
-            return Problem(
-                f"drawn masks leave a noise of {noise:.2g} in the log weights, above {_NATS_LIMIT:g}",
-                f"Raise masks= of bd.reweight, or {exact}",
             )
         return None
     if "approximation_total" not in attrs:
@@ -133,9 +128,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     k = float(attrs.get("approximation_pareto_k", np.nan))
     more = "" if np.isnan(k) else f"; Pareto k {k:.2f}"
     if not attrs["approximation_resolved"]:
-        more += (
-            f"; from some rows and masks, which say no more than that it is below {attrs['approximation_bound']:.2g}"
-        )
+        more += f"; from some rows, which say no more than that it is below {attrs['approximation_bound']:.2g}"
     return Problem(
         f"the log-likelihood with masks integrated is off by {total:.1f} nats (standard deviation over draws{more}), "
         f"above {_NATS_LIMIT:g}: this is another posterior",

@@ -5,18 +5,13 @@ would have ``exp E``. At a draw ``θ`` the error is ``T(θ) = E(θ) − G(θ)``,
 it *varies* from draw to draw, for a constant changes no posterior. Below one nat the two posteriors are hardly told
 apart; at four, they may have nothing in common, though a single row be off by a few hundredths only.
 
-``E`` is known up to the noise of drawn masks, unless rows have so few entries that all masks are summed. Two estimates
-``A`` and ``B`` of ``T`` from independent masks have independent noises, so that their covariance over draws is the
-variance of ``T`` without either: noise is never mistaken for error. The logarithm of an average over ``M`` masks is low
-by about ``c/M``; it is taken out by ``2 log ½(a + b) − ½(log a + log b)`` of two averages (Quenouille's jackknife).
-
-Where there are more rows than can be summed, they are dealt into groups, and the sums of the groups, blown up to all
-rows, take the place of ``A`` and ``B``.
+``E`` comes from :mod:`bayesdrop.expectation`, without random masks. Where there are more rows than can be summed, they
+are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with independent errors: their
+covariance over draws is the variance of ``T`` without the error of either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,18 +23,13 @@ from ..draws import Draws, blocks
 from ..pareto import smoothed_log_weights
 from ..pointwise import log_likelihood_group
 
-__all__ = ["ApproximationError", "ApproximationWarning", "approximation_error", "part_of", "row_log_likelihoods"]
+__all__ = ["ApproximationError", "ApproximationWarning", "approximation_error", "errors_of", "part_of"]
 
 Array = Any
 
-# Entries that a report looks at, each once for every mask and draw: a second or two; of large data as many as take a
-# hundredth of a run, and never more than some seconds.
-_WORK, _WORK_AN_ENTRY, _MOST_WORK = 1e8, 400.0, 3e8
-# Masks that are worth more draws than the few; fewest and most masks of a set.
-_MANY_MASKS, _FEW_DRAWS, _LEAST_MASKS, _MOST_MASKS = 128, 64, 8, 256
-_SETS, _GROUPS = 4, 8
-# Standard deviation of the masks' noise in a sum over rows above which it has a tail of its own.
-_NOISE = 0.25
+# Entries of the features that a report may look at, each once a draw, and the fewest draws that tell a variance.
+_WORK, _FEW_DRAWS = 2e6, 64
+_GROUPS = 8
 
 
 class ApproximationWarning(UserWarning):
@@ -56,10 +46,9 @@ class ApproximationError(NamedTuple):
     variance : float
         Variance over draws of the sum over all rows, estimated without bias and so perhaps below 0.
     uncertainty : float
-        Its standard error, from the masks, rows and draws that were drawn.
+        Its standard error, from the rows and draws that were chosen.
     pareto_k : float
-        Tail shape of the importance ratios ``exp T``; NaN where the noise of masks would make a tail of its own, or
-        rows were left out.
+        Tail shape of the importance ratios ``exp T``; NaN where rows were left out.
     draws, rows : int
         Draws and rows that were looked at.
     """
@@ -97,52 +86,39 @@ def approximation_error(draws: Draws, data: Data, seed: int = 0) -> Approximatio
     data : Data
         What they were drawn from, in memory.
     seed : int
-        Of masks, and of rows where there are too many.
+        Of the rows, where there are too many.
     """
-    generator = np.random.default_rng(seed)
     n = len(data.target)
     entries = max(float(data.X.nnz if hasattr(data.X, "nnz") else data.X.size), 1.0)
-    work = min(max(_WORK, _WORK_AN_ENTRY * entries), _MOST_WORK) / (_SETS * entries)
-    if work < draws.size * _MANY_MASKS:
-        # The noise of the variance falls with the masks, and only with the root of the draws.
-        few = min(_FEW_DRAWS, draws.size)
+    affordable = int(_WORK / entries)
+    if affordable < draws.size:
+        few = min(max(affordable, _FEW_DRAWS), draws.size)
         draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
-    masks = work / draws.size
     groups = [np.arange(n)]
-    if masks < _LEAST_MASKS and n >= 2 * _GROUPS:
+    if affordable < draws.size and n >= 2 * _GROUPS:
         # Dealt like cards, one label after the other, so that each group has its share of either.
-        size = max(int(n * masks / _LEAST_MASKS) // _GROUPS, 2)
+        size = max(int(n * _WORK / (entries * draws.size)) // _GROUPS, 2)
+        generator = np.random.default_rng(seed)
         order = generator.permutation(n)
         order = order[np.argsort(data.target[order], kind="stable")]
         chosen = order[np.linspace(0, n - 1, size * _GROUPS).astype(int)]
-        groups = [chosen[first::_GROUPS] for first in range(_GROUPS)]
-    masks = int(np.clip(masks, _LEAST_MASKS, _MOST_MASKS))
-    sums, square = [], 0.0
-    for rows in groups:
-        rows = np.sort(rows)
-        away = _errors(draws, data.X[rows], data.target[rows], data.weight[rows], masks, generator)
-        square += float(np.mean(away[0] * away[1])) * len(rows)
-        sums.append(away.sum(axis=2) * (n / len(rows)))
+        groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
+    errors = [errors_of(draws, data.X[rows], data.target[rows], data.weight[rows]) for rows in groups]
     looked_at = sum(len(rows) for rows in groups)
-    left_out = looked_at < n
-    noise = 0.5 * float(np.std(sums[0][0] - sums[0][1]))
-    # With one group its two halves are the estimates; with several, the groups, the halves of each averaged.
-    estimates = sums[0] if len(groups) == 1 else np.stack([part.mean(axis=0) for part in sums])
-    variance, uncertainty = _common_variance(estimates)
+    sums = np.stack([part.sum(axis=1) * (n / part.shape[1]) for part in errors])
+    variance, uncertainty = _common_variance(sums) if len(groups) > 1 else _variance(sums[0])
     return ApproximationError(
-        per_row=float(np.sqrt(max(square / looked_at, 0.0))),
+        per_row=float(np.sqrt(sum(np.sum(part**2) for part in errors) / (looked_at * draws.size))),
         variance=variance,
         uncertainty=uncertainty,
-        pareto_k=float("nan") if left_out or noise > _NOISE else smoothed_log_weights(estimates.mean(axis=0))[1],
+        pareto_k=float("nan") if len(groups) > 1 else smoothed_log_weights(sums[0])[1],
         draws=draws.size,
         rows=looked_at,
     )
 
 
-def row_log_likelihoods(
-    draws: Draws, X: Any, target: Array, weight: Array, masks: int, sets: int, generator: np.random.Generator
-) -> Iterator[tuple[slice, Array, Array]]:
-    """Log-likelihood of each row over masks and under normal scores, for blocks of draws.
+def errors_of(draws: Draws, X: Any, target: Array, weight: Array) -> Array:
+    """Log-likelihood over masks less the one under normal scores, by draw and row: (S, n).
 
     Parameters
     ----------
@@ -150,38 +126,17 @@ def row_log_likelihoods(
         Draws of a model with masks.
     X, target, weight
         Rows (n, p), their signs or numbers (n,) and their weights (n,).
-    masks, sets : int
-        Masks drawn per row and draw, as often as ``sets`` says, each time anew.
-    generator : numpy.random.Generator
-        Of the masks.
-
-    Yields
-    ------
-    part : slice
-        Which draws.
-    over_masks : array (sets, draws, n)
-        Each the logarithm of an unbiased estimate, or of the sum over all masks.
-    normal : array (draws, n)
-        Under normal scores.
     """
     n = X.shape[0]
     design, loss = as_design(X), draws.model.loss.plain
     powers = draws.power * weight
-    for part in blocks(draws.size, max(sets * n, 1)):
-        some = part_of(draws, part)
-        over_masks = np.stack(
-            [
-                log_likelihood_group(some, X, target, weight, masks, generator)["y"].values.reshape(some.size, n)
-                for _ in range(sets)
-            ]
-        )
-        normal = np.empty((some.size, n))
-        for few in blocks(some.size, max(design.shape)):
-            mean, var = some.moments(design, few)
-            sign = np.broadcast_to(target[:, None], mean.shape)
-            cost = loss.score_cost(sign, mean, var, powers[:, None] * some.C[few]).value
-            normal[few] = -cost.T + powers * np.asarray(loss.log_constant(some.C[few]))[..., None]
-        yield part, over_masks, normal
+    found = log_likelihood_group(draws, X, target, weight)["y"].values.reshape(draws.size, n).copy()
+    for few in blocks(draws.size, max(design.shape)):
+        mean, var = draws.moments(design, few)
+        sign = np.broadcast_to(target[:, None], mean.shape)
+        cost = loss.score_cost(sign, mean, var, powers[:, None] * draws.C[few]).value
+        found[few] += cost.T - powers * np.asarray(loss.log_constant(draws.C[few]))[..., None]
+    return found
 
 
 def part_of(draws: Draws, part: Any) -> Draws:
@@ -192,33 +147,24 @@ def part_of(draws: Draws, part: Any) -> Draws:
     return replace(draws, **chosen, steps=steps)
 
 
-def _errors(draws: Draws, X: Any, target: Array, weight: Array, masks: int, generator: Any) -> Array:
-    """Two estimates of each row's error from independent masks, free of the bias of a logarithm: (2, S, n)."""
-    found = np.empty((2, draws.size, X.shape[0]))
-    for part, over_masks, normal in row_log_likelihoods(draws, X, target, weight, masks, _SETS, generator):
-        for half in range(2):
-            one, other = over_masks[2 * half], over_masks[2 * half + 1]
-            joined = np.logaddexp(one, other) - np.log(2)
-            found[half, part] = 2 * joined - 0.5 * (one + other) - normal
-    return found
+def _variance(values: Array) -> tuple[float, float]:
+    """Variance of values (S,), and its standard error."""
+    squares = (values - values.mean()) ** 2
+    return float(squares.sum() / max(len(values) - 1, 1)), float(np.std(squares) / np.sqrt(len(values)))
 
 
 def _common_variance(estimates: Array) -> tuple[float, float]:
-    """Variance over draws of what estimates (R, S) with independent noises have in common, and its standard error."""
+    """Variance over draws of what estimates (R, S) with independent errors have in common, and its standard error."""
     centred = estimates - estimates.mean(axis=1, keepdims=True)
-    several, size = centred.shape
-    # The sum of all products of two different estimates: the square of their sum less the squares.
-    products = (centred.sum(axis=0) ** 2 - np.sum(centred**2, axis=0)) / (several * (several - 1))
-    variance = float(products.sum() / max(size - 1, 1))
-    uncertainty = float(np.std(products) / np.sqrt(size))
-    if several > 2:
-        # Groups of rows are the same for all draws, so that their choice has a share of its own.
-        left = np.array([_common_variance_of(np.delete(centred, one, axis=0)) for one in range(several)])
-        uncertainty = float(np.hypot(uncertainty, np.sqrt((several - 1) * np.var(left))))
-    return variance, uncertainty
+    products = _products(centred)
+    left = np.array([_products(np.delete(centred, one, axis=0)).sum() for one in range(len(centred))])
+    left /= max(centred.shape[1] - 1, 1)
+    # Groups of rows are the same for all draws, so that their choice has a share of its own.
+    uncertainty = np.hypot(np.std(products) / np.sqrt(len(products)), np.sqrt((len(centred) - 1) * np.var(left)))
+    return float(products.sum() / max(centred.shape[1] - 1, 1)), float(uncertainty)
 
 
-def _common_variance_of(centred: Array) -> float:
-    several, size = centred.shape
-    total = np.sum(centred.sum(axis=0) ** 2) - np.sum(centred**2)
-    return float(total / (several * (several - 1) * max(size - 1, 1)))
+def _products(centred: Array) -> Array:
+    """Mean product of two different estimates (R, S) at each draw, (S,): the square of their sum less the squares."""
+    several = len(centred)
+    return (centred.sum(axis=0) ** 2 - np.sum(centred**2, axis=0)) / (several * (several - 1))

@@ -2,27 +2,24 @@ r"""``reweight``: draws of the approximation with masks integrated, resampled to
 
     weight of a draw  ∝  exp(E − G),      E = Σ_i log Σ_α p(α | η) p(y_i | s_i(α)),    G = the same under normal scores
 
-The ratios are Pareto-smoothed (:mod:`bayesdrop.pareto`). Where a row's masks are drawn and not summed, its likelihood
-is estimated without bias and from masks of its own, and so is the product over rows: draws weighted by estimates have
-the right posterior, as with a pseudo-marginal chain (Beaumont 2003; Andrieu & Roberts 2009), and the noise of the
-estimates costs effective draws and nothing else. It is measured, from two independent halves, and stated.
+The ratios are Pareto-smoothed (:mod:`bayesdrop.pareto`). The sum over masks is had without drawing any
+(:mod:`bayesdrop.expectation`), so that the weights have no noise of their own.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..draws import Draws, check_count, match_columns, read_draws, read_group
+from ..draws import Draws, match_columns, read_draws, read_group
 from ..groups import assemble, dataset, group_names
 from ..pareto import smoothed_log_weights
 from ..pointwise import _targets
 from ..predictive import check_rows
 from ..problems import approximation_problem
-from .approximation import ApproximationWarning, part_of, row_log_likelihoods
+from .approximation import ApproximationWarning, errors_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,16 +28,11 @@ __all__ = ["reweight"]
 
 Array = Any
 
-# Standard deviation of the noise of log weights that the number of masks is chosen for: it costs a fifth of the draws.
-_NOISE = 0.4
-# Masks, and draws, by which that number is found, and the entries that may be looked at then: about a minute.
-_PILOT_MASKS, _PILOT_DRAWS, _WORK = 32, 64, 4e9
-_LEAST_MASKS, _MOST_MASKS = 32, 1 << 14
 # Shape of the tail from which on weights have no mean.
 _NO_MEAN = 1.0
 
 
-def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int | None = None, seed: int = 0) -> Any:
+def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int = 0) -> Any:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
     These samplers integrate the masks as if scores were normal. Each draw is given the weight of the exact likelihood
@@ -54,12 +46,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
         The rows and the labels or numbers that were sampled, without rows of weight 0.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
-    masks : int, optional
-        Masks drawn per draw and row, in two halves, at least 2; a row with no more masks than a half has them all
-        summed, which is exact. By default as many as make the noise of a log weight about 0.4, as far as a minute
-        allows.
     seed : int
-        Of masks and resampling. Same seed, same result.
+        Of the resampling. Same seed, same result.
 
     Returns
     -------
@@ -68,20 +56,19 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
         everything that takes a posterior takes this one. Draws keep their order and repeated ones stand side by side,
         so that R-hat and effective sample sizes count a repeated draw once. ``sample_stats`` has the exact log density
         ``lp`` and where each draw stood, ``source_chain`` and ``source_draw``. Attributes: ``reweighted`` (1),
-        ``reweight_pareto_k``, ``reweight_effective_draws`` (``1/Σ weight²``) and ``reweight_noise``, the standard
-        deviation of a log weight that is due to drawn masks.
+        ``reweight_pareto_k`` and ``reweight_effective_draws`` (``1/Σ weight²``).
 
     Raises
     ------
     TypeError, ValueError
         If ``post`` is not from ``bd.sample``, or is exact already; if ``X`` or ``y`` is not what was sampled, or
-        ``draws`` or ``masks`` is out of range; if the Pareto k is above 1, for the weights then have no mean.
+        ``draws`` is out of range; if the Pareto k is above 1, for the weights then have no mean.
 
     Warns
     -----
     ApproximationWarning
-        If the Pareto k is above what the number of draws allows (0.7 with 2,000 or more), so that a few draws decide,
-        or if the noise of the log weights is above 1. :func:`bayesdrop.diagnose` says so too.
+        If the Pareto k is above what the number of draws allows (0.7 with 2,000 or more), so that a few draws decide.
+        :func:`bayesdrop.diagnose` says so too.
 
     Examples
     --------
@@ -95,8 +82,6 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
     ...     exact = bd.reweight(post, X, y)
     >>> bd.groups.dataset(exact, "posterior")["rate"].sizes == bd.groups.dataset(post, "posterior")["rate"].sizes
     True
-    >>> exact.attrs["reweight_noise"]
-    0.0
     """
     found = read_draws(post, draws)
     posterior = read_group(post, "posterior")
@@ -106,19 +91,13 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
-    if masks is not None:
-        check_count(masks, "masks", 2)
     matrix = match_columns(X, found.feature_names, found.model)
     check_rows(post, matrix.shape[0])
     target = _targets(post, found, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    generator = np.random.default_rng(seed)
-    rows = matrix, target, weight
-    if masks is None:
-        masks = _enough_masks(found, rows, generator)
-    ratios = _log_ratios(found, rows, masks, generator)
-    log_weights, k = smoothed_log_weights(ratios.value)
+    ratios = errors_of(found, matrix, target, weight).sum(axis=1)
+    log_weights, k = smoothed_log_weights(ratios)
     if k > _NO_MEAN:
         raise ValueError(
             f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
@@ -127,19 +106,18 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, masks: int 
         )
     shares = np.exp(log_weights)
     # Systematic resampling: one uniform number, and each draw as often as its share says, rounded up or down.
-    places = (np.arange(found.size) + generator.random()) / found.size
+    places = (np.arange(found.size) + np.random.default_rng(seed).random()) / found.size
     chosen = np.minimum(np.searchsorted(np.cumsum(shares), places), found.size - 1)
     attrs = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
     attrs |= {
         "reweighted": 1,
         "reweight_pareto_k": k,
         "reweight_effective_draws": float(1 / np.sum(shares**2)),
-        "reweight_noise": ratios.noise,
     }
     groups = {name: _resampled(dataset(post, name), found, chosen) for name in group_names(post)}
     stats = groups.get("sample_stats")
     if stats is not None:
-        groups["sample_stats"] = _statistics(stats, found, chosen, ratios.value)
+        groups["sample_stats"] = _statistics(stats, found, chosen, ratios)
     for group in groups.values():
         group.attrs = {**group.attrs, **attrs}
         for name in [name for name in group.attrs if str(name).startswith("approximation")]:
@@ -172,38 +150,3 @@ def _statistics(stats: xr.Dataset, draws: Draws, chosen: Array, ratio: Array) ->
         found["lp"] = found["lp"] + ratio[chosen].reshape(draws.shape)
     sources = {"source_chain": draws.steps["chain"][chain], "source_draw": draws.steps["draw"][draw]}
     return found.assign({name: (("chain", "draw"), part.reshape(draws.shape)) for name, part in sources.items()})
-
-
-@dataclass(frozen=True)
-class _Ratios:
-    """Log importance ratios.
-
-    Attributes
-    ----------
-    value : array (S,)
-        ``E − G`` of each draw, summed over rows.
-    noise : float
-        Standard deviation of a value that is due to drawn masks.
-    """
-
-    value: Array
-    noise: float
-
-
-def _log_ratios(draws: Draws, rows: tuple[Any, Array, Array], masks: int, generator: Any) -> _Ratios:
-    value, differences = np.empty(draws.size), np.empty(draws.size)
-    # No jackknife here: the estimates of the likelihoods, not of their logarithms, must be without bias.
-    for part, over_masks, normal in row_log_likelihoods(draws, *rows, (masks + 1) // 2, 2, generator):
-        value[part] = np.sum(np.logaddexp(*over_masks) - np.log(2) - normal, axis=1)
-        differences[part] = np.sum(over_masks[0] - over_masks[1], axis=1)
-    return _Ratios(value, float(0.5 * np.sqrt(np.mean(differences**2))))
-
-
-def _enough_masks(draws: Draws, rows: tuple[Any, Array, Array], generator: Any) -> int:
-    """Masks that bring the noise down to where it costs little, found at a few draws."""
-    some = np.linspace(0, draws.size - 1, min(_PILOT_DRAWS, draws.size)).round().astype(int)
-    noise = _log_ratios(part_of(draws, some), rows, _PILOT_MASKS, generator).noise
-    X = rows[0]
-    affordable = _WORK / (draws.size * max(X.nnz if hasattr(X, "nnz") else X.size, 1))
-    wanted = min(_PILOT_MASKS * (noise / _NOISE) ** 2, affordable)
-    return int(np.clip(wanted, _LEAST_MASKS, _MOST_MASKS))

@@ -18,6 +18,7 @@ from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
+from ..expectation import MASKS
 from ..groups import arviz_beside, assemble
 from ..model import Model
 from ..pointwise import log_likelihood_group
@@ -37,7 +38,6 @@ __all__ = ["IncompleteWarning", "MixingWarning", "sample"]
 
 Array = Any
 
-_MASKS = 64
 # Draws at which the error of an approximation is found.
 _REPORTED_DRAWS = 256
 
@@ -64,6 +64,7 @@ def sample(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     log_likelihood: bool = False,
+    masks: int = MASKS,
     checkpoint: Any = None,
     stop: Stop | None = None,
     max_seconds: float | None = None,
@@ -105,6 +106,9 @@ def sample(
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
         adds it later as well.
+    masks : int
+        For ``log_likelihood``: a row with no more masks than that has them enumerated, as in
+        :func:`bayesdrop.log_likelihood`.
     checkpoint : path, optional
         Folder, made if absent, to which finished draws and the sampler's state go every half a minute and at the end.
         A run that was interrupted or killed goes on where it was when it is called again with the same arguments,
@@ -162,7 +166,8 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    for name, count, least in (("draws", draws, 1), ("tune", 1 if tune is None else tune, 1), ("chains", chains, 1)):
+    tuned = 1 if tune is None else tune
+    for name, count, least in (("draws", draws, 1), ("tune", tuned, 1), ("chains", chains, 1), ("masks", masks, 1)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
@@ -222,10 +227,8 @@ def sample(
     groups = _groups(model, data, rate_map, result)
     if log_likelihood:
         found = draws_of(groups["posterior"], model, marginalised=marginalised)
-        # The masks come from a generator of their own, started from the key's bits.
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
         held = on_this_machine(data.X)
-        groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, _MASKS, generator)
+        groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, masks)
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
     if method.integrates_masks and not marginalised:
         attrs |= _approximation(groups["posterior"], model, replace(data, X=on_this_machine(data.X)))

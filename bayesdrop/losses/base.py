@@ -136,8 +136,14 @@ class Loss(Protocol):
     def log_constant(self, weight: Any) -> Array:
         """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes."""
 
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Probability of ``y = +1`` given the score, that of :meth:`sample_response`; binary losses only.
+
+        ``weight`` is ``C``, a number or an array that broadcasts against the score.
+        """
+
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Probability of ``y = +1`` when the score has the given moments; binary losses only."""
+        """Expectation of :meth:`probability` for a normal score of the given moments; binary losses only."""
 
 
 def is_finite_number(value: Any) -> bool:

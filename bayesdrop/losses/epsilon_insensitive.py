@@ -142,6 +142,10 @@ class EpsilonInsensitive:
         """``−log(2ε + 2/C)``; see :class:`bayesdrop.losses.base.Loss`."""
         return -np.log(2 * self.epsilon + 2 / np.asarray(weight, dtype=np.float64))
 
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Raise TypeError: a real ``y`` has no class probability."""
+        raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")
+
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""
         raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")

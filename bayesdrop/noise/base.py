@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Coefficients", "MaskNoise", "Noise"]
+__all__ = ["Coefficients", "Expansion", "MaskNoise", "Noise"]
 
 Array = Any
 
@@ -23,6 +23,37 @@ class Coefficients(NamedTuple):
     constant: Array
 
 
+class Expansion(NamedTuple):
+    """What follows the variance in the logarithm of a characteristic function, and how fast the tails fall.
+
+    For a noised entry and real ``u``, with ``(i, j, k) = powers``,
+
+        log E exp{iu(x̃ − E x̃)} = −½ Var u² − (i/6) third x^i u³ + (1/24) fourth x^j u⁴ + r,
+        |exp(r) − 1| <= exp(remainder |x|^k |u|⁵) − 1,
+
+    and a sum of independent ``w_d (x̃_d − E x̃_d)`` is beyond ``√(2VL) + jump max|w_d| L`` on either side with a
+    probability of ``e^{−L}`` at most, ``V`` being the sum of ``proxy x² w²``, or the variance where ``proxy`` is None.
+
+    Attributes
+    ----------
+    third, fourth, remainder : array
+        Coefficients, shaped like the rate.
+    powers : tuple of three int
+        Powers of ``x`` that they come with.
+    proxy : array or None
+        Variance of a normal law whose moment-generating function is no smaller, for ``x = 1``.
+    jump : float
+        Scale of exponential tails; 0 where they fall as a normal law's.
+    """
+
+    third: Array
+    fourth: Array
+    remainder: Array
+    powers: tuple[int, int, int]
+    proxy: Array | None
+    jump: float
+
+
 @runtime_checkable
 class Noise(Protocol):
     """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored where ``has_rate`` is false."""
@@ -33,6 +64,9 @@ class Noise(Protocol):
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
 
+    def expansion(self, rate: Array) -> Expansion:
+        """Third and fourth cumulant and a bound of what follows, each shaped like ``rate``; see :class:`Expansion`."""
+
     def check(self, minimum: float) -> None:
         """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
 
@@ -40,7 +74,10 @@ class Noise(Protocol):
         """Corrupt ``x`` once with a :class:`numpy.random.Generator`; same shape as ``x``."""
 
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
-        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`."""
+        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`.
+
+        A noise without rates takes imaginary ``t`` too, where it is the logarithm of the characteristic function.
+        """
 
     def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
         """Derivative of :meth:`log_mgf` in ``t``, elementwise: the mean of ``x̃`` of the law tilted by ``exp(tx̃)``."""

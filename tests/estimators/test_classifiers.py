@@ -14,7 +14,15 @@ import bayesdrop as bd
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
 
-@parametrize_with_checks([bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutSVC(0.3)])
+def _known_differences(estimator):
+    """Averages over masks are no function of the mean score, so that they may order two close rows differently."""
+    learnt_hinge = isinstance(estimator, bd.DropoutSVC) and estimator.rates is None
+    return {"check_decision_proba_consistency": "probabilities average over masks"} if learnt_hinge else {}
+
+
+@parametrize_with_checks(
+    [bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutSVC(0.3)], expected_failed_checks=_known_differences
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse
 from scipy.special import exp1
-from scipy.stats import beta, binomtest, halfcauchy, invgamma, kstest, laplace, norm, spearmanr
+from scipy.stats import beta, binomtest, gamma, halfcauchy, invgamma, kstest, laplace, norm, spearmanr
 
 import bayesdrop as bd
 import bayesdrop.losses
@@ -333,6 +333,23 @@ def test_hierarchical_rates_are_drawn_with_their_hierarchy():
     for i, j, expected in ((0, 0, between + within), (1, 1, between + within), (0, 2, between), (0, 1, 0.0)):
         product = centred[:, i] * centred[:, j]
         assert abs(product.mean() - expected) < LIMIT * product.std() / np.sqrt(len(rate)) + 1e-4, (i, j)
+
+
+def test_a_hierarchy_is_drawn_and_kept():
+    """``group_rate`` and ``group_strength`` follow their priors, and the rates of a draw those of their group."""
+    rates = Hierarchical(["a", "b", "a"], bd.Beta(2, 3), Gamma(3.0, 4.0))
+    tree = bd.prior_draws(bd.Model(rates=rates, fit_intercept=False), X, draws=20_000)
+    prior = bd.groups.dataset(tree, "prior")
+    assert prior["group"].values.tolist() == ["a", "b"]
+    for name, law in (("group_rate", beta(2, 3)), ("group_strength", gamma(3.0, scale=4.0))):
+        assert prior[name].dims == ("chain", "draw", "group")
+        for value in prior[name].values[0].T:
+            assert kstest(value, law.cdf).pvalue > LEAST
+    mean, strength = (prior[name].values[0][:, [0, 1, 0]] for name in ("group_rate", "group_strength"))
+    # Given the group every rate is a Beta variable, so its own distribution function makes it uniform.
+    uniform = beta.cdf(prior["rate"].values[0], mean * strength, (1 - mean) * strength)
+    for value in uniform.T:
+        assert kstest(value, "uniform").pvalue > LEAST
 
 
 def test_prior_draws_need_a_proper_prior():

@@ -1,7 +1,6 @@
-"""The stated error of integrated masks is the error: against all masks, and against masks that are drawn."""
+"""The stated error of integrated masks is the error: against all masks, and from some of the rows."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,45 +62,6 @@ def test_error_is_that_against_all_masks(model):
     assert found.bound > found.total
 
 
-def test_noise_of_drawn_masks_does_not_count_as_error(monkeypatch):
-    """Eight masks a set make the sum over rows noisier than it is wrong; the estimates are right on the average.
-
-    Over 30 sets of masks the mean square is within four standard errors (Student, 29 degrees of freedom: a false alarm
-    of 4e-4). An upper end of two standard errors fails once in 44 times: five of 30 do with a chance of 7e-4.
-    """
-    monkeypatch.setattr(approximation, "_WORK", 2e5)
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(15, 9)), np.arange(15) % 2
-    data, draws = prepare(X, y), draws_by_hand(9, 64, 0.5, bd.Model())
-    truth = np.std(errors_by_hand(bd.Model(), draws, X, data.target).sum(axis=1), ddof=1)
-    found = [approximation_error(draws, data, seed) for seed in range(30)]
-    squares = np.array([report.variance for report in found])
-    _, over_masks, normal = next(approximation.row_log_likelihoods(draws, X, data.target, data.weight, 8, 1, rng))
-    noisy = np.std((over_masks[0] - normal).sum(axis=1))
-    assert noisy > 3 * truth  # what would have been said, had the noise been counted
-    assert abs(squares.mean() - truth**2) < 4 * squares.std(ddof=1) / np.sqrt(30)
-    assert sum(report.bound < truth for report in found) <= 4
-
-
-def test_logarithms_of_averages_are_not_low(monkeypatch):
-    """Twelve like entries: scores are all but normal, while the likelihood varies from mask to mask, and with the draw.
-
-    Eight masks leave each logarithm low by an amount that depends on the draw, which would pass for error. Mean of 20
-    variances within four standard errors (Student, 19 degrees of freedom: a false alarm of 8e-4).
-    """
-    monkeypatch.setattr(approximation, "_WORK", 1.0)
-    rng = np.random.default_rng(6)
-    X, y = rng.choice([-1.0, 1.0], size=(100, 12)), np.arange(100) % 2
-    draws = draws_by_hand(12, 48, 1.0, bd.Model())
-    scale = np.linspace(0.1, 1.0, 48)[:, None]
-    draws = replace(draws, weight=scale * np.ones((48, 12)), free_rate=np.full((48, 12), 0.5))
-    monkeypatch.setattr(approximation, "_GROUPS", 100)  # all rows, however little work is allowed
-    data = prepare(X, y)
-    truth = np.std(errors_by_hand(bd.Model(), draws, X, data.target).sum(axis=1), ddof=1)
-    squares = np.array([approximation_error(draws, data, seed).variance for seed in range(20)])
-    assert abs(squares.mean() - truth**2) < 4 * squares.std(ddof=1) / np.sqrt(20)
-
-
 def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):
     """The error of all rows from a third of them, without bias, and within its bound.
 
@@ -114,7 +74,7 @@ def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):
     data, draws = prepare(X, y), draws_by_hand(3, 64, 1.0, model)
     whole = approximation_error(draws, data)
     assert whole.rows == 300
-    monkeypatch.setattr(approximation, "_WORK", 6e5)
+    monkeypatch.setattr(approximation, "_WORK", 2e4)
     parts = [approximation_error(draws, data, seed) for seed in range(10)]
     assert all(60 < part.rows < 200 for part in parts)
     assert sum(part.bound < whole.total for part in parts) <= 3

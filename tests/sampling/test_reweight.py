@@ -101,7 +101,6 @@ def test_weights_mend_what_the_approximation_got_wrong(post, mended):
     assert np.all(np.abs(right - mean) < 4.5 * sd * np.sqrt(1 / sizes + 1 / size))
     assert abs(right[4] - mean[4]) < 0.25 * sd[4]
     found = dataset(mended, "posterior")
-    assert found.attrs["reweight_noise"] == 0.0  # all eight masks of a row are summed
     assert 100 < found.attrs["reweight_effective_draws"] < 3000
     assert found.attrs["reweight_pareto_k"] < 0.7
     assert found.sizes == dataset(post, "posterior").sizes
@@ -190,28 +189,6 @@ def by_hand(size, X, y, C=1.0, row_weight=None):
     return bd.groups.assemble(groups, {**attributes(model, [-1, 1]), "target": "noising", "approximation": "masks"})
 
 
-def test_noisy_weights_have_the_right_law_and_state_their_noise():
-    """One mask in each half: the noise costs draws and moves no mean (five standard errors of four means: 2e-6).
-
-    The right means are those under ratios of sums over all masks and normal scores, at the same draws.
-    """
-    X, y = rows(8)
-    post = by_hand(8000, X, y)
-    noisy = bd.reweight(post, X, y, masks=2)
-    exact = bd.reweight(post, X, y, masks=16)  # eight in each half: all that there are
-    assert noisy.attrs["reweight_noise"] > 0.5
-    assert exact.attrs["reweight_noise"] == 0
-    assert noisy.attrs["reweight_effective_draws"] < 0.8 * exact.attrs["reweight_effective_draws"]
-    for name in ("weight", "intercept", "rate"):
-        one, other = (dataset(tree, "posterior")[name] for tree in (noisy, exact))
-        gap = (one.mean(("chain", "draw")) - other.mean(("chain", "draw"))).values
-        error = other.std(("chain", "draw")).values / np.sqrt(noisy.attrs["reweight_effective_draws"])
-        assert np.all(np.abs(gap) < 5 * error)
-    # The noise is a property of the masks' number, whatever the masks.
-    again = [bd.reweight(post, X, y, masks=2, seed=seed).attrs["reweight_noise"] for seed in (1, 2)]
-    assert again == pytest.approx([noisy.attrs["reweight_noise"]] * 2, rel=0.1)
-
-
 def test_row_weights_are_powers():
     """A weight of 2 in every row is twice the C."""
     X, y = rows(8)
@@ -242,8 +219,6 @@ def test_what_needs_no_weights_and_what_does_not_fit(post, mended):
         bd.reweight(post, X, -y)
     with pytest.raises(ValueError, match="^X: expected the 60 rows"):
         bd.reweight(post, X[:9], y[:9])
-    with pytest.raises(ValueError, match="^masks: expected"):
-        bd.reweight(post, X, y, masks=1)
     with pytest.raises(ValueError, match="^draws: expected at most"):
         bd.reweight(post, X, y, draws=10_000)
     with pytest.raises(TypeError, match="^post: expected"):
