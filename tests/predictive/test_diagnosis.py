@@ -142,10 +142,10 @@ def test_an_approximation_owns_up(build):
     post.attrs |= {"approximation_total": 1.5, "approximation_bound": 3.0, "approximation_resolved": 0}
     assert "no more than that it is below 3" in bd.diagnose(post).problems[0].text
     post.attrs["reweighted"] = 1
-    post.attrs |= {"reweight_pareto_k": 0.3, "reweight_effective_draws": 900.0, "reweight_noise": 0.1}
+    post.attrs |= {"reweight_pareto_k": 0.3, "reweight_effective_draws": 900.0}
     assert bd.diagnose(post).ok
-    post.attrs["reweight_noise"] = 1.3
-    assert "noise of 1.3 in the log weights" in bd.diagnose(post).problems[0].text
+    post.attrs["reweight_pareto_k"] = 0.9
+    assert "a few draws decide" in bd.diagnose(post).problems[0].text
 
 
 def test_chains_stuck_at_different_places_are_no_constants(build):
