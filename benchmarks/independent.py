@@ -1,8 +1,8 @@
 """Posteriors held to densities stated apart from the library: ``python -m benchmarks.independent``.
 
 The feature-noising model is written down once more, in NumPy, with the masks of every row enumerated, and integrated by
-importance sampling: weights from a t law around a pilot, rates from their prior. Each statistic of the draws is compared
-with the exact one as ``z = (drawn − exact) / √(error² + error²)``; tail probabilities of rates, whose ends are what a
+importance sampling: weights from a t law around a pilot, rates from their prior. Each statistic is compared with the
+exact one as ``z = (drawn − exact) / √(error² + error²)``; tail probabilities of rates, whose ends are what a
 sampler gets wrong first, among them.
 """
 

@@ -183,7 +183,8 @@ def by_hand(size, X, y, C=1.0, row_weight=None):
     parts |= {"intercept": (("chain", "draw"), rng.normal(size=(2, size)))}
     parts |= {"rate": (("chain", "draw", "group"), rng.uniform(0.05, 0.95, size=(2, size, 1)))}
     coords = {"chain": [0, 1], "draw": np.arange(size), "feature": ["x0", "x1", "x2"], "group": ["all"]}
-    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", (np.asarray(y) > 0).astype(int))})}
+    observed = xr.Dataset({"y": ("obs_id", (np.asarray(y) > 0).astype(int))})
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": observed}
     if row_weight is not None:
         groups["constant_data"] = xr.Dataset({"row_weight": ("obs_id", row_weight)})
     return bd.groups.assemble(groups, {**attributes(model, [-1, 1]), "target": "noising", "approximation": "masks"})
