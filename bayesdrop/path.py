@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .data import check_sample_weight
-from .designs import in_memory
 from .estimators.folds import score_along, standard_error
-from .estimators.names import FLOATS, default_names
+from .estimators.intact import intact
+from .estimators.names import check_here, default_names
 from .rates.base import check_rate
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class RatePath(BaseEstimator):
             )
         return clone(self.estimator)
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_test: Any = None, y_test: Any = None) -> RatePath:
         """Fit along the grid.
 
@@ -146,7 +147,7 @@ class RatePath(BaseEstimator):
         if X_test is not None and self.cv is not None:
             raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
         classifier = is_classifier(model)
-        checked, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, y_numeric=not classifier)
+        checked, y = check_here(self, X, y, y_numeric=not classifier)
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer = check_scoring(model, scoring=self.scoring)

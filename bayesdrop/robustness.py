@@ -34,6 +34,8 @@ from typing import Any
 
 import numpy as np
 
+from .designs import admit
+
 __all__ = ["DeletionScorer", "delete_features", "deletion_scorer"]
 
 Array = Any
@@ -53,6 +55,8 @@ def _check_seed(seed: Any) -> None:
 
 
 def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
+    """Copy with entries deleted, of the kind that came."""
+    admit(X)
     if hasattr(X, "tocsr"):
         rows = X.tocsr(copy=True)
         # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.

@@ -17,6 +17,7 @@ from scipy import linalg
 
 from .designs import Design
 from .moments import ScoreMoments
+from .overflow import refuse_overflow
 
 __all__ = ["Cholesky", "Jacobi", "Preconditioner", "Woodbury", "choose_preconditioner", "conjugate_gradient"]
 
@@ -29,6 +30,8 @@ _ROWS_PER_COLUMN = 4
 _SHARED_FROM = 200
 # Where all rows cost no more than so many multiplications, all are taken.
 _ENOUGH = 1e9
+# Size of an entry on the right from which on it is there, whatever the matrix makes of it.
+_SEEN = 1e-100
 Apply = Callable[[Array], Array]
 
 
@@ -224,6 +227,9 @@ def conjugate_gradient(
     z = precondition(residual)
     direction = z.copy()
     rho = np.einsum("ij,ij->j", residual, z)
+    # A diagonal that overflowed has the inverse 0: a gradient that is there would look as if it were none.
+    lost = (rho == 0) & np.any(np.abs(right) > _SEEN, axis=0)
+    refuse_overflow(curvature=np.where(lost, np.inf, rho))
     limit = tolerance**2 * rho
     active = rho > 0
     iteration = 0

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from ..data import check_sample_weight
 from ..designs import in_memory
-from ..estimators.names import FLOATS, default_names
+from ..estimators.intact import intact
+from ..estimators.names import FLOATS, check_here, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 
@@ -117,6 +118,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Corrupt the data and fit a clone of the estimator.
 
@@ -136,16 +138,17 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         if not (isinstance(self.copies, numbers.Integral) and self.copies >= 1):
             raise ValueError(f"copies: expected an integer above 0, got {self.copies!r}.")
         noise = check_noise(self.noise)
-        X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X, y = check_here(self, X, y, multi_output=True)
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(
                 f"noise: {noise!r} disturbs zeros too, so that sparse X would become dense; give a dense X, or a "
                 "noise that keeps zeros, such as bd.Dropout() or bd.MultiplicativeNoise()."
             )
-        if sparse.issparse(X) and not X.has_canonical_format:
+        if sparse.issparse(X) and not (X.has_canonical_format and np.all(X.data)):
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()  # an entry stored in two parts is dropped as one
+            X.eliminate_zeros()
         smallest = X.min() if X.shape[0] and X.shape[1] else 0.0
         noise.check(float(smallest))
         weighs = has_fit_parameter(self.estimator, "sample_weight")
@@ -170,10 +173,15 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
 
     def _corrupt(self, noise: Noise, generator: Any, X: Any) -> Any:
         """One corrupted copy of the rows."""
-        dense = not sparse.issparse(X)
-        if dense:
+        if not keeps_zeros(noise):
             return noise.sample(generator, X, self.rates_)
+        # Noise is drawn for the non-zero entries, row after row, whatever holds them: one matrix, one result.
+        dense = not sparse.issparse(X)
         copy = X.copy()
+        if dense:
+            rows, columns = np.nonzero(X)
+            copy[rows, columns] = noise.sample(generator, X[rows, columns], self.rates_[columns])
+            return copy
         copy.data = noise.sample(generator, copy.data, self.rates_[copy.indices])
         copy.eliminate_zeros()
         return copy
@@ -181,7 +189,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     def _expected(self, X: Any) -> Any:
         """Mean of the noised features of new rows; rows that are noised already as they are."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         if self.corrupted_inputs:
             return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)

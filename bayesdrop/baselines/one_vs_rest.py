@@ -10,9 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..designs import Design, as_design
+from ..designs import Design, as_design, in_memory
 from ..estimators.classes import check_rows, signs
+from ..estimators.intact import intact
 from ..estimators.names import FLOATS
+from ..overflow import double_range, refuse_overflow
 
 __all__ = ["OneVsRest", "check_options"]
 
@@ -51,6 +53,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         """Gain and shift of the features' means at prediction; (p,) or numbers."""
         return np.ones(1), np.zeros(1)
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the weights.
 
@@ -70,7 +73,9 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         check_options(self)
         X, classes, code, weight = check_rows(self, X, y, sample_weight)
         sign = signs(code, len(classes))
-        weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+        with double_range():
+            weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+        refuse_overflow(weights=weights, objective=getattr(self, "objective_", 0.0))
         if not converged:
             warnings.warn(
                 "Stopped before the tolerance was met: raise max_iter, loosen tol, or standardise the features.",
@@ -88,7 +93,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
         """
         check_is_fitted(self)
-        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        design = as_design(validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False))
         gain, shift = self._noised_mean()
         score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)
         return score if len(self.classes_) > 2 else score[:, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..inference import Newton
 from ..inference.descent import Status
 from ..inference.fitting import BlockFit, fit_block
 from ..inference.online import Online
+from ..overflow import double_range, refuse_overflow
 from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
@@ -233,10 +235,15 @@ class DropoutEstimator(BaseEstimator):
         online = getattr(self, "_online", None)
         if online is None:
             online = Online.start(model, p, K, self._weights() if hasattr(self, "coef_") else None)
-        if n_joint is None:
-            online.update(model, design, rate_map, target, weight, n_total)
-        else:
-            online.update_joint(joint_energy(self, model, design, target, model.C * weight, model.C * weight), n_total)
+        # A step that leaves double precision leaves no trace.
+        online = deepcopy(online)
+        with double_range():
+            if n_joint is None:
+                online.update(model, design, rate_map, target, weight, n_total)
+            else:
+                row_weight = model.C * weight
+                online.update_joint(joint_energy(self, model, design, target, row_weight, row_weight), n_total)
+        refuse_overflow(weights=online.weights, curvature=online.curvature)
         self._online = online
         learner = online.learner
         self._keep_rates(

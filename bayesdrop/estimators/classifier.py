@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_sample_weight, prepare
-from ..designs import as_design, in_memory
+from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .intact import intact
 from .joint import fit_joint, joint_chances
 from .lazy import by_blocks
-from .names import FLOATS
+from .names import check_here
 from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
@@ -58,6 +59,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """
         return self._fit(X, y, sample_weight)
 
+    @intact
     def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, share: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
@@ -79,6 +81,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self.intercept_ = block.weights[-1].copy()
         return self
 
+    @intact
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, n_total: float | None = None
     ) -> Any:
@@ -115,9 +118,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
             raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
         if self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
-        X, y = validate_data(
-            self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_")
-        )
+        X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
         strange = np.setdiff1d(y, known)
         if len(strange):
             raise ValueError(

@@ -35,15 +35,15 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_sample_weight
-from ..designs import in_memory
 from ..rates import PerFeature, Rates
 from .base import with_parameters
 from .classifier import DropoutLogisticRegression, DropoutSVC
 from .folds import score_along, standard_error
-from .names import FLOATS
+from .intact import intact
+from .names import check_here
 
 __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV"]
 
@@ -121,6 +121,7 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
             )
         return Cs
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Choose the rate and ``C`` on the folds, and fit with them to all rows.
 
@@ -142,7 +143,7 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         ValueError
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
         """
-        checked, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS)
+        checked, y = check_here(self, X, y)
         check_classification_targets(y)
         classes = np.unique(y)
         if len(classes) < 2:

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..designs import Design, row_parts
 from ..inference.descent import Status
 from ..inference.fitting import row_weights
+from ..overflow import refuse_overflow
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
 from ..moments import ScoreMoments
@@ -44,6 +45,7 @@ def fit_joint(
     energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
     start = np.zeros((p + 1, K)) if earlier is None else earlier[0]
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
+    refuse_overflow(weights=weights, energy=trace.values[-1])
     if trace.status is Status.MAX_ITERATIONS:
         warnings.warn(trace.status.value, ConvergenceWarning, stacklevel=4)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)

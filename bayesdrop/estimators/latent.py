@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..designs import in_memory
 from ..inference.descent import Status, Trace
+from ..overflow import double_range, refuse_overflow
 from ..inference.softmax import FORMS
 from ..latent.energy import Block, Criterion, LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
 from ..latent.methods import LBFGS, LatentMethod, Minibatch
@@ -25,6 +26,7 @@ from ..model import Model
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .intact import intact
 from .names import FLOATS, default_names
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
@@ -74,6 +76,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             )
         return rate_map
 
+    @intact
+    @double_range()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit both layers, and the rates.
 
@@ -122,6 +126,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             energy, found, posterior, occurrences = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
         else:
             found = method.minimise(energy, start, trace)
+        refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
         status = trace.status or Status.MAX_ITERATIONS
         if status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
             warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
@@ -186,7 +191,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _energy(self, X: Any) -> LatentEnergy:
         """Checked new rows as an energy without a target."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         model, n = self._model(), X.shape[0]
         blocks = blocks_of(X, np.zeros(n), np.ones(n), self.n_hidden)
         noise, rate = model.noise, self.rates_

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from ..designs import is_dask, is_elsewhere
+from ..designs import in_memory, is_dask, is_elsewhere
 from .names import FLOATS
 
 __all__ = ["check_unlabelled", "stack"]
@@ -29,7 +29,7 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
             "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
             "sparse matrix."
         )
-    rows = check_array(rows, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
+    rows = check_array(in_memory(rows, "unlabelled"), accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
     if rows.shape[1] != labelled.shape[1]:
         raise ValueError(
             f"unlabelled: expected {labelled.shape[1]} columns as in X, got {rows.shape[1]}; transform both with the "

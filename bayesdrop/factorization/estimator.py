@@ -14,7 +14,9 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..designs import in_memory
+from ..estimators.intact import intact
 from ..estimators.names import FLOATS
+from ..overflow import double_range, refuse_overflow
 from .alternating import alternate
 from .entries import Complete, Entries, Observed, is_sparse, ridge
 from .leading import leading
@@ -170,6 +172,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _n_features_out(self) -> int:
         return self.n_components_
 
+    @intact
     def fit(self, X: Any, y: Any = None) -> DropoutMatrixFactorization:
         """Factorise ``X``.
 
@@ -186,10 +189,12 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         generator = check_random_state(self.random_state)
         self.mean_ = None
         entries = self._entries(X, fitting=True)
-        if self.solver == "closed_form":
-            self._fit_closed_form(entries, width, generator)
-        else:
-            self._fit_iteratively(entries, width, generator)
+        with double_range():
+            if self.solver == "closed_form":
+                self._fit_closed_form(entries, width, generator)
+            else:
+                self._fit_iteratively(entries, width, generator)
+        refuse_overflow(components=self.components_, singular_values=self.singular_values_, objective=self.objective_)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -248,6 +253,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
         values = X.data if is_sparse(X) else X
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.nansum(np.square(values, dtype=np.float64))
+        refuse_overflow(sum_of_squares=size)
         if self.missing != "nan" and np.isnan(np.sum(values)) and np.any(np.isnan(values)):
             raise ValueError(
                 'X: contains NaN, which is not marked as missing; take missing="nan" with solver="deterministic" if '

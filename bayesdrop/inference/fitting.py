@@ -23,6 +23,7 @@ from .adapt import RateLearner, SignCounts
 from .descent import Descent, Point, Status, Trace, minimise
 from .energy import Energy
 from .newton import Newton
+from ..overflow import double_range, refuse_overflow
 
 __all__ = ["BlockFit", "fit", "fit_block", "row_weights"]
 
@@ -48,6 +49,7 @@ class BlockFit:
     iterations: int
 
 
+@double_range()
 def fit_block(
     model: Model,
     design: Design,
@@ -119,6 +121,7 @@ def fit_block(
         theta = learner.rates()
     else:
         minimise(method, energy, point, method.tol, method.max_iter, trace)
+    refuse_overflow(weights=point.weights, energy=point.value)
     return BlockFit(
         weights=point.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),

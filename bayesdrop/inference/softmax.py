@@ -28,6 +28,7 @@ from ..losses.base import choose
 from ..moments import ScoreMoments
 from ..solve import Apply, choose_preconditioner, conjugate_gradient
 from .descent import Status, Trace
+from ..overflow import double_range
 
 __all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum_exp"]
 
@@ -305,6 +306,7 @@ class SoftmaxEnergy:
         return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)
 
 
+@double_range()
 def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
     """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
     if energy.noisy and not np.any(weights):
