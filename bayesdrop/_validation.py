@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ __all__ = [
     "check_names",
     "check_number",
     "check_numbers",
+    "check_path",
     "check_seed",
     "refuse_masked",
     "refuse_surrogates",
@@ -93,12 +96,14 @@ def check_count(
     Traceback (most recent call last):
     ValueError: draws: expected a whole number of at least 1, got 0.
     """
-    ending = f", or None {none}" if none else ""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or value < least:
+    ending = "" if none is None else f", or None {none}".rstrip()
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    count = int(value) if whole else least - 1
+    if count < least:
         raise ValueError(_refusal(name, f"a whole number of at least {least}{ending}", value, advice))
-    if value > most:
+    if count > most:
         raise ValueError(_refusal(name, f"a whole number of at most {most:,}{ending}", value, advice))
-    return int(value)
+    return count
 
 
 def check_number(
@@ -250,6 +255,24 @@ def check_instance(
     raise TypeError(_refusal(name, expected, value, advice))
 
 
+def check_path(path: Any, name: str = "path") -> Path:
+    """Name of a file or folder; raise TypeError or ValueError on anything else.
+
+    Examples
+    --------
+    >>> check_path(3)
+    Traceback (most recent call last):
+    TypeError: path: expected the name of a file or folder, got 3.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(path, type):
+        raise TypeError(_refusal(name, "the name of a file or folder", path, ""))
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        raise ValueError(_refusal(name, "the name of a file or folder", path, ""))
+    refuse_surrogates([text], name)
+    return Path(text)
+
+
 def check_seed(seed: Any, name: str = "seed") -> int:
     """Whole number from 0 to 2⁶⁴ − 1, which starts a generator; raise ValueError on anything else.
 
@@ -288,13 +311,13 @@ def check_names(names: Any, count: int, name: str = "feature_names") -> list[str
 
 
 def refuse_surrogates(names: Iterable[Any], name: str) -> None:
-    """Raise ValueError if one of the names holds half of a surrogate pair, which no file and no picture can show.
+    r"""Raise ValueError if one of the names holds half of a surrogate pair, which no file and no picture can show.
 
     Examples
     --------
     >>> refuse_surrogates(["a", chr(0xD800)], "X")
     Traceback (most recent call last):
-    ValueError: X: expected names that can be written in Unicode, got '\\ud800', half of a surrogate pair; rename it.
+    ValueError: X: expected names that can be written in Unicode, got '\ud800', half of a surrogate pair; rename it.
     """
     for one in names:
         if isinstance(one, str) and any("\ud800" <= letter <= "\udfff" for letter in one):

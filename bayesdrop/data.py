@@ -100,8 +100,8 @@ def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False)
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError(
-            "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all by "
-            "the largest, and multiply C by it."
+            "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
+            "by the largest, and multiply C by it."
         )
     if not (all_zero or np.any(weight > 0)):
         raise ValueError(_ALL_ZERO)

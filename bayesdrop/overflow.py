@@ -36,7 +36,7 @@ def double_range() -> Iterator[None]:
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             yield
-    except (np.linalg.LinAlgError, FloatingPointError, OverflowError) as error:
+    except (np.linalg.LinAlgError, OverflowError) as error:
         raise ValueError(_ADVICE.format(what=f"linear algebra: {error}")) from error
     except ValueError as error:
         # What scipy.linalg says of a matrix that overflowed.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count, check_figure, check_instance, check_number, shown
 from .curves import deletion_robustness, rate_path
-from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, literal, new_axes, plain_frame
 from .latent.plots import class_responses, error_curves, hidden_units
 from .reliability import reliability_curve
 
@@ -40,14 +41,24 @@ _MOST_ROWS = 40
 
 
 def _shortened(name: str, limit: int = 32) -> str:
-    return name if len(name) <= limit else f"{name[: limit - 1]}…"
+    return literal(name if len(name) <= limit else f"{name[: limit - 1]}…")
+
+
+def _check_fit(fit: Any, none: bool = False) -> None:
+    from .results import Fit
+
+    check_instance(fit, "fit", Fit, "what bd.fit returned", none=none, text=True)
 
 
 def _draws(post: Any, var: str) -> tuple[Array, list[str], str]:
     """Draws (chain, draw, k), the k names and their dim, from an ArviZ object or a posterior dataset."""
-    group = post["posterior"] if hasattr(post, "posterior") else post
-    if var not in group:
-        raise ValueError(f"var: no variable {var!r} in the posterior; expected one of {sorted(map(str, group))}.")
+    import xarray as xr
+
+    from .draws import read_group
+
+    group = post if isinstance(post, xr.Dataset) else read_group(post, "posterior")
+    if not isinstance(var, str) or var not in group:
+        raise ValueError(f"var: no variable {shown(var)} in the posterior; expected one of {sorted(map(str, group))}.")
     array = group[var]
     dims = [str(dim) for dim in array.dims if dim not in ("chain", "draw")]
     if len(dims) > 1:
@@ -121,12 +132,12 @@ def rates_forest(
     >>> ax.get_xlabel()
     'Dropout rate (probability of being dropped)'
     """
+    _check_fit(fit, none=True)
     plug_in = None if fit is None else fit.rate_posterior
     if post is None and plug_in is None:
         came = "neither" if fit is None else "a fit with fixed rates"
         raise ValueError(f"rates_forest: expected post, or a fit with learnt rates, got {came}; no rate to show.")
-    if not 0 < probability < 1:
-        raise ValueError(f"probability: expected a number in (0, 1), got {probability!r}.")
+    check_number(probability, "probability", above=0, below=1)
     names, dim, centre = [], "feature", np.empty(0)
     if plug_in is not None:
         names, dim, centre = plug_in.names, plug_in.dim, plug_in.mode
@@ -139,8 +150,8 @@ def rates_forest(
         quantiles = np.quantile(draws, [tail, 0.25, 0.5, 0.75, 1 - tail], axis=(0, 1))
         names, centre = drawn, quantiles[2]
     order = np.argsort(centre, kind="stable")
-    if top is not None and top < 1:
-        raise ValueError(f"top: expected a whole number above 0, got {top!r}.")
+    if top is not None:
+        check_count(top, "top")
     half = top if top is not None else (_MOST_ROWS // 2 if len(order) > _MOST_ROWS else len(order))
     left_out = max(0, len(order) - 2 * half)
     rows = np.arange(len(order), dtype=float)
@@ -185,7 +196,7 @@ def rates_forest(
     ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
     ax.set_axisbelow(True)
     ax.set_xlabel("Dropout rate (probability of being dropped)")
-    ax.set_ylabel(dim.capitalize())
+    ax.set_ylabel(literal(dim.capitalize()))
     # Above the axes, so that it can cover no row.
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=8, borderaxespad=0.3)
     plain_frame(ax)
@@ -219,6 +230,8 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     >>> rate_against_weight(bd.fit(bd.Model(), X, y)).get_ylabel()
     'Dropout rate (probability of being dropped)'
     """
+    _check_fit(fit)
+    check_count(labels, "labels", 0)
     ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
     crowd = 0.85 if len(weight) <= 200 else 0.35
@@ -294,6 +307,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
     """
     from matplotlib.ticker import MaxNLocator
 
+    _check_fit(fit)
     ax = new_axes(ax, 6.4, 3.8)
     trace = np.asarray(fit.objective_trace)
     iteration = np.arange(1, len(trace) + 1)
@@ -354,8 +368,9 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     az = arviz()
 
     draws, names, dim = _draws(post, var)
-    if top < 1 or bins < 2:
-        raise ValueError(f"ranks: expected top of at least 1 and bins of at least 2, got top={top!r}, bins={bins!r}.")
+    check_count(top, "top")
+    check_count(bins, "bins", 2)
+    check_figure(figure)
     chains, length, k = draws.shape
     if chains < 2 or length < bins:
         raise ValueError(

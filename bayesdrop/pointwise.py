@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count, check_seed, refuse_masked
 from .designs import as_design
-from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
+from .draws import Draws, blocks, match_columns, read_draws, read_group
 from .groups import arviz, dataset, extend, group_names
 from .predictive import check_rows
 
@@ -84,6 +85,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
     True
     """
     check_count(masks, "masks")
+    check_seed(seed)
     draws = read_draws(post)
     matrix = match_columns(X, draws.feature_names, draws.model)
     check_rows(post, matrix.shape[0])
@@ -97,6 +99,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = 64, seed: int = 0)
 def _targets(post: Any, draws: Draws, y: Any) -> Array:
     """Signs or numbers of the rows, which must be those that were sampled."""
     target = np.asarray(read_group(post, "observed_data")["y"].values, dtype=np.float64)
+    refuse_masked(y, "y")
     came = np.asarray(y)
     if came.shape != target.shape:
         raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")

@@ -9,7 +9,6 @@ machines"); van der Maaten, Chen, Tyree & Weinberger (2013, equation 1) state th
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from .._validation import check_count, check_flag, shown
 from ..data import check_sample_weight
 from ..designs import in_memory
 from ..estimators.intact import intact
@@ -29,6 +29,8 @@ from .noising import check_noise, fixed_rates, keeps_zeros
 __all__ = ["ExplicitCorruption"]
 
 Array = Any
+
+_MOST_COPIES = 10**6
 
 
 def _has(method: str) -> Any:
@@ -135,8 +137,10 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        if not (isinstance(self.copies, numbers.Integral) and self.copies >= 1):
-            raise ValueError(f"copies: expected an integer above 0, got {self.copies!r}.")
+        check_count(self.copies, "copies", most=_MOST_COPIES)
+        check_flag(self.corrupted_inputs, "corrupted_inputs")
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")
         noise = check_noise(self.noise)
         X, y = check_here(self, X, y, multi_output=True)
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
@@ -159,7 +163,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         generator = np.random.default_rng(seed)
         stack = sparse.vstack if sparse.issparse(X) else np.vstack
-        noised = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
+        noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
         options = {}
         if weighs:
             weight = check_sample_weight(sample_weight, X.shape[0])

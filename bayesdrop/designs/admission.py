@@ -7,12 +7,13 @@ business of scikit-learn's checks, which come after.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from .._validation import refuse_masked, refuse_surrogates
+from .._validation import refuse_masked, refuse_surrogates, shown
 
 __all__ = ["admit", "check_structure"]
 
@@ -34,6 +35,8 @@ def admit(X: Any, name: str = "X") -> Any:
     TypeError: X: expected numbers, got datetime64[D]; turn dates into numbers, such as days since the first of them.
     """
     refuse_masked(X, name)
+    if isinstance(X, numbers.Number | str | bytes):
+        raise ValueError(f"{name}: expected a matrix (n, p), got {shown(X)}; Reshape your data into rows and columns.")
     if issparse(X):
         check_structure(X, name)
         return X
@@ -98,9 +101,7 @@ def _check_range(index: Any, size: int, name: str, kind: str) -> None:
         return
     least, most = int(index.min()), int(index.max())
     if least < 0 or most >= size:
-        raise _damaged(
-            name, f"expected {kind} indices from 0 to {size - 1}, got {least if least < 0 else most}"
-        )
+        raise _damaged(name, f"expected {kind} indices from 0 to {size - 1}, got {least if least < 0 else most}")
 
 
 def _damaged(name: str, what: str) -> ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from copy import deepcopy
 from typing import Any
 
@@ -12,18 +11,21 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._validation import check_count, check_flag, check_number
+from .._warning import warn
 from ..designs import Design, as_design
 from ..inference import Newton
-from ..inference.descent import Status
+from ..inference.descent import Status, check_minimiser
 from ..inference.fitting import BlockFit, fit_block
 from ..inference.online import Online
-from ..overflow import double_range, refuse_overflow
 from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
+from ..overflow import double_range, refuse_overflow
 from ..priors import Normal
 from ..rates import Fixed, RateMap
+from ..rates.base import check_rate
 from ..results import RatePosterior
 from .joint import joint_energy, joint_rates
 from .names import check_features, default_names
@@ -169,7 +171,9 @@ class DropoutEstimator(BaseEstimator):
         return tags
 
     def _model(self) -> Model:
-        rates = Fixed(self.rates) if isinstance(self.rates, numbers.Real | np.ndarray) else self.rates
+        rates = self.rates
+        if isinstance(rates, numbers.Real | np.ndarray):
+            rates = Fixed(check_rate(rates, "rates"))
         noise: Any = Dropout() if self.noise is None else self.noise
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
@@ -177,10 +181,10 @@ class DropoutEstimator(BaseEstimator):
         return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
 
     def _check_limits(self) -> None:
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter: expected an integer above 0, got {self.max_iter!r}.")
-        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
-            raise ValueError(f"tol: expected a number above 0, got {self.tol!r}.")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol", above=0)
+        for name in ("warm_start", "corrupted_inputs"):
+            check_flag(getattr(self, name), name)
 
     def _solve(
         self,
@@ -193,11 +197,12 @@ class DropoutEstimator(BaseEstimator):
     ) -> BlockFit:
         """Fit the block of problems and keep everything but the coefficients, whose shape is the subclass's."""
         rate_map = model.bind(default_names(self))
-        method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
+        plain = Newton(tol=self.tol, max_iter=self.max_iter)
+        method = plain if self.method is None else check_minimiser(self.method)
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
         if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
+            warn(block.status.value, ConvergenceWarning)
         self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
@@ -226,8 +231,8 @@ class DropoutEstimator(BaseEstimator):
         n_joint: int | None = None,
     ) -> Online:
         """One step of an online fit, begun where the estimator stands; ``n_joint`` classes jointly if given."""
-        if n_total is not None and not (isinstance(n_total, numbers.Real) and n_total > 0):
-            raise ValueError(f"n_total: expected a number above 0, got {n_total!r}.")
+        if n_total is not None:
+            check_number(n_total, "n_total", above=0)
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and not model.loss.binary:
             raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from .._validation import check_choice, refuse_masked
 from ..data import check_sample_weight, prepare
 from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
@@ -109,14 +111,17 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self
         """
         model = self._model()
-        known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
+        known = getattr(self, "classes_", None)
+        if classes is not None:
+            refuse_masked(classes, "classes")
+            known = np.unique(column_or_1d(classes, input_name="classes"))
         if known is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
         if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
             raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {known.tolist()}.")
         if len(known) < 2:
             raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
-        if self.class_weight == "balanced":
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
         X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
         strange = np.setdiff1d(y, known)
@@ -258,8 +263,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         return Logistic("augmentation" if self.bound is None else self.bound)
 
     def _is_joint(self, classes: Array) -> bool:
-        if self.multiclass not in ("one_vs_rest", "softmax"):
-            raise ValueError(f'multiclass: expected "one_vs_rest" or "softmax", got {self.multiclass!r}.')
+        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
         return self.multiclass == "softmax" and len(classes) > 2
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, weight: float = 1.0) -> Any:

@@ -37,6 +37,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from .._validation import check_count, check_numbers, shown
 from ..data import check_sample_weight
 from ..rates import PerFeature, Rates
 from .base import with_parameters
@@ -111,14 +112,11 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         return list(self.rates)
 
     def _strengths(self) -> Array:
-        try:
-            Cs = np.unique(np.asarray(self.Cs, dtype=float))
-        except (TypeError, ValueError):
-            Cs = np.empty(0)
-        if np.ndim(self.Cs) != 1 or len(Cs) == 0 or not np.all(np.isfinite(Cs) & (Cs > 0)):
-            raise ValueError(
-                f"Cs: expected a sequence of finite numbers above 0, got {self.Cs!r}; for a single one give (1.0,)."
-            )
+        expected = "a sequence of finite numbers above 0"
+        given = check_numbers(self.Cs, "Cs", expected)
+        Cs = np.unique(given)
+        if given.ndim != 1 or len(Cs) == 0 or not np.all(np.isfinite(Cs) & (Cs > 0)):
+            raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
     @intact
@@ -151,6 +149,8 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         candidates, Cs = self._candidates(len(classes)), self._strengths()
+        if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
+            raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
         plain = self._estimator()
         scorer = check_scoring(plain, scoring=self.scoring)
         folds = list(check_cv(self.cv, y, classifier=True).split(checked, y))

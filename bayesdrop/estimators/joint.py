@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._warning import warn
 from ..designs import Design, row_parts
 from ..inference.descent import Status
 from ..inference.fitting import row_weights
-from ..overflow import refuse_overflow
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
 from ..moments import ScoreMoments
+from ..overflow import refuse_overflow
 from ..rates import Fixed, RateMap
 from .names import check_features, default_names
 
@@ -47,7 +47,7 @@ def fit_joint(
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
     refuse_overflow(weights=weights, energy=trace.values[-1])
     if trace.status is Status.MAX_ITERATIONS:
-        warnings.warn(trace.status.value, ConvergenceWarning, stacklevel=4)
+        warn(trace.status.value, ConvergenceWarning)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = rate_map.initial.copy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._validation import check_choice, check_count, check_instance
+from .._warning import warn
 from ..designs import in_memory
 from ..inference.descent import Status, Trace
-from ..overflow import double_range, refuse_overflow
 from ..inference.softmax import FORMS
 from ..latent.energy import Block, Criterion, LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
 from ..latent.methods import LBFGS, LatentMethod, Minibatch
@@ -23,6 +23,7 @@ from ..latent.rates import learn_rates
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose
 from ..model import Model
+from ..overflow import double_range, refuse_overflow
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
@@ -38,10 +39,11 @@ _DEFAULT_RATE = 0.5
 _ROUND = 1e-4
 # Steps after which the best of several starts is told from the others.
 _SCREEN = 15
+_MOST_UNITS, _MOST_STARTS = 10**6, 10**6
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
-class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
+class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
     """Shared by the two; a subclass names its loss."""
 
     n_hidden: int
@@ -77,7 +79,6 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return rate_map
 
     @intact
-    @double_range()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit both layers, and the rates.
 
@@ -96,10 +97,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """
         model = self._model()
         self._check_limits()
-        for name in ("n_hidden", "n_init"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}.")
+        check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
+        check_count(self.n_init, "n_init", most=_MOST_STARTS)
         X, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
         weight = weigh_classes(self.class_weight, classes, code, weight)
         joint, many = self._is_joint(classes), len(classes) > 2
@@ -116,20 +115,25 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             self.fit_intercept,
         )
         method = self._method(X.shape[0])
-        start = self._start(energy, method, classes)
+        with double_range():
+            start = self._start(energy, method, classes)
         trace, posterior, occurrences = Trace(), None, None
         if rate_map.is_free:
             ratio = np.ones(target.shape[1])
             if rate_map.class_ratio if rate_map.class_ratio is not None else many:
                 positive = (weight[:, None] * (target > 0)).sum(axis=0)
                 ratio = positive / (weight.sum() - positive)
-            energy, found, posterior, occurrences = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
+            with double_range():
+                energy, found, posterior, occurrences = learn_rates(
+                    energy, start, rate_map, method, trace, model.C, ratio
+                )
         else:
-            found = method.minimise(energy, start, trace)
+            with double_range():
+                found = method.minimise(energy, start, trace)
         refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
         status = trace.status or Status.MAX_ITERATIONS
         if status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
+            warn(status.value, ConvergenceWarning)
         self.classes_ = classes
         self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
         self.hidden_intercept_ = found.hidden[-1].copy()
@@ -146,7 +150,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _method(self, n: int) -> LatentMethod:
         if self.method is not None:
-            return self.method
+            expected = "a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch()"
+            return check_instance(self.method, "method", LatentMethod, expected)
         return Minibatch() if n > _MANY_ROWS else LBFGS(self.tol, self.max_iter)
 
     def _start(self, energy: LatentEnergy, method: LatentMethod, classes: Array) -> Parameters:
@@ -166,6 +171,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             count += float(block.weight.sum())
         gain = energy.noise.coefficients(energy.rate).gain
         size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
+        refuse_overflow(sum_of_squares=size)
         best: tuple[float, Parameters] | None = None
         # Starts are told apart without the variance of the noise, which takes most of the time.
         plain = replace(energy, spread=False)
@@ -246,7 +252,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
 
 @with_parameters
-class LatentDropoutLogisticRegression(_LatentClassifier):
+class LatentDropoutLogisticRegression(LatentClassifier):
     """Logistic regression on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
@@ -325,13 +331,12 @@ class LatentDropoutLogisticRegression(_LatentClassifier):
         return Logistic("augmentation" if self.bound is None else self.bound)
 
     def _is_joint(self, classes: Array) -> bool:
-        if self.multiclass not in ("one_vs_rest", "softmax"):
-            raise ValueError(f'multiclass: expected "one_vs_rest" or "softmax", got {self.multiclass!r}.')
+        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
         return self.multiclass == "softmax" and len(classes) > 2
 
 
 @with_parameters
-class LatentDropoutSVC(_LatentClassifier):
+class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen

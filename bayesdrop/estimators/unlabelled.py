@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from .._validation import check_number
 from ..designs import in_memory, is_dask, is_elsewhere
 from .names import FLOATS
 
@@ -22,8 +23,7 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
     >>> check_unlabelled([[1.0, 2.0]], 0.5, np.zeros((3, 2))).shape
     (1, 2)
     """
-    if not (isinstance(share, float | int | np.number) and np.isfinite(share) and share >= 0):
-        raise ValueError(f"weight: expected a finite number >= 0 for the unlabelled rows, got {share!r}.")
+    check_number(share, "weight", least=0, advice="it is that of each unlabelled row")
     if is_elsewhere(labelled) or is_elsewhere(rows) or is_dask(rows):
         raise TypeError(
             "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._warning import warn
 from ..designs import in_memory
 from ..estimators.intact import intact
 from ..estimators.names import FLOATS
@@ -324,10 +324,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self.solver == "deterministic":
             found = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
             if not found.converged:
-                warnings.warn(
+                warn(
                     f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
                     ConvergenceWarning,
-                    stacklevel=3,
                 )
         else:
             rate = float(self.learning_rate)
@@ -347,10 +346,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.objective_trace_ = found.trace
         self.n_iter_ = found.n_iter
         if self.n_components is None and kept == width < min(entries.shape):
-            warnings.warn(
+            warn(
                 f"The rank learnt is all of the {width} columns taken by default: give n_components, or lower retain.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _keep_product(self, values: Array, directions: Array, dtype: Any) -> Array:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_instance
 from .energy import Energy
 
-__all__ = ["Descent", "Point", "Status", "minimise"]
+__all__ = ["Descent", "Point", "Status", "check_minimiser", "minimise"]
 
 Array = Any
 
@@ -124,6 +125,7 @@ class Point:
         self._first_order = None
 
 
+@runtime_checkable
 class Descent(Protocol):
     """Protocol of a minimiser, for one convex energy (fixed rates)."""
 
@@ -140,6 +142,19 @@ class Descent(Protocol):
 
         Nothing need be done where that is below ``goal`` (K,). Returns which problems can be moved on, (K,) bool.
         """
+
+
+def check_minimiser(method: Any) -> Any:
+    """Return a minimiser, or raise TypeError; a sampler is none.
+
+    Examples
+    --------
+    >>> check_minimiser("newton")
+    Traceback (most recent call last):
+    TypeError: method: expected a minimiser such as bd.Newton() or bd.EM(), got 'newton'; samplers go to bd.sample.
+    """
+    expected = "a minimiser such as bd.Newton() or bd.EM()"
+    return check_instance(method, "method", Descent, expected, advice="samplers go to bd.sample")
 
 
 @dataclass

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._validation import check_count, check_instance, check_number
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
 from .descent import Point
 from .energy import Curvature, Energy
@@ -44,6 +45,13 @@ class EM:
     max_iter: int = 1000
     preconditioner: Preconditioner | None = None
     max_inner: int = 2000
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, "tol", above=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.max_inner, "max_inner")
+        expected = "an object such as bayesdrop.solve.Jacobi()"
+        check_instance(self.preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
     def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""

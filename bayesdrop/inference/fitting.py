@@ -15,15 +15,15 @@ import numpy as np
 
 from ..data import prepare
 from ..designs import Design, as_design
-from ..model import Model
+from ..model import Model, check_model
 from ..moments import ScoreMoments
+from ..overflow import double_range, refuse_overflow
 from ..rates import RateMap
 from ..results import Fit, RatePosterior
 from .adapt import RateLearner, SignCounts
-from .descent import Descent, Point, Status, Trace, minimise
+from .descent import Descent, Point, Status, Trace, check_minimiser, minimise
 from .energy import Energy
 from .newton import Newton
-from ..overflow import double_range, refuse_overflow
 
 __all__ = ["BlockFit", "fit", "fit_block", "row_weights"]
 
@@ -231,7 +231,8 @@ def fit(
     >>> result.status.name, result.rates.shape
     ('CONVERGED', (5,))
     """
-    method = Newton() if method is None else method
+    check_model(model)
+    method = Newton() if method is None else check_minimiser(method)
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary, needs_memory=False).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)

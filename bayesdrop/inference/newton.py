@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_count, check_instance, check_number
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
 from .descent import Point
 from .energy import Energy
@@ -64,6 +65,13 @@ class Newton:
     max_iter: int = 200
     preconditioner: Preconditioner | None = None
     max_inner: int = 500
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, "tol", above=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.max_inner, "max_inner")
+        expected = "an object such as bayesdrop.solve.Jacobi()"
+        check_instance(self.preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
     def step(self, energy: Energy, point: Point, goal: Array) -> Array:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.inference.descent.Descent`."""

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_count, check_flag, check_instance, check_number
 from ..data import Data, prepare
 from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
 from ..groups import arviz_beside, assemble
-from ..model import Model
+from ..model import Model, check_model
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
 from .proper import check_proper
 from .stopping import Stop
-from .target import STATISTICS, default_method, is_marginalised
+from .target import STATISTICS, check_sampler, default_method, is_marginalised
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,6 +35,8 @@ __all__ = ["IncompleteWarning", "MixingWarning", "sample"]
 Array = Any
 
 _MASKS = 64
+# Draws of a chain, and chains, above which a run is a slip of the keyboard.
+MOST_DRAWS, MOST_CHAINS = 10**8, 10**5
 
 
 class MixingWarning(UserWarning):
@@ -150,11 +153,13 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    for name, count, least in (("draws", draws, 1), ("tune", 1 if tune is None else tune, 1), ("chains", chains, 1)):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
-    if not isinstance(model, Model):
-        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+    check_model(model)
+    check_count(draws, "draws", most=MOST_DRAWS)
+    if tune is not None:
+        check_count(tune, "tune", most=MOST_DRAWS)
+    check_count(chains, "chains", most=MOST_CHAINS)
+    check_flag(log_likelihood, "log_likelihood")
+    check_flag(progress, "progress")
     X = ShardedDesign.of(X) if is_sharded(X) else X
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     if is_sharded(X):
@@ -172,9 +177,7 @@ def sample(
 
     _check_ending(stop, max_seconds, chains)
 
-    method = default_method(model, marginalised) if method is None else method
-    if not hasattr(method, "bind"):
-        raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    method = default_method(model, marginalised) if method is None else check_sampler(method)
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -254,15 +257,11 @@ def _check_sharded(data: Data) -> None:
 
 def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
     """Raise an error unless the rules for an early end make sense."""
-    if stop is not None and not isinstance(stop, Stop):
-        raise TypeError(f"stop: expected a rule such as bd.Stop(ess=400), got {stop!r}.")
+    check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
     if stop is not None and chains < 2:
         raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
-    if max_seconds is None:
-        return
-    number = isinstance(max_seconds, int | float | np.number) and not isinstance(max_seconds, bool)
-    if not (number and np.isfinite(max_seconds) and max_seconds > 0):
-        raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
+    if max_seconds is not None:
+        check_number(max_seconds, "max_seconds", above=0)
 
 
 _SCALARS = ("intercept", "sigma", "global_scale")

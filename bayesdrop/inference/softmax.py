@@ -26,9 +26,9 @@ import numpy as np
 
 from ..losses.base import choose
 from ..moments import ScoreMoments
+from ..overflow import double_range
 from ..solve import Apply, choose_preconditioner, conjugate_gradient
 from .descent import Status, Trace
-from ..overflow import double_range
 
 __all__ = ["FORMS", "SoftmaxEnergy", "expected_softmax", "fit_softmax", "log_sum_exp"]
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_choice, check_instance
 from ..model import Model
 from ..rates import RateMap
 
-__all__ = ["STATISTICS", "default_method", "is_marginalised"]
+__all__ = ["STATISTICS", "Sampler", "check_sampler", "default_method", "is_marginalised"]
 
 STATISTICS = ("lp", "acceptance_rate", "step_size", "n_steps", "diverging", "energy")
 """What a sampler may record of a draw that is no posterior variable."""
@@ -17,8 +18,7 @@ STATISTICS = ("lp", "acceptance_rate", "step_size", "n_steps", "diverging", "ene
 
 def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
     """True if the pseudo-posterior ``exp(−U)`` is wanted."""
-    if target not in (None, "noising", "marginalised"):
-        raise ValueError(f'target: expected "noising" or "marginalised", got {target!r}.')
+    check_choice(target, "target", ("noising", "marginalised", None))
     has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
     if target == "noising" and not model.noise.has_rate:
         raise ValueError(
@@ -42,3 +42,31 @@ def default_method(model: Model, marginalised: bool) -> Any:
     from .gibbs import Gibbs
 
     return Gibbs()
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Protocol of what ``bd.sample`` takes as its method."""
+
+    dtype: str
+    """Precision, ``"float32"`` or ``"float64"``."""
+
+    integrates_masks: bool
+    """True if masks are integrated approximately rather than drawn."""
+
+    def bind(self, model: Model, data: Any, rate_map: RateMap, tune: int, marginalised: bool = False) -> Any:
+        """Build the kernel and its operands."""
+
+
+def check_sampler(method: Any) -> Any:
+    """Return a sampler, or raise TypeError; a minimiser is none.
+
+    Examples
+    --------
+    >>> check_sampler("nuts")
+    Traceback (most recent call last):
+    TypeError: method: expected a sampler such as bd.Gibbs(), bd.HMC() or bd.NUTS(), got 'nuts'; bd.fit takes the
+    others.
+    """
+    expected = "a sampler such as bd.Gibbs(), bd.HMC() or bd.NUTS()"
+    return check_instance(method, "method", Sampler, expected, advice="bd.fit takes the others")

@@ -15,12 +15,13 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import line_search
 from scipy.special import expit
 
+from .._validation import check_count, check_number, check_seed
 from ..inference.descent import Status, Trace
 from .energy import LatentEnergy, OneVersusRest, Parameters, hidden_moments, unpack
 
@@ -35,18 +36,12 @@ _WINDOW = 10
 _FIRST = 0.3
 
 
+@runtime_checkable
 class LatentMethod(Protocol):
     """Protocol of a minimiser."""
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
-
-
-def _check(name: str, value: Any, least: float, whole: bool) -> None:
-    kind = "a whole number" if whole else "a number"
-    right = isinstance(value, int | np.integer) if whole else isinstance(value, int | float | np.number)
-    if isinstance(value, bool) or not right or not value >= least or not np.isfinite(value):
-        raise ValueError(f"{name}: expected {kind} of at least {least:g}, got {value!r}.")
 
 
 def _descend(
@@ -146,8 +141,8 @@ class LBFGS:
     max_iter: int = 500
 
     def __post_init__(self) -> None:
-        _check("tol", self.tol, 0.0, False)
-        _check("max_iter", self.max_iter, 1, True)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`."""
@@ -188,9 +183,9 @@ class Alternating:
     steps: int = 5
 
     def __post_init__(self) -> None:
-        _check("tol", self.tol, 0.0, False)
-        _check("max_iter", self.max_iter, 1, True)
-        _check("steps", self.steps, 1, True)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.steps, "steps")
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`; raise ValueError where the loss has no auxiliary variables."""
@@ -278,9 +273,10 @@ class Minibatch:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check("batch_size", self.batch_size, 1, True)
-        _check("epochs", self.epochs, 1, True)
-        _check("step_size", self.step_size, 1e-12, False)
+        check_count(self.batch_size, "batch_size")
+        check_count(self.epochs, "epochs")
+        check_number(self.step_size, "step_size", least=1e-12)
+        check_seed(self.seed)
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`; a step is an epoch, and its value is the mean over its batches."""

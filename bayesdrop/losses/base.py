@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from .._validation import shown
+
 __all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "pseudo_from"]
 
 Array = Any
@@ -140,8 +142,8 @@ class Loss(Protocol):
 
 def choose(forms: Mapping[str, Form], bound: str, loss: str, advice: str = "") -> Form:
     """Return the form of the given name, or raise ValueError that lists the forms there are."""
-    if bound not in forms:
-        raise ValueError(f"bound: expected one of {sorted(forms)} for {loss}, got {bound!r}.{advice}")
+    if not isinstance(bound, str) or bound not in forms:
+        raise ValueError(f"bound: expected one of {sorted(forms)} for {loss}, got {shown(bound)}.{advice}")
     return forms[bound]
 
 

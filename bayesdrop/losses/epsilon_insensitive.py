@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_number
 from . import normal_score, positive_part
 from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
 
@@ -51,8 +52,7 @@ class EpsilonInsensitive:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"epsilon: expected a finite number >= 0, got {self.epsilon!r}.")
+        check_number(self.epsilon, "epsilon", least=0)
         choose(
             positive_part.FORMS,
             self.bound,

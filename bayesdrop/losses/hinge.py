@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_number
 from . import normal_score, positive_part
 from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
 
@@ -55,8 +56,7 @@ class Hinge:
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.margin) and self.margin > 0):
-            raise ValueError(f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0.")
+        check_number(self.margin, "margin", above=0, advice="the usual SVM has 1.0")
         choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_flag
 from .base import Array, Coefficients
 
 __all__ = ["Dropout"]
@@ -34,6 +35,9 @@ class Dropout:
 
     unbiased: bool = False
     has_rate: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_flag(self.unbiased, "unbiased")
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""

@@ -32,7 +32,8 @@ class Fixed:
     rate: Any = 0.5
 
     def __post_init__(self) -> None:
-        check_rate(self.rate, "rate")
+        if check_rate(self.rate, "rate").ndim > 1:
+            raise ValueError(f"rate: expected one number or one per feature, got shape {np.shape(self.rate)}.")
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
