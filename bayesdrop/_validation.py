@@ -29,8 +29,10 @@ __all__ = [
     "check_number",
     "check_numbers",
     "check_path",
+    "check_random_state",
     "check_seed",
     "refuse_masked",
+    "refuse_scalar",
     "refuse_surrogates",
     "shown",
 ]
@@ -285,6 +287,24 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     return check_count(seed, name, 0, 2**64 - 1, advice="the same seed gives the same result")
 
 
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """Generator as scikit-learn makes it from a seed, a generator or None; raise ValueError that names it.
+
+    Examples
+    --------
+    >>> check_random_state(-1)
+    Traceback (most recent call last):
+    ValueError: random_state: expected a whole number from 0 to 2³² − 1, a RandomState or None, got -1.
+    """
+    from sklearn.utils import check_random_state as made
+
+    try:
+        return made(random_state)
+    except (ValueError, TypeError):
+        expected = "a whole number from 0 to 2³² − 1, a RandomState or None"
+        raise ValueError(_refusal("random_state", expected, random_state, "")) from None
+
+
 def check_names(names: Any, count: int, name: str = "feature_names") -> list[str]:
     """Different names of ``count`` columns as text; raise TypeError or ValueError if they are none.
 
@@ -346,6 +366,19 @@ def refuse_masked(value: Any, name: str) -> None:
             f"{name}: expected a plain array, got a masked one, whose mask would be lost; leave the masked rows out, "
             f"or fill them in, as in {name}.filled(0.0)."
         )
+
+
+def refuse_scalar(value: Any, name: str) -> None:
+    """Raise ValueError on a number or a text where a value for each row is expected.
+
+    Examples
+    --------
+    >>> refuse_scalar(3, "y")
+    Traceback (most recent call last):
+    ValueError: y: expected one value for each row, got 3.
+    """
+    if isinstance(value, numbers.Number | str | bytes):
+        raise ValueError(_refusal(name, "one value for each row", value, ""))
 
 
 def check_axes(ax: Any, name: str = "ax") -> Any:

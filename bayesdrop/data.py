@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import check_names, check_numbers, refuse_masked, refuse_surrogates
+from ._validation import check_names, check_numbers, refuse_masked, refuse_scalar, refuse_surrogates
 from .dask_data import class_codes, numbers, row_weights
 from .designs import DaskDesign, ShardedDesign, in_memory, is_elsewhere, is_sharded, keeps_rows, placed
 
@@ -152,6 +152,7 @@ def prepare(
             return Data(X, code, weight, names, None)
     else:
         refuse_masked(y, "y")
+        refuse_scalar(y, "y")
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         weight = check_sample_weight(sample_weight, X.shape[0])

@@ -15,8 +15,8 @@ import numpy as np
 __all__ = ["double_range", "refuse_overflow"]
 
 _ADVICE = (
-    "X, y, sample_weight, C: the fit leaves double precision (its {what}); bring features and targets to a size around "
-    "1, as sklearn.preprocessing.StandardScaler does, and lower C or the weights if they are huge."
+    "X, y, sample_weight, unlabelled, C: the numbers leave double precision (their {what}); bring features and targets "
+    "to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or the weights if they are huge."
 )
 
 
@@ -29,9 +29,9 @@ def double_range() -> Iterator[None]:
     >>> with double_range():
     ...     _ = np.linalg.cholesky(-np.eye(2))
     Traceback (most recent call last):
-    ValueError: X, y, sample_weight, C: the fit leaves double precision (its linear algebra: Matrix is not positive
-    definite); bring features and targets to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C
-    or the weights if they are huge.
+    ValueError: X, y, sample_weight, unlabelled, C: the numbers leave double precision (their linear algebra: Matrix is
+    not positive definite); bring features and targets to a size around 1, as sklearn.preprocessing.StandardScaler does,
+    and lower C or the weights if they are huge.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

@@ -58,7 +58,11 @@ def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
         rows.eliminate_zeros()
         return rows.asformat(X.format)
     if hasattr(X, "columns"):
-        left = _delete(X.to_numpy(), rate, rng)
+        values = X.to_numpy()
+        if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
+            # Types of pandas that may be missing, and Arrow's, come as objects.
+            values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        left = _delete(values, rate, rng)
         names = {"columns": X.columns, "index": X.index} if hasattr(X, "iloc") else {"schema": X.columns}
         return type(X)(left, **names)
     left = np.array(X)
@@ -146,7 +150,7 @@ class DeletionScorer:
                 raise ValueError(
                     f"scoring: expected the name of a scorer of scikit-learn or a callable. {error}"
                 ) from None
-        elif self.scoring is not None and not callable(self.scoring):
+        elif self.scoring is not None and (isinstance(self.scoring, type) or not callable(self.scoring)):
             raise ValueError(
                 f'scoring: expected a name such as "accuracy", a callable scorer(estimator, X, y) or None, got '
                 f"{shown(self.scoring)}."

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from .._validation import check_count, check_flag, shown
+from .._validation import check_count, check_flag, check_random_state, shown
 from ..data import check_sample_weight
 from ..designs import in_memory
 from ..estimators.intact import intact

@@ -19,7 +19,9 @@ __all__ = ["admit", "check_structure"]
 
 
 def admit(X: Any, name: str = "X") -> Any:
-    """Return ``X`` as it is, or refuse what would be misread: O(non-zeros), or O(columns) for a data frame.
+    """Return ``X``, or refuse what would be misread: O(non-zeros), or O(columns) for a data frame.
+
+    A sparse matrix with entries in parts is copied, and has them summed; all else is returned as it is.
 
     Raises
     ------
@@ -39,6 +41,10 @@ def admit(X: Any, name: str = "X") -> Any:
         raise ValueError(f"{name}: expected a matrix (n, p), got {shown(X)}; Reshape your data into rows and columns.")
     if issparse(X):
         check_structure(X, name)
+        if X.format in ("csr", "csc") and not X.has_canonical_format:
+            # Some of SciPy's methods, such as min, would sum entries in parts in the caller's own matrix.
+            X = X.copy()
+            X.sum_duplicates()
         return X
     columns = getattr(X, "columns", None)
     if columns is not None and not callable(columns):
@@ -130,4 +136,4 @@ def _is_date(dtype: Any) -> bool:
     temporal = getattr(dtype, "is_temporal", None)
     if callable(temporal):
         return bool(temporal())
-    return getattr(dtype, "kind", "") in "mM" if getattr(dtype, "kind", "") else "period" in str(dtype).lower()
+    return getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith("period")

@@ -271,9 +271,12 @@ class DropoutEstimator(BaseEstimator):
         check_is_fitted(self)
         design = as_design(check_features(self, X))
         weights = self._weights()
-        if self.corrupted_inputs:
-            mean = design.matvec(weights[:-1]) + weights[-1]
-            return mean, np.zeros_like(mean)
-        model = self._model()
-        rate = np.atleast_2d(self.rates_).T
-        return ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+        with double_range():
+            if self.corrupted_inputs:
+                mean = design.matvec(weights[:-1]) + weights[-1]
+                var = np.zeros_like(mean)
+            else:
+                model, rate = self._model(), np.atleast_2d(self.rates_).T
+                mean, var = ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+        refuse_overflow(scores=mean, variances=var)
+        return mean, var

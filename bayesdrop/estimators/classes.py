@@ -50,6 +50,22 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     return X, classes, code, weight
 
 
+def unique_labels(values: Array, name: str) -> Array:
+    """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
+
+    Examples
+    --------
+    >>> unique_labels(np.array(["b", "a", "b"]), "classes").tolist()
+    ['a', 'b']
+    """
+    try:
+        found = np.unique(values)
+    except TypeError:
+        raise TypeError(f"{name}: expected labels that are all numbers or all text, got {shown(values)}.") from None
+    refuse_surrogates(found.tolist(), name)
+    return found
+
+
 def class_totals(X: Any, code: Array, weight: Array, n_classes: int) -> Array:
     """Weight of the rows of each class, (K,), wherever the rows are."""
     if keeps_rows(X):

@@ -18,7 +18,7 @@ from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
-from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
 from .joint import fit_joint, joint_chances
 from .lazy import by_blocks
@@ -114,7 +114,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         known = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")
-            known = np.unique(column_or_1d(classes, input_name="classes"))
+            known = unique_labels(column_or_1d(classes, input_name="classes"), "classes")
         if known is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
         if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
@@ -124,7 +124,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
         X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
-        strange = np.setdiff1d(y, known)
+        strange = np.setdiff1d(unique_labels(y, "y"), known)
         if len(strange):
             raise ValueError(
                 f"y: expected the classes {known.tolist()} of the first call, got also {strange.tolist()}; name every "

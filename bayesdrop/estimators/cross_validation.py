@@ -31,8 +31,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -42,7 +40,7 @@ from ..data import check_sample_weight
 from ..rates import PerFeature, Rates
 from .base import with_parameters
 from .classifier import DropoutLogisticRegression, DropoutSVC
-from .folds import score_along, standard_error
+from .folds import score_along, scorer_of, split, standard_error
 from .intact import intact
 from .names import check_here
 
@@ -104,8 +102,8 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
             return [*_FIXED, *([PerFeature()] if self._learns(n_classes) else [])]
         if isinstance(self.rates, str | Rates) or not isinstance(self.rates, Sequence | np.ndarray):
             raise ValueError(
-                f"rates: expected a sequence of candidates, got {self.rates!r}; give rates in [0, 1) and objects such "
-                "as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
+                f"rates: expected a sequence of candidates, got {shown(self.rates)}; give rates in [0, 1) and objects "
+                "such as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
             )
         if len(self.rates) == 0:
             raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
@@ -152,8 +150,8 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
         plain = self._estimator()
-        scorer = check_scoring(plain, scoring=self.scoring)
-        folds = list(check_cv(self.cv, y, classifier=True).split(checked, y))
+        scorer = scorer_of(plain, self.scoring)
+        folds = split(self.cv, checked, y, classifier=True)
         paths = [[{"rates": rates, "C": float(C)} for C in Cs] for rates in candidates]
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(score_along)(plain, path, X, y, weight, fold, scorer) for fold in folds for path in paths

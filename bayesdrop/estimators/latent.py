@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._validation import check_choice, check_count, check_instance
+from .._validation import check_choice, check_count, check_instance, check_random_state
 from .._warning import warn
 from ..designs import in_memory
 from ..inference.descent import Status, Trace
@@ -215,12 +214,16 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
     def _scores(self, X: Any) -> tuple[Array, Array | None]:
         """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
         energy, parameters = self._energy(X), self._parameters()
-        if self.corrupted_inputs:
-            units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
-            return np.concatenate([unit @ parameters.output[:-1] + parameters.output[-1] for unit in units]), None
-        parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
+        with double_range():
+            if self.corrupted_inputs:
+                units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
+                parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
+            else:
+                parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
-        return np.concatenate([mean for mean, _ in parts]), np.concatenate(covs) if covs else None
+        mean, cov = np.concatenate([mean for mean, _ in parts]), np.concatenate(covs) if covs else None
+        refuse_overflow(scores=mean, variances=0.0 if cov is None else cov)
+        return mean, cov
 
     def transform(self, X: Any) -> Array:
         """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from .._validation import refuse_masked
+from .._validation import refuse_masked, refuse_scalar
 from ..designs import in_memory, is_elsewhere, keeps_rows, placed
 
 __all__ = ["FLOATS", "check_features", "check_here", "check_labelled", "default_names"]
@@ -32,6 +32,7 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
     """
     X = placed(X)
     refuse_masked(y, "y")
+    refuse_scalar(y, "y")
     if not is_elsewhere(X):
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=y_numeric)
     if not keeps_rows(X):
@@ -50,6 +51,7 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
 def check_here(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
     """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``."""
     refuse_masked(y, "y")
+    refuse_scalar(y, "y")
     return validate_data(estimator, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, **options)
 
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import check_instance, shown
+from .._validation import check_choice, check_instance, shown
 from ..data import prepare
 from ..losses import Loss
 from ..model import Model, check_model
@@ -168,10 +168,7 @@ class WeightsBlock:
             raise ValueError(f"noise: expected one without a shift of the mean, got {model.noise!r}.")
         dense = not hasattr(data.X, "tocsc")
         allowed = ["auto", *DRAWS] if dense else ["auto", "conjugate_gradient"]
-        if draw not in allowed:
-            raise ValueError(
-                f"draw: expected one of {allowed} for {'dense' if dense else 'sparse'} X, got {shown(draw)}."
-            )
+        check_choice(draw, "draw", allowed, f"X is {'dense' if dense else 'sparse'}")
         self._gaussian_draw = DRAWS[cheapest(n, p, dense) if draw == "auto" else draw]
         self._loss: Loss = model.loss if self._noisy else model.loss.plain
         self._scale, self._C = scale, C

@@ -40,5 +40,8 @@ class Fixed:
         p = len(feature_names)
         rate = check_rate(self.rate, "rate")
         if rate.ndim and rate.shape != (p,):
-            raise ValueError(f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}.")
+            raise ValueError(
+                f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed or "
+                "`rates`."
+            )
         return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", Beta())

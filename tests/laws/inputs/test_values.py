@@ -315,6 +315,8 @@ def fault(call, parameter):
             return None
         return f"{type(error).__name__} that does not name it: {text[:150]}"
     except BaseException as error:
+        if isinstance(error, RuntimeError) and str(error) == "called":
+            return None  # the value is a function of the user's own, which fails
         return f"{type(error).__name__}: {str(error)[:150]}"
     broken = sorted({name for name, array in _numbers(result) if not np.all(np.isfinite(array))})
     return f"an answer that is not finite in {broken}" if broken else None
