@@ -26,6 +26,8 @@ def test_damaged_matrices_end_no_process():
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
 @pytest.mark.parametrize("shape", [(5, 3), (1, 1), (0, 3), (4, 0), (300, 40)])
 def test_whole_matrices_are_admitted_as_they_are(kind, shape):
+    if kind == "dia" and shape == (300, 40):
+        shape = (30, 4)  # SciPy warns of many diagonals
     whole = sparse.random_array(shape, density=0.3, format="csr", rng=np.random.default_rng(0)).asformat(kind)
     before = whole.toarray()
     assert admit(whole) is whole
@@ -85,7 +87,7 @@ def test_an_index_of_a_billion_in_a_line(tmp_path):
     path = tmp_path / "rows.svmlight"
     path.write_text("1 1:0.5 1000000000:1\n-1 2:1\n")
     begin = time.perf_counter()
-    with pytest.raises(ValueError, match="it speaks of 1,000,000,000 rows or columns, and holds 29 bytes"):
+    with pytest.raises(ValueError, match="it speaks of 1,000,000,000 rows or columns, and holds 28 bytes"):
         bd.Blocks(path)
     assert time.perf_counter() - begin < 5
     path.write_text("1 1:0.5 1000:1\n-1 2:1\n")
