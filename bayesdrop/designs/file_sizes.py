@@ -27,7 +27,9 @@ def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 def room(needed: int, there: int) -> None:
     """Raise ValueError unless a file has the bytes that its header speaks of, before anything is made for them."""
     if needed > there:
-        raise ValueError(f"its header speaks of {needed:,} bytes of numbers and {there:,} are there")
+        raise ValueError(
+            f"the file ends early: its header speaks of {needed:,} bytes of numbers and {there:,} are there"
+        )
 
 
 # Deflate makes nothing smaller than one part in 1032.

@@ -95,7 +95,10 @@ def test_labels_whose_header_lies(command, tmp_path):
         np.lib.format.write_array_header_1_0(file, header)
     result = command("fit", "x.npy", "--labels", "y.npy")
     assert result.exit_code == 2
-    assert "--labels: y.npy cannot be read as .npy: its header speaks of 8,000,000,000,000 bytes" in result.stderr
+    assert (
+        "--labels: y.npy cannot be read as .npy: the file ends early: its header speaks of 8,000,000,000,000 bytes"
+        in result.stderr
+    )
 
 
 def test_features_whose_header_lies(command, tmp_path):

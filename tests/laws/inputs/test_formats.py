@@ -196,7 +196,7 @@ CALLS = {
     "RatePath": lambda X: bd.RatePath(bd.DropoutRidge(), [0.0, 0.3]).fit(X, NUMBERS).coefs_,
     "DropoutMatrixFactorization": lambda X: bd.DropoutMatrixFactorization(2).fit(X).singular_values_,
     "ExplicitCorruption": _corruption,
-    "FDROP": _estimator(bd.baselines.FDROP, Y, "decision_function"),
+    "FDROP": _estimator(lambda: bd.baselines.FDROP(max_iter=50), Y, "decision_function"),
     "MCFLogistic": _estimator(bd.baselines.MCFLogistic, Y, "decision_function"),
     "predict": lambda X: bd.predict(_posterior(), X).mean,
     "posterior_predictive": _simulated,
