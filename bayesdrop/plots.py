@@ -7,14 +7,13 @@ Rank plots follow Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._validation import check_count, check_figure, check_instance, check_number, shown
 from .curves import deletion_robustness, rate_path
-from .drawing import BLUE, CHAIN_COLORS, VERMILLION, literal, new_axes, plain_frame
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, label_points, literal, new_axes, plain_frame, shortened
 from .latent.plots import class_responses, error_curves, hidden_units
 from .reliability import reliability_curve
 
@@ -38,10 +37,6 @@ Array = Any
 
 _PRIOR = "#DDDDDD"
 _MOST_ROWS = 40
-
-
-def _shortened(name: str, limit: int = 32) -> str:
-    return literal(name if len(name) <= limit else f"{name[: limit - 1]}…")
 
 
 def _check_fit(fit: Any, none: bool = False) -> None:
@@ -185,7 +180,7 @@ def rates_forest(
             rows, (high - low)[order], left=low[order], height=0.86, color=_PRIOR, alpha=0.55, linewidth=0, zorder=0,
             label=f"prior, {100 * probability:g} %",
         )  # fmt: skip
-    labels = [_shortened(names[j]) for j in order]
+    labels = [shortened(names[j]) for j in order]
     ticks = rows
     if left_out:
         ticks, labels = np.insert(rows, half, half), [*labels[:half], f"⋮ {left_out} more", *labels[half:]]
@@ -240,7 +235,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
-                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {_shortened(label)}",
+                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {shortened(label)}",
             )  # fmt: skip
     ax.axvline(0, color="#888888", linewidth=0.8, zorder=0)
     ax.set_ylim(-0.04, 1.04)
@@ -251,34 +246,8 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_ylabel("Dropout rate (probability of being dropped)")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=9, borderaxespad=0.3)
     plain_frame(ax)
-    _label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
+    label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax
-
-
-def _label_points(ax: Any, x: Array, y: Array, names: Sequence[str], chosen: Array) -> None:
-    """Name points, each at the first of four places where it covers neither a point nor another name."""
-    ax.figure.canvas.draw()
-    renderer = ax.figure.canvas.get_renderer() if hasattr(ax.figure.canvas, "get_renderer") else None
-    points = ax.transData.transform(np.column_stack([x, y]))
-    frame = ax.get_window_extent(renderer)
-    taken: list[Any] = []
-    for d in chosen:
-        outward = ((7, 0, "left"), (-7, 0, "right")) if x[d] >= 0 else ((-7, 0, "right"), (7, 0, "left"))
-        for dx, dy, side in (*outward, (0, 9, "center"), (0, -9, "center")):
-            text = ax.annotate(
-                _shortened(names[d], 28), (x[d], y[d]), xytext=(dx, dy), textcoords="offset points", ha=side,
-                va="center", fontsize=8,
-            )  # fmt: skip
-            box = text.get_window_extent(renderer)
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 + 4 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            covered = np.any(
-                (points[:, 0] > box.x0 - 3) & (points[:, 0] < box.x1 + 3)
-                & (points[:, 1] > box.y0 - 3) & (points[:, 1] < box.y1 + 3)
-            )  # fmt: skip
-            if inside and not covered and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                break
-            text.remove()
 
 
 def objective_trace(fit: Fit, ax: Any = None) -> Any:
@@ -399,7 +368,7 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
                 height, edges, baseline=None, color=CHAIN_COLORS[chain % len(CHAIN_COLORS)], linewidth=1.1,
                 linestyle=("-", "--", "-.", ":")[chain % 4], label=f"chain {chain}",
             )  # fmt: skip
-        panel.set_title(f"{_shortened(names[j], 26)}\n$\\hat{{R}}$ {r_hat[j]:.3f}, ESS {size[j]:,.0f}", fontsize=8)
+        panel.set_title(f"{shortened(names[j], 26)}\n$\\hat{{R}}$ {r_hat[j]:.3f}, ESS {size[j]:,.0f}", fontsize=8)
         panel.set_xlim(0, 1)
         panel.tick_params(labelsize=7)
         plain_frame(panel)

@@ -18,7 +18,8 @@ from ..inference.descent import Status, Trace
 from ..inference.softmax import FORMS
 from ..latent.energy import Block, Criterion, LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
 from ..latent.methods import LBFGS, LatentMethod, Minibatch
-from ..latent.rates import learn_rates
+from ..latent.rates import class_ratio, learn_rates
+from ..latent.starts import typical_inputs
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose
 from ..model import Model
@@ -114,20 +115,14 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             self.fit_intercept,
         )
         method = self._method(X.shape[0])
+        trace, posterior, occurrences = Trace(), None, None
         with double_range():
             start = self._start(energy, method, classes)
-        trace, posterior, occurrences = Trace(), None, None
-        if rate_map.is_free:
-            ratio = np.ones(target.shape[1])
-            if rate_map.class_ratio if rate_map.class_ratio is not None else many:
-                positive = (weight[:, None] * (target > 0)).sum(axis=0)
-                ratio = positive / (weight.sum() - positive)
-            with double_range():
-                energy, found, posterior, occurrences = learn_rates(
-                    energy, start, rate_map, method, trace, model.C, ratio
-                )
-        else:
-            with double_range():
+            if rate_map.is_free:
+                ratio = class_ratio(rate_map, target, weight, many)
+                learnt = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
+                energy, found, posterior, occurrences = learnt
+            else:
                 found = method.minimise(energy, start, trace)
         refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
         status = trace.status or Status.MAX_ITERATIONS
@@ -161,22 +156,13 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             if np.array_equal(self.classes_, classes):
                 return earlier
         generator = check_random_state(self.random_state)
-        # Pre-activations of unit size, centred, whatever the units of the features.
-        total, square, count = np.zeros(p), 0.0, 0.0
-        for block in energy.blocks:
-            moments = energy.moments_of(block)
-            total += moments.design.rmatvec(block.weight)
-            square += float(np.sum(moments.design.sq_rmatvec(block.weight)))
-            count += float(block.weight.sum())
-        gain = energy.noise.coefficients(energy.rate).gain
-        size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
-        refuse_overflow(sum_of_squares=size)
+        centre, size = typical_inputs(energy)
         best: tuple[float, Parameters] | None = None
         # Starts are told apart without the variance of the noise, which takes most of the time.
         plain = replace(energy, spread=False)
         for _ in range(self.n_init):
             hidden = generator.normal(size=(p + 1, self.n_hidden)) / size
-            hidden[-1] = -(gain * total / count) @ hidden[:-1] if self.fit_intercept else 0.0
+            hidden[-1] = -centre @ hidden[:-1] if self.fit_intercept else 0.0
             output = generator.normal(size=(self.n_hidden + 1, problems)) / np.sqrt(self.n_hidden)
             output[-1] = 0.0
             start = Parameters(hidden, output)
@@ -214,6 +200,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
     def _scores(self, X: Any) -> tuple[Array, Array | None]:
         """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
         energy, parameters = self._energy(X), self._parameters()
+        parts: list[tuple[Array, Array | None]]
         with double_range():
             if self.corrupted_inputs:
                 units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
@@ -221,9 +208,9 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             else:
                 parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
-        mean, cov = np.concatenate([mean for mean, _ in parts]), np.concatenate(covs) if covs else None
-        refuse_overflow(scores=mean, variances=0.0 if cov is None else cov)
-        return mean, cov
+        mean = np.concatenate([mean for mean, _ in parts])
+        refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)
+        return mean, np.concatenate(covs) if covs else None
 
     def transform(self, X: Any) -> Array:
         """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""
