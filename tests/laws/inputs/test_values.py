@@ -23,6 +23,9 @@ from sklearn.base import BaseEstimator
 
 import bayesdrop as bd
 
+# Fits are kept short.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 SECONDS, FEW = 20, 2
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(24, 3)), 2)
