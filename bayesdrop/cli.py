@@ -105,7 +105,7 @@ def _fit(
     screen = report.console()
 
     def say(line: str) -> None:
-        screen.print(line, markup=False)
+        screen.print(report.plain(line), markup=False)
 
     n, p = table.X.shape
     say(f"{name}: {n} rows, {p} features ({table.kinds}).")

@@ -10,17 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
+from ._validation import (
+    check_count,
+    check_figure,
+    check_flag,
+    check_instance,
+    check_numbers,
+    check_seed,
+    refuse_masked,
+    shown,
+)
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, literal, new_axes, plain_frame
 
 if TYPE_CHECKING:
     from .path import RatePath
 
-__all__ = ["MOST_SERIES", "deletion_robustness", "rate_path", "series_style", "whole_number"]
+__all__ = ["MOST_SERIES", "deletion_robustness", "rate_path", "series_style"]
 
 Array = Any
 
 # The yellow of the palette is too faint for a line on paper.
 _COLORS = tuple(color for color in CHAIN_COLORS if color != "#F0E442")
+_MOST_REPEATS = 10**6
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)))
 MOST_SERIES = len(_MARKERS)
@@ -33,13 +44,6 @@ def series_style(j: int) -> dict[str, Any]:
         "color": _COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k], "linewidth": 1.4, "markersize": 5,
         "markeredgecolor": "white", "markeredgewidth": 0.5,
     }  # fmt: skip
-
-
-def whole_number(value: Any, least: int, name: str) -> int:
-    """Check an argument that counts something."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
-    return int(value)
 
 
 def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = None) -> Any:
@@ -75,8 +79,12 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     >>> weights.get_xlabel()
     'Dropout rate (probability of being dropped)'
     """
+    from .path import RatePath
+
+    check_instance(path, "path", RatePath, "a fitted bd.RatePath")
+    check_figure(figure)
     data = path.to_dataset()
-    if whole_number(top, 1, "top") > MOST_SERIES:
+    if check_count(top, "top") > MOST_SERIES:
         raise ValueError(f"top: expected at most {MOST_SERIES}, which lines can be told apart, got {top!r}.")
     order = np.argsort(path.rates_, kind="stable")
     rate = path.rates_[order]
@@ -84,14 +92,14 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     unit = "Weight (change of the score\nper unit of the feature)"
     if "class" in weight.dims:
         classes = weight["class"].values
-        if label is not None and label not in classes:
-            raise ValueError(f"label: expected one of the classes {classes.tolist()}, got {label!r}.")
+        if label is not None and (np.ndim(label) or label not in classes.tolist()):
+            raise ValueError(f"label: expected one of the classes {classes.tolist()}, got {shown(label)}.")
         if label is not None or len(classes) == 1:
             weight = weight.isel({"class": 0 if label is None else int(np.flatnonzero(classes == label)[0])})
         else:
             weight, unit = np.sqrt((weight**2).sum("class")), "Size of the weights\n(norm over the classes)"
     elif label is not None:
-        raise ValueError(f"label: a regression has no classes, got {label!r}; leave it out.")
+        raise ValueError(f"label: a regression has no classes, got {shown(label)}; leave it out.")
     values = np.asarray(weight.transpose("rate", "feature"))[order]
     if figure is None:
         import matplotlib.pyplot as plt
@@ -121,7 +129,7 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
         below.plot(rate, values[:, rest], color="#BBBBBB", linewidth=0.7, zorder=1)
     names = [str(name) for name in data["feature"].values]
     for j, d in enumerate(chosen):
-        below.plot(rate, values[:, d], **series_style(j), label=names[d])
+        below.plot(rate, values[:, d], **series_style(j), label=literal(names[d]))
     below.set_xlabel("Dropout rate (probability of being dropped)")
     below.set_ylabel(unit)
     _name_ends(below, rate, values[:, chosen], [names[d] for d in chosen], len(rest))
@@ -138,12 +146,11 @@ def _score_name(path: Any) -> str:
 def _name_ends(ax: Any, x: Array, values: Array, names: Sequence[str], n_rest: int) -> None:
     """Legend to the right of the lines, in the order in which they end there."""
     order = np.argsort(-values[-1], kind="stable")
-    handles = [line for line in ax.lines if line.get_label() in names]
-    handles = [next(line for line in handles if line.get_label() == names[j]) for j in order]
+    handles = [next(line for line in ax.lines if line.get_label() == literal(names[j])) for j in order]
     rest = [line for line in ax.lines if line.get_color() == "#BBBBBB"][:1]
-    shown = [name if len(name) <= 26 else f"{name[:25]}…" for name in (names[j] for j in order)]
-    shown += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
-    ax.legend([*handles, *rest], shown, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    texts = [literal(name if len(name) <= 26 else f"{name[:25]}…") for name in (names[j] for j in order)]
+    texts += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
+    ax.legend([*handles, *rest], texts, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
 
 
 def deletion_robustness(
@@ -204,16 +211,23 @@ def deletion_robustness(
     from .estimators.folds import standard_error
     from .robustness import deletion_scorer
 
+    check_flag(error, "error")
+    refuse_masked(y, "y")
     models = models if isinstance(models, Mapping) else {"": models}
+    for model in models.values():
+        if isinstance(model, type) or not hasattr(model, "predict"):
+            raise TypeError(f"models: expected fitted estimators, or a dict of them by name, got {shown(model)}.")
     if not 1 <= len(models) <= MOST_SERIES:
         raise ValueError(f"models: expected from one to {MOST_SERIES} models, got {len(models)}.")
-    if error and scoring != "accuracy":
-        raise ValueError(f'error: expected scoring="accuracy" with it, got {scoring!r}; leave one of them out.')
-    repeats = whole_number(repeats, 2, "repeats")
-    grid = np.sort(np.asarray(np.linspace(0, 0.9, 10) if rates is None else rates, dtype=float))
-    if grid.ndim != 1 or len(grid) < 2:
-        raise ValueError(f"rates: expected at least two probabilities of deletion, got {rates!r}.")
-    seeds = [int(state) for state in np.random.SeedSequence(whole_number(seed, 0, "seed")).generate_state(repeats)]
+    if error and not (isinstance(scoring, str) and scoring == "accuracy"):
+        raise ValueError(f'error: expected scoring="accuracy" with it, got {shown(scoring)}; leave one of them out.')
+    repeats = check_count(repeats, "repeats", 2, _MOST_REPEATS)
+    expected = "at least two probabilities of deletion"
+    grid = check_numbers(np.linspace(0, 0.9, 10) if rates is None else rates, "rates", expected)
+    if grid.ndim != 1 or len(grid) < 2 or not np.all((grid >= 0) & (grid <= 1)):
+        raise ValueError(f"rates: expected {expected}, numbers in [0, 1], got {shown(rates)}.")
+    grid = np.sort(grid)
+    seeds = [int(state) for state in np.random.SeedSequence(check_seed(seed)).generate_state(repeats)]
     ax = new_axes(ax, 6.4, 4.2)
     for j, (key, model) in enumerate(models.items()):
         scores = np.array(
@@ -222,9 +236,9 @@ def deletion_robustness(
         scores = 1 - scores if error else scores
         ax.errorbar(
             grid, scores.mean(axis=1), standard_error(scores), **series_style(j), capsize=2.5, elinewidth=1.1,
-            label=str(key) or type(model).__name__,
+            label=literal(key) or type(model).__name__,
         )  # fmt: skip
-    if scoring == "accuracy":
+    if isinstance(scoring, str) and scoring == "accuracy":
         share = np.max(np.unique(np.asarray(y), return_counts=True)[1]) / len(y)
         ax.axhline(
             1 - share if error else share, color="#888888", linestyle=":", linewidth=1.1, zorder=0,

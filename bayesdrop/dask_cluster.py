@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._validation import check_count, check_instance, check_number, shown
+
 __all__ = ["cluster"]
+
+_MOST_WORKERS = 10_000
 
 
 def cluster(
-    address: str | None = None, *, workers: int | None = None, memory: str | int | None = None, timeout: float = 10.0
+    address: str = "local", *, workers: int | None = None, memory: str | int | None = None, timeout: float = 10.0
 ) -> Any:
     """Connect to a Dask cluster; fits of Dask collections run on it until it is closed.
 
@@ -17,9 +21,9 @@ def cluster(
 
     Parameters
     ----------
-    address : str, optional
-        Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``. By default workers are started on this machine, and
-        end with the client.
+    address : str
+        Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``; ``"local"`` starts workers on this machine, which end
+        with the client. None, which a setting that is not there would be, is refused.
     workers : int, optional
         Worker processes of one thread to start here, by default one for each processor.
     memory : str or int, optional
@@ -60,12 +64,28 @@ def cluster(
     except ImportError as error:
         raise ImportError("cluster: Dask's scheduler is not installed; pip install 'bayesdrop[dask]'.") from error
 
-    if address is None:
-        if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
-            raise ValueError(f"workers: expected a whole number of at least 1, got {workers!r}.")
+    if not isinstance(address, str) or not address:
+        raise TypeError(
+            'address: expected the address of a scheduler such as "tcp://10.0.0.1:8786", or "local" to start workers '
+            f"here, got {shown(address)}."
+        )
+    check_number(timeout, "timeout", above=0)
+    if address == "local":
+        if workers is not None:
+            check_count(workers, "workers", most=_MOST_WORKERS)
+        if memory is not None:
+            check_instance(memory, "memory", (str, int), 'a size such as "2GB"')
         limit = "auto" if memory is None else memory
-        # A port of its own for the dashboard, since the usual one may be taken by another cluster.
-        return Client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
+        try:
+            # A port of its own for the dashboard, since the usual one may be taken by another cluster.
+            return Client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
+        except RuntimeError as error:
+            raise RuntimeError(
+                "workers: no worker process could be started here. In a script call bd.cluster below "
+                '`if __name__ == "__main__":`, since each worker imports the script.'
+            ) from error
+        except ValueError as error:
+            raise ValueError(f'memory: expected a size such as "2GB", got {shown(memory)}; {error}.') from error
     if workers is not None or memory is not None:
         raise ValueError(
             "workers, memory: these are for a cluster that is started here; leave them out with an address."

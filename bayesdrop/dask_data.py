@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._validation import refuse_masked
 from .designs import DaskDesign
 
 __all__ = ["class_codes", "numbers", "row_weights"]
@@ -20,6 +21,7 @@ def row_weights(X: DaskDesign, sample_weight: Any) -> Array:
         return X.zeros(1)[:, 0] + 1.0
     if np.ndim(sample_weight) == 0:
         sample_weight = np.full(X.shape[0], float(sample_weight))
+    refuse_masked(sample_weight, "sample_weight")
     weight = X.vector(sample_weight, "sample_weight").astype(np.float64)
     facts = X.gather(_weight_facts, weight)
     if not all(finite and not negative for finite, negative, _ in facts):
@@ -31,6 +33,7 @@ def row_weights(X: DaskDesign, sample_weight: Any) -> Array:
 
 def numbers(X: DaskDesign, y: Any) -> Array:
     """Targets of a regression, (n,); raise ValueError if one is not finite."""
+    refuse_masked(y, "y")
     target = X.vector(y, "y").astype(np.float64)
     if not all(finite for finite, _, _ in X.gather(_weight_facts, target)):
         raise ValueError("y: expected finite numbers, got a NaN or infinite one.")
@@ -44,6 +47,7 @@ def class_codes(X: DaskDesign, y: Any, weight: Array) -> tuple[Array, Array, Arr
     """
     from sklearn.utils.multiclass import check_classification_targets
 
+    refuse_masked(y, "y")
     y = X.vector(y, "y")
     found = X.gather(_class_facts, y, weight)
     classes = np.unique(np.concatenate([labels for labels, _ in found]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._validation import check_names, check_numbers, refuse_masked, refuse_scalar, refuse_surrogates
 from .dask_data import class_codes, numbers, row_weights
 from .designs import DaskDesign, ShardedDesign, in_memory, is_elsewhere, is_sharded, keeps_rows, placed
 
@@ -76,6 +77,8 @@ def feature_names_of(X: Any) -> list[str]:
     columns = getattr(X, "columns", None)
     if columns is not None:
         return [str(name) for name in columns]
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
     return [f"x{d}" for d in range(np.shape(X)[1])]
 
 
@@ -86,13 +89,20 @@ def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False)
     """
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = check_numbers(sample_weight, "sample_weight", f"{n_rows} numbers (one per row)")
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
         raise ValueError(f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise ValueError("sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one.")
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
+            "by the largest, and multiply C by it."
+        )
     if not (all_zero or np.any(weight > 0)):
         raise ValueError(_ALL_ZERO)
     return weight
@@ -127,26 +137,22 @@ def prepare(
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
-    names = list(feature_names) if feature_names is not None else None
-    if names is None and hasattr(X, "columns"):
-        names = feature_names_of(X)
-    if not needs_memory:
-        X = placed(X)
-    if not is_elsewhere(X) or (needs_memory and not isinstance(X, ShardedDesign)):
+    if needs_memory and not isinstance(X, ShardedDesign):
         X = in_memory(X)
+    else:
+        X = placed(X)
+    columns = feature_names_of(X) if feature_names is None and hasattr(X, "columns") else None
+    if not is_elsewhere(X) or (needs_memory and not isinstance(X, ShardedDesign)):
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    if names is None:
-        names = feature_names_of(X)
-    if len(names) != X.shape[1] or len(set(names)) != len(names):
-        raise ValueError(
-            f"feature_names: expected {X.shape[1]} different names (one per column), got {len(names)} names, "
-            f"{len(set(names))} different."
-        )
+    given = feature_names if feature_names is not None else columns
+    names = check_names(feature_names_of(X) if given is None else given, X.shape[1])
     if keeps_rows(X):
         code, weight, classes, totals = labels_elsewhere(X, y, sample_weight, numeric=not binary)
         if classes is None:
             return Data(X, code, weight, names, None)
     else:
+        refuse_masked(y, "y")
+        refuse_scalar(y, "y")
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         weight = check_sample_weight(sample_weight, X.shape[0])
@@ -155,6 +161,7 @@ def prepare(
             return Data(X, target, weight, names, None)
         check_classification_targets(y)
         classes, code = np.unique(y, return_inverse=True)
+        refuse_surrogates(classes.tolist(), "y")
         totals = np.bincount(code, weights=weight)
     if len(classes) != 2:
         advice = (

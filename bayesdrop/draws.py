@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count
 from .data import feature_names_of
 from .description import ATTRIBUTE, CLASSES, read_classes, rebuild
 from .designs import as_design, in_memory
@@ -28,8 +29,6 @@ __all__ = [
     "BLOCK",
     "Draws",
     "blocks",
-    "check_count",
-    "check_probability",
     "draws_of",
     "match_columns",
     "read_draws",
@@ -157,32 +156,18 @@ def blocks(total: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + step, total))
 
 
-def check_probability(probability: Any) -> float:
-    """Return a number in (0, 1), or raise ValueError."""
-    if not (isinstance(probability, float | np.floating) and 0 < probability < 1):
-        raise ValueError(f"probability: expected a number in (0, 1), such as 0.9, got {probability!r}.")
-    return float(probability)
-
-
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Return a whole number of at least ``least``, or raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
-    return int(value)
-
-
-def read_group(post: Any, name: str) -> xr.Dataset:
-    """Group of what ``bd.sample`` returned, or an error that says what came instead."""
+def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
+    """Group of what ``bd.sample`` returned, or an error that says what came instead, and in which argument."""
     try:
         names = group_names(post)
     except (AttributeError, TypeError):
         raise TypeError(
-            "post: expected what bd.sample or bd.groups.load returned (InferenceData or DataTree), got "
+            f"{argument}: expected what bd.sample or bd.groups.load returned (InferenceData or DataTree), got "
             f"{type(post).__name__}."
         ) from None
     if name not in names:
         raise ValueError(
-            f"post: expected a group {name!r}, got {names}; give what bd.sample or bd.groups.load returned."
+            f"{argument}: expected a group {name!r}, got {names}; give what bd.sample or bd.groups.load returned."
         )
     return dataset(post, name)
 
@@ -261,7 +246,15 @@ def draws_of(
     if model.loss.variance_prior is not None:
         if "sigma" not in posterior:
             raise ValueError(f"post: expected the variable 'sigma' in the posterior, for {model.loss!r}; got none.")
-        C, power = 1 / flat("sigma").astype(np.float64) ** 2, float(model.C)
+        sigma = flat("sigma").astype(np.float64)
+        if not np.all(sigma > 0):
+            raise ValueError(f"post: expected standard deviations 'sigma' above 0, got {sigma.min():g}; sample again.")
+        C, power = 1 / sigma**2, float(model.C)
+    if not np.all((free >= 0) & (free <= 1)):
+        raise ValueError(
+            f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
+            "bd.sample drew them."
+        )
     values = (weight, free, C, flat("intercept") if model.fit_intercept else np.zeros(total))
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")

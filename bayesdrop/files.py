@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ._validation import check_path
+
 __all__ = ["exclusive", "replacing"]
 
 
@@ -39,7 +41,7 @@ def replacing(path: Any) -> Iterator[Path]:
     ('1 2 3', 1)
     """
     # A link stays a link: what it points to is replaced.
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(check_path(path)))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path: the folder {str(target.parent)!r} does not exist; make it first.")
     if target.is_dir():

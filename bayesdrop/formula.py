@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from ._validation import check_flag, check_instance
 from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 
 __all__ = ["FormulaDesign", "from_formula"]
@@ -210,6 +211,9 @@ def from_formula(
     >>> bd.fit(model, design.X, design.y, feature_names=design.feature_names).rate_posterior.names
     ['age', 'site']
     """
+    check_flag(full_rank, "full_rank")
+    check_flag(sparse, "sparse", none=True)
+    check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
     left, right = _parse(formula, frame)
     has_intercept = any(term.degree == 0 for term in right)

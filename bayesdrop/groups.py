@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._validation import check_path, shown
 from .files import replacing
 
 if TYPE_CHECKING:
@@ -102,7 +103,14 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, str | int | f
 
 def group_names(tree: Any) -> list[str]:
     """Names of the groups, with either ArviZ; see ``assemble``."""
-    return list(tree.children) if hasattr(tree, "children") else list(tree.groups())
+    if hasattr(tree, "children"):
+        return list(tree.children)
+    if not callable(getattr(tree, "groups", None)) or isinstance(tree, type):
+        raise TypeError(
+            "tree: expected what bd.sample or bd.groups.load returned (InferenceData or DataTree), got "
+            f"{type(tree).__name__}."
+        )
+    return list(tree.groups())
 
 
 def dataset(tree: Any, group: str) -> xr.Dataset:
@@ -113,8 +121,11 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
     KeyError
         If there is no such group; the message lists those that there are.
     """
-    if group not in group_names(tree):
-        raise KeyError(f"no group {group!r}; expected one of {group_names(tree)}.")
+    names = group_names(tree)
+    if not isinstance(group, str):
+        raise TypeError(f"group: expected the name of a group, one of {names}, got {shown(group)}.")
+    if group not in names:
+        raise KeyError(f"no group {group!r}; expected one of {names}.")
     node = tree[group]
     return node.to_dataset() if hasattr(node, "to_dataset") else node
 
@@ -151,6 +162,7 @@ def save(tree: Any, path: Any) -> None:
     >>> float(dataset(load(path), "posterior")["rate"].mean())
     0.5
     """
+    group_names(tree)
     with replacing(path) as temporary:
         tree.to_netcdf(str(temporary), engine="h5netcdf")
 
@@ -170,7 +182,7 @@ def load(path: Any) -> Any:
         If the file was cut short, is damaged, is none of ArviZ's, refers to other files, or claims far more numbers
         than it can hold; the message names the file.
     """
-    file = Path(path)
+    file = check_path(path)
     if not file.exists():
         raise FileNotFoundError(f"path: there is no file {str(file)!r}; bd.groups.save writes one.")
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .designs import Blocks
+from .designs.file_sizes import check_room
 from .designs.sources import Files
 from .table import InputError, check_target
 
@@ -217,6 +218,7 @@ def _npy_labels(path: Path | None) -> Array:
     if path is None:
         raise InputError("--labels: .npy and .npz files hold features alone; name a .npy file with one label per row.")
     try:
+        check_room(path)
         y = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"--labels: {path} cannot be read as .npy: {error}.") from None
@@ -253,6 +255,7 @@ def _enough(left: int, needed: int, memory: int, n: int, advice: str) -> None:
 
 def _npy_columns(path: Path) -> int:
     try:
+        check_room(path)
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"TABLE: {path} cannot be read as .npy: {error}.") from None

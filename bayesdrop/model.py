@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from ._validation import check_flag, check_instance, check_number
 from .losses import Logistic, Loss
 from .noise import Dropout, Noise
 from .priors import Normal, WeightPrior
 from .rates import Fixed, PerFeature, RateMap, Rates
 
-__all__ = ["Model"]
+__all__ = ["Model", "check_model"]
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,12 @@ class Model:
             ("noise", Noise, "bd.Dropout()"),
             ("weight_prior", WeightPrior, "bd.Normal(1.0)"),
         ):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name}: expected an object such as {example}, got {getattr(self, name)!r}.")
-        if self.rates is not None and not isinstance(self.rates, Rates):
-            raise TypeError(f"rates: expected an object such as bd.PerFeature() or bd.Fixed(0.3), got {self.rates!r}.")
+            check_instance(getattr(self, name), name, kind, f"an object such as {example}")
+        check_instance(self.rates, "rates", Rates, "an object such as bd.PerFeature() or bd.Fixed(0.3)", none=True)
         if self.rates is not None and not self.noise.has_rate:
             raise ValueError(f"rates: {self.noise!r} has no dropout rate, so it takes no rates; got {self.rates!r}.")
-        if not (isinstance(self.C, int | float | np.number) and np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C: expected a finite number above 0, got {self.C!r}.")
+        check_number(self.C, "C", above=0)
+        check_flag(self.fit_intercept, "fit_intercept")
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map the features to free rates; see :class:`bayesdrop.rates.RateMap`."""
@@ -77,3 +74,16 @@ class Model:
             return Fixed(0.0).bind(feature_names)
         rates: Any = PerFeature() if self.rates is None else self.rates
         return rates.bind(feature_names)
+
+
+def check_model(model: Any) -> Model:
+    """Return a model, or raise TypeError.
+
+    Examples
+    --------
+    >>> check_model("logistic")
+    Traceback (most recent call last):
+    TypeError: model: expected an object such as bd.Model(), got 'logistic'.
+    """
+    checked: Model = check_instance(model, "model", Model, "an object such as bd.Model()")
+    return checked

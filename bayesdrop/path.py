@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ._validation import shown
 from .data import check_sample_weight
-from .designs import in_memory
-from .estimators.folds import score_along, standard_error
-from .estimators.names import FLOATS, default_names
+from .estimators.folds import score_along, scorer_of, split, standard_error
+from .estimators.intact import intact
+from .estimators.names import check_here, default_names
 from .rates.base import check_rate
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class RatePath(BaseEstimator):
         grid = check_rate(self.rates, "rates")
         if grid.ndim != 1 or len(grid) == 0:
             raise ValueError(
-                f"rates: expected a sequence of dropout rates, got {self.rates!r}; give a grid such as [0.0, 0.3, 0.6]."
+                f"rates: expected a sequence of dropout rates, got {shown(self.rates)}; give a grid as [0.0, 0.3]."
             )
         return grid.copy()
 
@@ -110,10 +109,11 @@ class RatePath(BaseEstimator):
         if not {"rates", "warm_start"} <= set(parameters):
             raise TypeError(
                 "estimator: expected a linear estimator with rates and warm_start, such as "
-                f"bd.DropoutLogisticRegression(), got {self.estimator!r}; transform X before, not in a pipeline."
+                f"bd.DropoutLogisticRegression(), got {shown(self.estimator)}; transform X before, not in a pipeline."
             )
         return clone(self.estimator)
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_test: Any = None, y_test: Any = None) -> RatePath:
         """Fit along the grid.
 
@@ -146,10 +146,10 @@ class RatePath(BaseEstimator):
         if X_test is not None and self.cv is not None:
             raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
         classifier = is_classifier(model)
-        checked, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, y_numeric=not classifier)
+        checked, y = check_here(self, X, y, y_numeric=not classifier)
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        scorer = check_scoring(model, scoring=self.scoring)
+        scorer = scorer_of(model, self.scoring)
         model.set_params(warm_start=True)
         weights = {} if weight is None or X_test is not None else {"sample_weight": weight}
         scored = (X, y) if X_test is None else (X_test, y_test)
@@ -172,7 +172,7 @@ class RatePath(BaseEstimator):
             self.classes_ = model.classes_
         if self.cv is not None:
             settings = [{"rates": float(rate)} for rate in grid]
-            folds = check_cv(self.cv, y, classifier=classifier).split(checked, y)
+            folds = split(self.cv, checked, y, classifier=classifier)
             table = np.array([score_along(model, settings, X, y, weight, fold, scorer) for fold in folds])
             self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
             self.scored_on_ = "folds"

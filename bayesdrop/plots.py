@@ -7,13 +7,13 @@ Rank plots follow Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count, check_figure, check_instance, check_number, shown
 from .curves import deletion_robustness, rate_path
-from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
+from .drawing import BLUE, CHAIN_COLORS, VERMILLION, label_points, literal, new_axes, plain_frame, shortened
 from .latent.plots import class_responses, error_curves, hidden_units
 from .prior_intervals import drawn_prior_interval, prior_interval
 from .reliability import reliability_curve
@@ -40,15 +40,21 @@ _PRIOR = "#DDDDDD"
 _MOST_ROWS = 40
 
 
-def _shortened(name: str, limit: int = 32) -> str:
-    return name if len(name) <= limit else f"{name[: limit - 1]}…"
+def _check_fit(fit: Any, none: bool = False) -> None:
+    from .results import Fit
+
+    check_instance(fit, "fit", Fit, "what bd.fit returned", none=none, text=True)
 
 
 def _draws(post: Any, var: str) -> tuple[Array, list[str], str]:
     """Draws (chain, draw, k), the k names and their dim, from an ArviZ object or a posterior dataset."""
-    group = post["posterior"] if hasattr(post, "posterior") else post
-    if var not in group:
-        raise ValueError(f"var: no variable {var!r} in the posterior; expected one of {sorted(map(str, group))}.")
+    import xarray as xr
+
+    from .draws import read_group
+
+    group = post if isinstance(post, xr.Dataset) else read_group(post, "posterior")
+    if not isinstance(var, str) or var not in group:
+        raise ValueError(f"var: no variable {shown(var)} in the posterior; expected one of {sorted(map(str, group))}.")
     array = group[var]
     dims = [str(dim) for dim in array.dims if dim not in ("chain", "draw")]
     if len(dims) > 1:
@@ -96,12 +102,12 @@ def rates_forest(
     >>> ax.get_xlabel()
     'Dropout rate (probability of being dropped)'
     """
+    _check_fit(fit, none=True)
     plug_in = None if fit is None else fit.rate_posterior
     if post is None and plug_in is None:
         came = "neither" if fit is None else "a fit with fixed rates"
         raise ValueError(f"rates_forest: expected post, or a fit with learnt rates, got {came}; no rate to show.")
-    if not 0 < probability < 1:
-        raise ValueError(f"probability: expected a number in (0, 1), got {probability!r}.")
+    check_number(probability, "probability", above=0, below=1)
     names, dim, centre = [], "feature", np.empty(0)
     if plug_in is not None:
         names, dim, centre = plug_in.names, plug_in.dim, plug_in.mode
@@ -114,8 +120,8 @@ def rates_forest(
         quantiles = np.quantile(draws, [tail, 0.25, 0.5, 0.75, 1 - tail], axis=(0, 1))
         names, centre = drawn, quantiles[2]
     order = np.argsort(centre, kind="stable")
-    if top is not None and top < 1:
-        raise ValueError(f"top: expected a whole number above 0, got {top!r}.")
+    if top is not None:
+        check_count(top, "top")
     half = top if top is not None else (_MOST_ROWS // 2 if len(order) > _MOST_ROWS else len(order))
     left_out = max(0, len(order) - 2 * half)
     rows = np.arange(len(order), dtype=float)
@@ -149,7 +155,7 @@ def rates_forest(
             rows, (high - low)[order], left=low[order], height=0.86, color=_PRIOR, alpha=0.55, linewidth=0, zorder=0,
             label=f"prior, {100 * probability:g} %",
         )  # fmt: skip
-    labels = [_shortened(names[j]) for j in order]
+    labels = [shortened(names[j]) for j in order]
     ticks = rows
     if left_out:
         ticks, labels = np.insert(rows, half, half), [*labels[:half], f"⋮ {left_out} more", *labels[half:]]
@@ -160,7 +166,7 @@ def rates_forest(
     ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
     ax.set_axisbelow(True)
     ax.set_xlabel("Dropout rate (probability of being dropped)")
-    ax.set_ylabel(dim.capitalize())
+    ax.set_ylabel(literal(dim.capitalize()))
     # Above the axes, so that it can cover no row.
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=8, borderaxespad=0.3)
     plain_frame(ax)
@@ -194,6 +200,8 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     >>> rate_against_weight(bd.fit(bd.Model(), X, y)).get_ylabel()
     'Dropout rate (probability of being dropped)'
     """
+    _check_fit(fit)
+    check_count(labels, "labels", 0)
     ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
     crowd = 0.85 if len(weight) <= 200 else 0.35
@@ -202,7 +210,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
-                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {_shortened(label)}",
+                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {shortened(label)}",
             )  # fmt: skip
     ax.axvline(0, color="#888888", linewidth=0.8, zorder=0)
     ax.set_ylim(-0.04, 1.04)
@@ -213,34 +221,8 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_ylabel("Dropout rate (probability of being dropped)")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=9, borderaxespad=0.3)
     plain_frame(ax)
-    _label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
+    label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax
-
-
-def _label_points(ax: Any, x: Array, y: Array, names: Sequence[str], chosen: Array) -> None:
-    """Name points, each at the first of four places where it covers neither a point nor another name."""
-    ax.figure.canvas.draw()
-    renderer = ax.figure.canvas.get_renderer() if hasattr(ax.figure.canvas, "get_renderer") else None
-    points = ax.transData.transform(np.column_stack([x, y]))
-    frame = ax.get_window_extent(renderer)
-    taken: list[Any] = []
-    for d in chosen:
-        outward = ((7, 0, "left"), (-7, 0, "right")) if x[d] >= 0 else ((-7, 0, "right"), (7, 0, "left"))
-        for dx, dy, side in (*outward, (0, 9, "center"), (0, -9, "center")):
-            text = ax.annotate(
-                _shortened(names[d], 28), (x[d], y[d]), xytext=(dx, dy), textcoords="offset points", ha=side,
-                va="center", fontsize=8,
-            )  # fmt: skip
-            box = text.get_window_extent(renderer)
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 + 4 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            covered = np.any(
-                (points[:, 0] > box.x0 - 3) & (points[:, 0] < box.x1 + 3)
-                & (points[:, 1] > box.y0 - 3) & (points[:, 1] < box.y1 + 3)
-            )  # fmt: skip
-            if inside and not covered and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                break
-            text.remove()
 
 
 def objective_trace(fit: Fit, ax: Any = None) -> Any:
@@ -269,6 +251,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
     """
     from matplotlib.ticker import MaxNLocator
 
+    _check_fit(fit)
     ax = new_axes(ax, 6.4, 3.8)
     trace = np.asarray(fit.objective_trace)
     iteration = np.arange(1, len(trace) + 1)
@@ -329,8 +312,9 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     az = arviz()
 
     draws, names, dim = _draws(post, var)
-    if top < 1 or bins < 2:
-        raise ValueError(f"ranks: expected top of at least 1 and bins of at least 2, got top={top!r}, bins={bins!r}.")
+    check_count(top, "top")
+    check_count(bins, "bins", 2)
+    check_figure(figure)
     chains, length, k = draws.shape
     if chains < 2 or length < bins:
         raise ValueError(
@@ -359,7 +343,7 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
                 height, edges, baseline=None, color=CHAIN_COLORS[chain % len(CHAIN_COLORS)], linewidth=1.1,
                 linestyle=("-", "--", "-.", ":")[chain % 4], label=f"chain {chain}",
             )  # fmt: skip
-        panel.set_title(f"{_shortened(names[j], 26)}\n$\\hat{{R}}$ {r_hat[j]:.3f}, ESS {size[j]:,.0f}", fontsize=8)
+        panel.set_title(f"{shortened(names[j], 26)}\n$\\hat{{R}}$ {r_hat[j]:.3f}, ESS {size[j]:,.0f}", fontsize=8)
         panel.set_xlim(0, 1)
         panel.tick_params(labelsize=7)
         plain_frame(panel)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count, refuse_masked
 from .designs import as_design
-from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
+from .draws import Draws, blocks, match_columns, read_draws, read_group
 from .expectation import MASKS, expectation
 from .groups import arviz, dataset, extend, group_names
 from .predictive import check_rows
@@ -97,6 +98,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
 def _targets(post: Any, draws: Draws, y: Any) -> Array:
     """Signs or numbers of the rows, which must be those that were sampled."""
     target = read_target(read_group(post, "observed_data"), binary=draws.model.loss.binary)
+    refuse_masked(y, "y")
     came = np.asarray(y)
     if came.shape != target.shape:
         raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_flag, check_number, check_seed
 from .designs import as_design
-from .draws import Draws, blocks, check_probability, match_columns, read_draws
+from .draws import Draws, blocks, match_columns, read_draws
 from .expectation import class_probability
 
 if TYPE_CHECKING:
@@ -180,7 +181,9 @@ def predict(
     >>> predict(post, [[0.0], [10.0]]).label.tolist()
     ['no', 'yes']
     """
-    probability = check_probability(probability)
+    probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
+    check_seed(seed)
+    check_flag(corrupted_inputs, "corrupted_inputs")
     draws = read_draws(post)
     matrix = match_columns(X, draws.feature_names, draws.model)
     loss = draws.model.loss

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._validation import check_count, check_flag, check_names, check_number, check_seed
 from .data import Data, feature_names_of
 from .description import attributes
-from .draws import Draws, blocks, check_count, match_columns, read_draws, read_group
+from .designs import in_memory
+from .draws import Draws, blocks, match_columns, read_draws, read_group
 from .groups import assemble, extend
-from .model import Model
+from .model import Model, check_model
 from .rates import RateMap
 from .responses import class_names
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["posterior_predictive", "prior_draws"]
 
 Array = Any
+
+# Draws above which a call is a slip of the keyboard.
+_MOST_DRAWS = 10**8
 
 
 def posterior_predictive(
@@ -83,9 +88,10 @@ def posterior_predictive(
     """
     found = read_draws(post, draws)
     matrix = match_columns(X, found.feature_names, found.model)
-    if not new:
+    if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])
-    simulated = _responses(found, matrix, np.random.default_rng(seed), corrupted_inputs)
+    check_flag(corrupted_inputs, "corrupted_inputs")
+    simulated = _responses(found, matrix, np.random.default_rng(check_seed(seed)), corrupted_inputs)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
@@ -161,17 +167,18 @@ def prior_draws(
     """
     import xarray as xr
 
-    if not isinstance(model, Model):
-        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
-    check_count(draws, "draws")
+    check_model(model)
+    check_count(draws, "draws", most=_MOST_DRAWS)
+    check_seed(seed)
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(
             "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
             "intercept_scale=2.5, say, for a normal stand-in, or use bd.Model(..., fit_intercept=False)."
         )
-    if intercept_scale is not None and not (np.isfinite(intercept_scale) and intercept_scale > 0):
-        raise ValueError(f"intercept_scale: expected a finite number above 0, got {intercept_scale!r}.")
-    names = [str(name) for name in (feature_names_of(X) if feature_names is None else feature_names)]
+    if intercept_scale is not None:
+        check_number(intercept_scale, "intercept_scale", above=0)
+    X = in_memory(X)
+    names = check_names(feature_names_of(X) if feature_names is None else feature_names, np.shape(X)[1])
     matrix = match_columns(X if feature_names is None else _plain(X), names, model)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .curves import MOST_SERIES, series_style, whole_number
-from .drawing import new_axes, plain_frame
+from ._validation import check_count, check_number, check_numbers, refuse_masked, shown
+from .curves import MOST_SERIES, series_style
+from .drawing import literal, new_axes, plain_frame
 
 __all__ = ["reliability_curve"]
 
 Array = Any
+
+_MOST_BINS = 10_000
 
 
 def reliability_curve(
@@ -71,9 +74,8 @@ def reliability_curve(
     >>> ax.get_ylabel()
     'Observed frequency'
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability: expected a number in (0, 1), got {probability!r}.")
-    bins = whole_number(bins, 2, "bins")
+    check_number(probability, "probability", above=0, below=1)
+    bins = check_count(bins, "bins", 2, _MOST_BINS)
     event, name, swapped = _event(y, positive)
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
     if not 1 <= len(models) <= MOST_SERIES:
@@ -96,7 +98,7 @@ def reliability_curve(
         brier = f"Brier score {np.mean((chance - event) ** 2):.3f}"
         ax.errorbar(
             mean, frequency, [np.maximum(frequency - low, 0), np.maximum(high - frequency, 0)], **style,
-            elinewidth=1.0, capsize=2, label=f"{key}: {brier}" if key else brier, zorder=3,
+            elinewidth=1.0, capsize=2, label=f"{literal(key)}: {brier}" if key else brier, zorder=3,
         )  # fmt: skip
         below.stairs(
             rows, edges, color=style["color"], linestyle=style["linestyle"], linewidth=1.3, fill=len(chances) == 1
@@ -105,7 +107,7 @@ def reliability_curve(
     ax.set_ylim(-0.02, 1.02)
     ax.tick_params(labelbottom=False)
     ax.set_ylabel("Observed frequency")
-    below.set_xlabel(f"Predicted probability of {name}")
+    below.set_xlabel(f"Predicted probability of {literal(name)}")
     below.set_ylabel("Rows")
     below.set_ylim(bottom=0)
     for panel in (ax, below):
@@ -121,6 +123,7 @@ def reliability_curve(
 
 def _event(y: Any, positive: Any) -> tuple[Array, str, bool]:
     """1.0 where the positive class came (n,), its name, and whether it is the smaller of two labels."""
+    refuse_masked(y, "y")
     y = np.asarray(y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y: expected one label per row, (n,), got shape {y.shape}.")
@@ -135,8 +138,8 @@ def _event(y: Any, positive: Any) -> tuple[Array, str, bool]:
         if len(classes) == 1 and not (y.dtype == bool or np.all(np.isin(y, (0, 1)))):
             raise ValueError(f"y: every row is {str(classes[0])!r}; name the positive class by positive=label.")
         positive = classes[-1] if len(classes) == 2 else 1
-    elif len(classes) == 2 and positive not in classes:
-        raise ValueError(f"positive: expected one of the classes {classes.tolist()}, got {positive!r}.")
+    elif len(classes) == 2 and (np.ndim(positive) or positive not in classes.tolist()):
+        raise ValueError(f"positive: expected one of the classes {classes.tolist()}, got {shown(positive)}.")
     name = "the positive class" if y.dtype == bool else str(positive)
     return (y == positive).astype(float), name, len(classes) == 2 and positive == classes[0]
 
@@ -149,7 +152,7 @@ def _chance(value: Any, n: int, swapped: bool, key: str) -> Array:
         if value.classes is None:
             raise ValueError(f"{where}: expected probabilities, got the predictions of a regression.")
         value = np.column_stack([1 - value.mean, value.mean])
-    chance = np.asarray(value, dtype=float)
+    chance = check_numbers(value, where, "numbers in [0, 1]")
     chance = chance[:, 0 if swapped else 1] if chance.ndim == 2 and chance.shape[1] == 2 else chance
     if chance.shape != (n,):
         raise ValueError(f"{where}: expected {n} probabilities, one per row, got shape {chance.shape}.")
@@ -183,14 +186,9 @@ def _wilson(hits: Array, rows: Array, probability: float) -> tuple[Array, Array]
 
 
 def _band(ax: Any, predictive: Any, chance: Array, edges: Array, probability: float, swapped: bool) -> None:
-    from .groups import dataset, group_names
+    from .draws import read_group
 
-    if "posterior_predictive" not in group_names(predictive):
-        raise ValueError(
-            "predictive: expected the group posterior_predictive, got "
-            f"{group_names(predictive)}; give what bd.posterior_predictive(post, X) returned."
-        )
-    drawn = dataset(predictive, "posterior_predictive")["y"].stack(sample=("chain", "draw"))
+    drawn = read_group(predictive, "posterior_predictive", "predictive")["y"].stack(sample=("chain", "draw"))
     simulated = (np.asarray(drawn.transpose("sample", "obs_id")) > 0) != swapped
     if simulated.shape[1] != len(chance):
         raise ValueError(f"predictive: expected {len(chance)} rows, those of y, got {simulated.shape[1]}.")

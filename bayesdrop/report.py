@@ -110,7 +110,18 @@ def console() -> Any:
     """A rich console; as wide as the terminal, or 100 columns where there is none."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, soft_wrap=False)
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, soft_wrap=False, emoji=False)
+
+
+def plain(text: Any) -> str:
+    r"""Text from data as a terminal may show it: what moves the cursor, rings or colours becomes a mark.
+
+    Examples
+    --------
+    >>> print(plain("\x1b[31mred"))
+    �[31mred
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text))
 
 
 @dataclass(frozen=True)
@@ -143,8 +154,10 @@ class Diagnosis:
     def verdict(self, advice: str) -> str:
         """One or two sentences; ``advice`` says how to draw more."""
         size = np.minimum(self.ess_bulk, self.ess_tail)
-        numbers = f"largest R-hat {np.max(self.r_hat):.3f}, smallest effective sample size {np.min(size):,.0f}"
         what = f"{len(self.names)} {self.variable}{'s' if len(self.names) > 1 else ''}"
+        if not np.any(np.isfinite(self.r_hat) & np.isfinite(size)):
+            return f"Too few draws to tell how the chains of {what} mixed; their intervals mean nothing yet. {advice}"
+        numbers = f"largest R-hat {np.nanmax(self.r_hat):.3f}, smallest effective sample size {np.nanmin(size):,.0f}"
         if not self.short:
             return f"The chains agree: {numbers} over {what} (wanted: at most {R_HAT_LIMIT}, at least {ESS_LIMIT})."
         named = ", ".join(self.short[:5]) + (f" and {len(self.short) - 5} more" if len(self.short) > 5 else "")
@@ -224,6 +237,7 @@ def print_rates(screen: Any, fit: Fit, post: Any = None, *, most: int = 12) -> N
     """Print the rates, smallest first; only the ends of a long list."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     plug_in = fit.rate_posterior
     if plug_in is None:
@@ -240,14 +254,21 @@ def print_rates(screen: Any, fit: Fit, post: Any = None, *, most: int = 12) -> N
     ends = [*range(most // 2), *range(len(frame) - most // 2, len(frame))]
     for position in range(len(frame)) if len(frame) <= most else ends:
         row = frame.iloc[position]
-        cells = [str(row[plug_in.dim]), _interval(row["learnt_rate"], row["plug_in_low"], row["plug_in_high"])]
+        # As text and not as a string, in which rich would read [/] as markup.
+        cells: list[Any] = [Text(plain(row[plug_in.dim]))]
+        cells += [_interval(row["learnt_rate"], row["plug_in_low"], row["plug_in_high"])]
         if post is not None:
             cells.append(_interval(row["posterior_median"], row["posterior_low"], row["posterior_high"]))
-            cells += [f"{row['r_hat']:.3f}", f"{row['ess_bulk']:,.0f}", f"{row['ess_tail']:,.0f}"]
+            cells += [_number(row["r_hat"], ".3f"), _number(row["ess_bulk"], ",.0f"), _number(row["ess_tail"], ",.0f")]
         table.add_row(*cells)
         if len(frame) > most and position == most // 2 - 1:
             table.add_row(f"… {len(frame) - most} more …", *[""] * (len(cells) - 1))
     screen.print(table)
+
+
+def _number(value: float, form: str) -> str:
+    """A number, or a dash where there are too few draws to tell."""
+    return format(value, form) if np.isfinite(value) else "–"
 
 
 def _interval(middle: float, low: float, high: float) -> str:
@@ -288,7 +309,7 @@ def print_sample(screen: Any, fit: Fit, post: Any, draws: int, advice: str) -> N
     found = post["posterior"].sizes["draw"]
     if found < draws:
         screen.print(f"Interrupted: the {found} of {draws} draws of each chain that were finished are kept: partial.")
-    screen.print(diagnose(post).verdict(advice), markup=False)
+    screen.print(plain(diagnose(post).verdict(advice)), markup=False)
     if fit.rate_posterior is not None:
         screen.print(hidden_by_plug_in(fit, post), markup=False)
 

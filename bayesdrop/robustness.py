@@ -28,41 +28,41 @@ True
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ._validation import check_count, check_number, check_seed, shown
+from .designs import admit
 
 __all__ = ["DeletionScorer", "delete_features", "deletion_scorer"]
 
 Array = Any
 
 
-def _check_rate(rate: Any) -> float:
-    if not (isinstance(rate, numbers.Real) and not isinstance(rate, bool) and 0 <= float(rate) <= 1):
-        raise ValueError(
-            f"rate: expected one number in [0, 1], the probability that a feature is deleted, got {rate!r}."
-        )
-    return float(rate)
-
-
-def _check_seed(seed: Any) -> None:
-    if not isinstance(seed, numbers.Integral) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"seed: expected an integer >= 0, got {seed!r}; the same seed deletes the same entries.")
+_ADVICE = "it is the probability that a feature is deleted"
+_MOST_REPEATS = 10**6
 
 
 def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
+    """Copy with entries deleted, of the kind that came."""
+    admit(X)
     if hasattr(X, "tocsr"):
         rows = X.tocsr(copy=True)
         # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.
         rows.sum_duplicates()
         rows.eliminate_zeros()
+        _refuse_missing(rows.data)
         rows.data[rng.random(rows.nnz) < rate] = 0
         rows.eliminate_zeros()
         return rows.asformat(X.format)
     if hasattr(X, "columns"):
-        left = _delete(X.to_numpy(), rate, rng)
+        values = X.to_numpy()
+        if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
+            # Types of pandas that may be missing, and Arrow's, come as objects.
+            values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        left = _delete(values, rate, rng)
         names = {"columns": X.columns, "index": X.index} if hasattr(X, "iloc") else {"schema": X.columns}
         return type(X)(left, **names)
     left = np.array(X)
@@ -71,10 +71,16 @@ def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
             f"X: expected a matrix (n, p) of numbers, got shape {left.shape} of {left.dtype}; encode text and "
             "categories before, and give a single row as X[None, :]."
         )
+    _refuse_missing(left)
     where = np.nonzero(left)
     gone = rng.random(len(where[0])) < rate
     left[where[0][gone], where[1][gone]] = 0
     return left
+
+
+def _refuse_missing(values: Array) -> None:
+    if values.dtype.kind == "f" and np.any(np.isnan(values)):
+        raise ValueError("X: expected numbers, got missing ones (NaN or null); fill them in before.")
 
 
 def delete_features(X: Any, rate: float, seed: int) -> Any:
@@ -105,8 +111,8 @@ def delete_features(X: Any, rate: float, seed: int) -> Any:
     >>> bool(abs(left.mean() - 0.7) < 0.02)
     True
     """
-    rate = _check_rate(rate)
-    _check_seed(seed)
+    rate = check_number(rate, "rate", least=0, most=1, advice=_ADVICE)
+    check_seed(seed)
     return _delete(X, rate, np.random.default_rng(seed))
 
 
@@ -132,10 +138,9 @@ class DeletionScorer:
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        _check_rate(self.rate)
-        _check_seed(self.seed)
-        if not isinstance(self.repeats, numbers.Integral) or isinstance(self.repeats, bool) or self.repeats < 1:
-            raise ValueError(f"repeats: expected an integer above 0, got {self.repeats!r}.")
+        check_number(self.rate, "rate", least=0, most=1, advice=_ADVICE)
+        check_seed(self.seed)
+        check_count(self.repeats, "repeats", most=_MOST_REPEATS)
         if isinstance(self.scoring, str):
             from sklearn.metrics import get_scorer
 
@@ -145,10 +150,10 @@ class DeletionScorer:
                 raise ValueError(
                     f"scoring: expected the name of a scorer of scikit-learn or a callable. {error}"
                 ) from None
-        elif self.scoring is not None and not callable(self.scoring):
+        elif self.scoring is not None and (isinstance(self.scoring, type) or not callable(self.scoring)):
             raise ValueError(
                 f'scoring: expected a name such as "accuracy", a callable scorer(estimator, X, y) or None, got '
-                f"{self.scoring!r}."
+                f"{shown(self.scoring)}."
             )
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

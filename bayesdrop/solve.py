@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import linalg
 
 from .designs import Design
 from .moments import ScoreMoments
+from .overflow import refuse_overflow
 
 __all__ = ["Cholesky", "Jacobi", "Preconditioner", "Woodbury", "choose_preconditioner", "conjugate_gradient"]
 
@@ -32,6 +33,7 @@ _ENOUGH = 1e9
 Apply = Callable[[Array], Array]
 
 
+@runtime_checkable
 class Preconditioner(Protocol):
     """Protocol: ``prepare`` returns a map ``r ↦ z`` on blocks (p + 1, K)."""
 
@@ -65,7 +67,10 @@ class Jacobi:
 
     def prepare(self, moments: ScoreMoments, omega: Array, diagonal: Array) -> Apply:
         """See :class:`Preconditioner`."""
-        inverse = 1 / np.maximum(diagonal + moments.diagonal(omega), np.finfo(float).tiny)
+        whole = diagonal + moments.diagonal(omega)
+        # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
+        refuse_overflow(curvature=whole)
+        inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
         return lambda r: inverse * r
 
 
@@ -137,6 +142,7 @@ class Cholesky:
             else:
                 matrix[-1, -1] = 1.0
             diagonal_k = matrix.diagonal() + diagonal[:, k]
+            refuse_overflow(curvature=diagonal_k)
             # A relative ridge at round-off keeps a nearly singular matrix factorisable.
             matrix[np.diag_indices(p + 1)] = diagonal_k * (1 + 4 * np.finfo(float).eps * (p + 1)) + 1e-300
             factors.append(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False))
@@ -165,6 +171,7 @@ class Woodbury:
             root, scale, inverse = np.sqrt(omega[:, k]), gain[:, k], 1 / diagonal[:-1, k]
             inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
             inner[np.diag_indices(n)] += 1.0
+            refuse_overflow(curvature=inner.diagonal())
             factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
 
             def block(r: Array, root=root, scale=scale, inverse=inverse, factor=factor) -> Array:

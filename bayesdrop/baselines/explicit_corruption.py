@@ -9,25 +9,28 @@ machines"); van der Maaten, Chen, Tyree & Weinberger (2013, equation 1) state th
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from .._validation import check_count, check_flag, check_random_state, shown
 from ..data import check_sample_weight
 from ..designs import in_memory
-from ..estimators.names import FLOATS, default_names
+from ..estimators.intact import intact
+from ..estimators.names import FLOATS, check_here, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
 
 Array = Any
+
+_MOST_COPIES = 10**6
 
 
 def _has(method: str) -> Any:
@@ -117,6 +120,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Corrupt the data and fit a clone of the estimator.
 
@@ -133,19 +137,22 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        if not (isinstance(self.copies, numbers.Integral) and self.copies >= 1):
-            raise ValueError(f"copies: expected an integer above 0, got {self.copies!r}.")
+        check_count(self.copies, "copies", most=_MOST_COPIES)
+        check_flag(self.corrupted_inputs, "corrupted_inputs")
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")
         noise = check_noise(self.noise)
-        X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X, y = check_here(self, X, y, multi_output=True)
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(
                 f"noise: {noise!r} disturbs zeros too, so that sparse X would become dense; give a dense X, or a "
                 "noise that keeps zeros, such as bd.Dropout() or bd.MultiplicativeNoise()."
             )
-        if sparse.issparse(X) and not X.has_canonical_format:
+        if sparse.issparse(X) and not (X.has_canonical_format and np.all(X.data)):
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()  # an entry stored in two parts is dropped as one
+            X.eliminate_zeros()
         smallest = X.min() if X.shape[0] and X.shape[1] else 0.0
         noise.check(float(smallest))
         weighs = has_fit_parameter(self.estimator, "sample_weight")
@@ -156,7 +163,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         generator = np.random.default_rng(seed)
         stack = sparse.vstack if sparse.issparse(X) else np.vstack
-        noised = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
+        noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
         options = {}
         if weighs:
             weight = check_sample_weight(sample_weight, X.shape[0])
@@ -170,10 +177,15 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
 
     def _corrupt(self, noise: Noise, generator: Any, X: Any) -> Any:
         """One corrupted copy of the rows."""
-        dense = not sparse.issparse(X)
-        if dense:
+        if not keeps_zeros(noise):
             return noise.sample(generator, X, self.rates_)
+        # Noise is drawn for the non-zero entries, row after row, whatever holds them: one matrix, one result.
+        dense = not sparse.issparse(X)
         copy = X.copy()
+        if dense:
+            rows, columns = np.nonzero(X)
+            copy[rows, columns] = noise.sample(generator, X[rows, columns], self.rates_[columns])
+            return copy
         copy.data = noise.sample(generator, copy.data, self.rates_[copy.indices])
         copy.eliminate_zeros()
         return copy
@@ -181,7 +193,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     def _expected(self, X: Any) -> Any:
         """Mean of the noised features of new rows; rows that are noised already as they are."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         if self.corrupted_inputs:
             return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)

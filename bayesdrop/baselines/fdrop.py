@@ -17,13 +17,13 @@ bounds the minimum of ``F`` from below; ``μ`` shrinks until that gap is below t
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
+from .._validation import check_count
 from ..designs import Design
 from .one_vs_rest import OneVsRest
 
@@ -254,8 +254,7 @@ class FDROP(OneVsRest):
         self.max_iter = max_iter
 
     def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
-        if not (isinstance(self.n_deleted, numbers.Integral) and self.n_deleted >= 0):
-            raise ValueError(f"n_deleted: expected an integer >= 0, got {self.n_deleted!r}.")
+        check_count(self.n_deleted, "n_deleted", 0)
         fits = [self._minimise(WorstDeletion(design, one, weight, self.n_deleted)) for one in sign.T]
         weights, values, iterations, converged = zip(*fits, strict=True)
         self.objective_ = np.array(values)

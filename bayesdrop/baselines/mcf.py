@@ -311,7 +311,9 @@ class _Exponent(_MCF):
         size = np.maximum(np.abs(slope), curvature)[:-1]
         if not np.all(size < _HUGE):
             worst = default_names(self)[int(np.argmax(np.where(np.isnan(size), np.inf, size)))]
-            raise ValueError(f"X: feature {worst} is too large for double precision; standardise the features.")
+            raise ValueError(
+                f"X: feature {worst} is too large for double precision, or C is; standardise the features."
+            )
 
     def _check_inside(self, total: MarginalisedLoss, weights: Array, limit: float) -> None:
         """Raise ValueError if the search broke off where the expectation is infinite, or just short of it."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_instance
 from ..noise import Dropout, Noise
-from ..rates import Fixed
+from ..rates import Fixed, Rates
 from ..rates.base import check_rate
 
 __all__ = ["check_noise", "fixed_rates", "keeps_zeros"]
@@ -26,9 +27,8 @@ def check_noise(noise: Any) -> Noise:
     """
     if noise is None:
         return Dropout()
-    if not isinstance(noise, Noise):
-        raise TypeError(f"noise: expected an object such as bd.Dropout(), got {noise!r}.")
-    return noise
+    checked: Noise = check_instance(noise, "noise", Noise, "an object such as bd.Dropout()")
+    return checked
 
 
 def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Array:
@@ -48,7 +48,7 @@ def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Array
     >>> fixed_rates(0.25, Dropout(), ["age", "weight"])
     array([0.25, 0.25])
     """
-    if hasattr(rates, "bind") and not isinstance(rates, Fixed):
+    if isinstance(rates, Rates) and not isinstance(rates, Fixed | type):
         raise ValueError(
             f"rates: expected fixed dropout rates, such as 0.3, an array (p,) or bd.Fixed(0.3), got {rates!r}; this "
             "baseline does not learn rates. bd.DropoutLogisticRegression and bd.DropoutSVC do."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..designs import Design, as_design
+from .._validation import check_count, check_flag, check_number
+from .._warning import warn
+from ..designs import Design, as_design, in_memory
 from ..estimators.classes import check_rows, signs
+from ..estimators.intact import intact
 from ..estimators.names import FLOATS
+from ..overflow import double_range, refuse_overflow
 
 __all__ = ["OneVsRest", "check_options"]
 
@@ -22,11 +25,9 @@ Array = Any
 def check_options(estimator: Any) -> None:
     """Raise ValueError if ``C``, ``tol`` or ``max_iter`` is out of range."""
     for name in ("C", "tol"):
-        value: Any = getattr(estimator, name)
-        if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: expected a finite number above 0, got {value!r}.")
-    if not (isinstance(estimator.max_iter, int | np.integer) and estimator.max_iter >= 1):
-        raise ValueError(f"max_iter: expected an integer above 0, got {estimator.max_iter!r}.")
+        check_number(getattr(estimator, name), name, above=0)
+    check_count(estimator.max_iter, "max_iter")
+    check_flag(estimator.fit_intercept, "fit_intercept")
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator):
@@ -51,6 +52,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         """Gain and shift of the features' means at prediction; (p,) or numbers."""
         return np.ones(1), np.zeros(1)
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the weights.
 
@@ -70,12 +72,13 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         check_options(self)
         X, classes, code, weight = check_rows(self, X, y, sample_weight)
         sign = signs(code, len(classes))
-        weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+        with double_range():
+            weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+        refuse_overflow(weights=weights, objective=getattr(self, "objective_", 0.0))
         if not converged:
-            warnings.warn(
+            warn(
                 "Stopped before the tolerance was met: raise max_iter, loosen tol, or standardise the features.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.classes_ = classes
         self.coef_ = np.ascontiguousarray(weights[:-1].T)
@@ -88,7 +91,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
         """
         check_is_fitted(self)
-        design = as_design(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        design = as_design(validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False))
         gain, shift = self._noised_mean()
         score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)
         return score if len(self.classes_) > 2 else score[:, 0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy.sparse import issparse
 
+from .admission import admit
 from .base import Design
 from .blocks import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
@@ -21,6 +22,7 @@ __all__ = [
     "Design",
     "ShardedDesign",
     "SparseDesign",
+    "admit",
     "as_design",
     "in_memory",
     "is_dask",
@@ -48,7 +50,7 @@ def as_design(X: Any) -> Design:
 
 
 def placed(X: Any) -> Any:
-    """Make a Dask collection or a JAX array on several devices a design where it is; all else stays as it is.
+    """Make a Dask collection or a JAX array on several devices a design where it is; all else is admitted as it is.
 
     Examples
     --------
@@ -57,16 +59,16 @@ def placed(X: Any) -> Any:
     """
     if is_dask(X):
         return DaskDesign(X)
-    return ShardedDesign.of(X) if is_sharded(X) else X
+    return ShardedDesign.of(X) if is_sharded(X) else admit(X)
 
 
-def in_memory(X: Any) -> Any:
-    """Return features for what works on arrays alone: those on devices come here, all others stay as they are.
+def in_memory(X: Any, name: str = "X") -> Any:
+    """Return features for what works on arrays alone: those on devices come here, all others are admitted as they are.
 
     Raises
     ------
     TypeError
-        If they lie on a cluster, or other processes hold some of the rows.
+        If they lie on a cluster, or other processes hold some of the rows; or as :func:`admit` has it.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def in_memory(X: Any) -> Any:
     """
     if is_dask(X):
         raise TypeError(NOT_IN_MEMORY)
-    return on_this_machine(X)
+    return admit(on_this_machine(X), name)
 
 
 def keeps_rows(X: Any) -> bool:

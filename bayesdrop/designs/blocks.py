@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._validation import check_count, check_flag, check_instance, check_names
 from .base import Design
 from .checks import as_matrix, check_finite, entries_of, is_sparse, known_binary, of_matrix
 from .rows import Between, LocalRows
@@ -103,10 +104,13 @@ class Blocks(LocalRows):
     def __init__(
         self, source: Any, *, rows: int | None = None, columns: Sequence[str] | None = None, progress: bool = False
     ) -> None:
-        whole = isinstance(rows, int | np.integer) and not isinstance(rows, bool)
-        if rows is not None and (not whole or rows < 1):
-            raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}.")
-        self._source = open_source(source, rows, None if columns is None else [str(name) for name in columns])
+        if rows is not None:
+            rows = check_count(rows, "rows")
+        check_flag(progress, "progress")
+        if columns is not None:
+            check_instance(columns, "columns", Sequence, "a list of names, one per column")
+            columns = check_names(columns, len(columns), "columns")
+        self._source = open_source(source, rows, columns)
         self._records: list[_Record] = []
         self._masks: list[Array] | None = None
         self._minimum: float | None = None

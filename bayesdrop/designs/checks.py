@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from .._validation import refuse_masked
+from .admission import check_structure
 from .base import Design
 from .dense import DenseDesign
 from .sparse import SparseDesign
@@ -39,13 +41,16 @@ def known_binary(matrix: Any) -> bool | None:
 
 
 def as_matrix(block: Any, where: str) -> Any:
-    """Real matrix, in compressed rows if sparse; raise ValueError that says ``where`` if it is none.
+    """Real matrix, in compressed rows if sparse; raise an error that says ``where`` if it is none.
 
     Examples
     --------
     >>> as_matrix([[1, 2]], "X: block 0").shape
     (1, 2)
     """
+    refuse_masked(block, where)
+    if is_sparse(block):
+        check_structure(block, where)
     matrix = csr_array(block) if is_sparse(block) else np.asarray(block)
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(

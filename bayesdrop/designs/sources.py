@@ -11,12 +11,15 @@ import gzip
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from .._validation import shown
+from .file_sizes import check_archive, check_width, header, room
 
 __all__ = ["Files", "Made", "Source", "open_source"]
 
@@ -76,7 +79,10 @@ class Made:
 
     def read(self) -> Iterator[tuple[str, Any]]:
         """See :class:`Source`."""
-        for number, block in enumerate(self._make()):
+        blocks = self._make()
+        if not isinstance(blocks, Iterable):
+            raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
+        for number, block in enumerate(blocks):
             yield f"block {number}", block
 
 
@@ -94,6 +100,7 @@ class Files:
                 spans = [_span(path) for path in text]
             self._zero_based = any(least == 0 for least, _ in spans)
             self._width = max(most for _, most in spans) + self._zero_based
+            check_width(self._width, sum(path.stat().st_size for path in text))
         if columns is None and all(reader == self._parquet for reader in self._readers):
             with _told(paths[0]):
                 with _parquet_file(paths[0]) as file:
@@ -126,6 +133,7 @@ class Files:
     def _npy(self, path: Path) -> Iterator[Any]:
         with path.open("rb") as file:
             (n, p), by_columns, dtype = _header(file, 2)
+            room(n * p * dtype.itemsize, path.stat().st_size - file.tell())
             begin, rows = file.tell(), self._rows or max(1, _ENTRIES // max(p, 1))
             for first in range(0, n, rows):
                 count = min(rows, n - first)
@@ -145,6 +153,8 @@ class Files:
         with path.open("rb") as file:
             places = self._places.get(path)
             if places is None:
+                check_archive(file)
+                file.seek(0)
                 block = sparse.load_npz(file)
                 file.seek(0)
                 self._places[path] = _places(file)
@@ -260,15 +270,14 @@ def _array_at(file: Any, place: int) -> Array:
     """Array in NumPy's format that begins at a place of a file."""
     file.seek(place)
     (size,), _, dtype = _header(file, 1)
+    room(size * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell())
     return _exactly(file, dtype, size)
 
 
 def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:
     """Shape, order and type of the array in NumPy's format at the place where the file stands."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(file)
-    if len(shape) != dimensions or dtype.hasobject:
+    shape, by_columns, dtype = header(file)
+    if len(shape) != dimensions:
         what = "a matrix" if dimensions == 2 else "a vector"
         raise ValueError(f"expected {what} of numbers, got shape {shape} of {dtype}")
     return shape, by_columns, dtype

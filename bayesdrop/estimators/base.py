@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,22 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..callers import warn_caller
+from .._validation import check_count, check_flag, check_number
+from .._warning import warn
 from ..designs import Design, as_design
 from ..inference import Newton
 from ..inference.adapt import SignCounts
+from ..inference.descent import check_minimiser
 from ..inference.fitting import BlockFit, fit_block
 from ..inference.online import Online
 from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
+from ..overflow import double_range, refuse_overflow
 from ..priors import Normal
 from ..rates import Fixed, RateMap
+from ..rates.base import check_rate
 from ..results import RatePosterior
 from .joint import joint_energy, joint_rates
 from .names import check_features, default_names
@@ -167,7 +172,9 @@ class DropoutEstimator(BaseEstimator):
         return tags
 
     def _model(self) -> Model:
-        rates = Fixed(self.rates) if isinstance(self.rates, numbers.Real | np.ndarray) else self.rates
+        rates = self.rates
+        if isinstance(rates, numbers.Real | np.ndarray):
+            rates = Fixed(check_rate(rates, "rates"))
         noise: Any = Dropout() if self.noise is None else self.noise
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
@@ -175,10 +182,10 @@ class DropoutEstimator(BaseEstimator):
         return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
 
     def _check_limits(self) -> None:
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter: expected an integer above 0, got {self.max_iter!r}.")
-        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
-            raise ValueError(f"tol: expected a number above 0, got {self.tol!r}.")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol", above=0)
+        for name in ("warm_start", "corrupted_inputs"):
+            check_flag(getattr(self, name), name)
 
     def _solve(
         self,
@@ -191,11 +198,12 @@ class DropoutEstimator(BaseEstimator):
     ) -> BlockFit:
         """Fit the block of problems and keep everything but the coefficients, whose shape is the subclass's."""
         rate_map = model.bind(default_names(self))
-        method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
+        plain = Newton(tol=self.tol, max_iter=self.max_iter)
+        method = plain if self.method is None else check_minimiser(self.method)
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
         if block.status.is_unfinished:
-            warn_caller(block.status.value, ConvergenceWarning)
+            warn(block.status.value, ConvergenceWarning)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
         self._counts = block.counts
         self.objective_trace_ = _shape(block.trace)
@@ -228,8 +236,8 @@ class DropoutEstimator(BaseEstimator):
         n_joint: int | None = None,
     ) -> Online:
         """One step of an online fit, begun where the estimator stands; ``n_joint`` classes jointly if given."""
-        if n_total is not None and not (isinstance(n_total, numbers.Real) and n_total > 0):
-            raise ValueError(f"n_total: expected a number above 0, got {n_total!r}.")
+        if n_total is not None:
+            check_number(n_total, "n_total", above=0)
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and not model.loss.binary:
             raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
@@ -240,11 +248,16 @@ class DropoutEstimator(BaseEstimator):
             online = Online.start(
                 model, p, K, self._weights() if fitted else None, getattr(self, "_counts", None) if fitted else None
             )
-        if n_joint is None:
-            online.update(model, design, rate_map, target, weight, n_total)
-        else:
-            energy = joint_energy(self, model, design, target, model.C * weight, model.C * weight)
-            online.update_joint(energy, float(weight.sum()), n_total)
+        # A step that leaves double precision leaves no trace.
+        online = deepcopy(online)
+        with double_range():
+            if n_joint is None:
+                online.update(model, design, rate_map, target, weight, n_total)
+            else:
+                row_weight = model.C * weight
+                energy = joint_energy(self, model, design, target, row_weight, row_weight)
+                online.update_joint(energy, float(weight.sum()), n_total)
+        refuse_overflow(weights=online.weights, curvature=online.curvature)
         self._online = online
         rate = online.rate(rate_map)
         learner = online.learner
@@ -267,9 +280,12 @@ class DropoutEstimator(BaseEstimator):
         check_is_fitted(self)
         design = as_design(check_features(self, X))
         weights = self._weights()
-        if self.corrupted_inputs:
-            mean = design.matvec(weights[:-1]) + weights[-1]
-            return mean, np.zeros_like(mean)
-        model = self._model()
-        rate = np.atleast_2d(self.rates_).T
-        return ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+        with double_range():
+            if self.corrupted_inputs:
+                mean = design.matvec(weights[:-1]) + weights[-1]
+                var = np.zeros_like(mean)
+            else:
+                model, rate = self._model(), np.atleast_2d(self.rates_).T
+                mean, var = ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+        refuse_overflow(scores=mean, variances=var)
+        return mean, var

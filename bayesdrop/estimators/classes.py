@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._validation import check_instance, refuse_surrogates, shown
 from ..data import check_sample_weight, labels_elsewhere
 from ..designs import keeps_rows
 from .lazy import by_blocks
@@ -33,6 +35,7 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     else:
         check_classification_targets(y)
         classes, code = np.unique(y, return_inverse=True)
+        refuse_surrogates(classes.tolist(), "y")
         weight = check_sample_weight(sample_weight, X.shape[0])
         totals = np.bincount(code, weights=weight)
     if len(classes) < 2:
@@ -45,6 +48,22 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     if not keeps_rows(X) and np.any(weight == 0):
         X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
     return X, classes, code, weight
+
+
+def unique_labels(values: Array, name: str) -> Array:
+    """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
+
+    Examples
+    --------
+    >>> unique_labels(np.array(["b", "a", "b"]), "classes").tolist()
+    ['a', 'b']
+    """
+    try:
+        found = np.unique(values)
+    except TypeError:
+        raise TypeError(f"{name}: expected labels that are all numbers or all text, got {shown(values)}.") from None
+    refuse_surrogates(found.tolist(), name)
+    return found
 
 
 def class_totals(X: Any, code: Array, weight: Array, n_classes: int) -> Array:
@@ -62,7 +81,11 @@ def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array,
         totals = class_totals(X, code, weight, len(classes))
         factor = totals.sum() / (len(classes) * totals)
     else:
-        factor = compute_class_weight(class_weight, classes=classes, y=classes)
+        expected = 'a dict from class to weight, "balanced" or None'
+        check_instance(class_weight, "class_weight", Mapping, expected)
+        factor = compute_class_weight(dict(class_weight), classes=classes, y=classes)
+        if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
+            raise ValueError(f"class_weight: expected finite numbers above 0, got {shown(class_weight)}.")
     return weight * sum(factor[k] * (code == k) for k in range(len(classes)))
 
 

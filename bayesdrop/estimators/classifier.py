@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
+from .._validation import check_choice, refuse_masked
 from ..data import check_sample_weight, prepare
-from ..designs import as_design, in_memory, is_elsewhere, row_parts
+from ..designs import as_design, is_elsewhere, row_parts
 from ..draws import Draws
 from ..expectation import class_probability
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
-from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
+from .intact import intact
 from .joint import fit_joint, joint_chances
 from .lazy import by_blocks
-from .names import FLOATS, check_features
+from .names import check_features, check_here
 from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
@@ -64,6 +67,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """
         return self._fit(X, y, sample_weight)
 
+    @intact
     def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, share: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
@@ -85,6 +89,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self.intercept_ = block.weights[-1].copy()
         return self
 
+    @intact
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, n_total: float | None = None
     ) -> Any:
@@ -112,19 +117,20 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self
         """
         model = self._model()
-        known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
+        known = getattr(self, "classes_", None)
+        if classes is not None:
+            refuse_masked(classes, "classes")
+            known = unique_labels(column_or_1d(classes, input_name="classes"), "classes")
         if known is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
         if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
             raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {known.tolist()}.")
         if len(known) < 2:
             raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
-        if self.class_weight == "balanced":
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
-        X, y = validate_data(
-            self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, reset=not hasattr(self, "n_features_in_")
-        )
-        strange = np.setdiff1d(y, known)
+        X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
+        strange = np.setdiff1d(unique_labels(y, "y"), known)
         if len(strange):
             raise ValueError(
                 f"y: expected the classes {known.tolist()} of the first call, got also {strange.tolist()}; name every "
@@ -282,8 +288,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         return Logistic("augmentation" if self.bound is None else self.bound)
 
     def _is_joint(self, classes: Array) -> bool:
-        if self.multiclass not in ("one_vs_rest", "softmax"):
-            raise ValueError(f'multiclass: expected "one_vs_rest" or "softmax", got {self.multiclass!r}.')
+        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
         return self.multiclass == "softmax" and len(classes) > 2
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, weight: float = 1.0) -> Any:

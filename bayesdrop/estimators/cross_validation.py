@@ -31,19 +31,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from .._validation import check_count, check_numbers, shown
 from ..data import check_sample_weight
-from ..designs import in_memory
 from ..rates import PerFeature, Rates
 from .base import with_parameters
 from .classifier import DropoutLogisticRegression, DropoutSVC
-from .folds import score_along, standard_error
-from .names import FLOATS
+from .folds import score_along, scorer_of, split, standard_error
+from .intact import intact
+from .names import check_here
 
 __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV"]
 
@@ -103,24 +102,22 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
             return [*_FIXED, *([PerFeature()] if self._learns(n_classes) else [])]
         if isinstance(self.rates, str | Rates) or not isinstance(self.rates, Sequence | np.ndarray):
             raise ValueError(
-                f"rates: expected a sequence of candidates, got {self.rates!r}; give rates in [0, 1) and objects such "
-                "as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
+                f"rates: expected a sequence of candidates, got {shown(self.rates)}; give rates in [0, 1) and objects "
+                "such as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
             )
         if len(self.rates) == 0:
             raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
         return list(self.rates)
 
     def _strengths(self) -> Array:
-        try:
-            Cs = np.unique(np.asarray(self.Cs, dtype=float))
-        except (TypeError, ValueError):
-            Cs = np.empty(0)
-        if np.ndim(self.Cs) != 1 or len(Cs) == 0 or not np.all(np.isfinite(Cs) & (Cs > 0)):
-            raise ValueError(
-                f"Cs: expected a sequence of finite numbers above 0, got {self.Cs!r}; for a single one give (1.0,)."
-            )
+        expected = "a sequence of finite numbers above 0"
+        given = check_numbers(self.Cs, "Cs", expected)
+        Cs = np.unique(given)
+        if given.ndim != 1 or len(Cs) == 0 or not np.all(np.isfinite(Cs) & (Cs > 0)):
+            raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Choose the rate and ``C`` on the folds, and fit with them to all rows.
 
@@ -142,7 +139,7 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         ValueError
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
         """
-        checked, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS)
+        checked, y = check_here(self, X, y)
         check_classification_targets(y)
         classes = np.unique(y)
         if len(classes) < 2:
@@ -150,9 +147,11 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         candidates, Cs = self._candidates(len(classes)), self._strengths()
+        if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
+            raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
         plain = self._estimator()
-        scorer = check_scoring(plain, scoring=self.scoring)
-        folds = list(check_cv(self.cv, y, classifier=True).split(checked, y))
+        scorer = scorer_of(plain, self.scoring)
+        folds = split(self.cv, checked, y, classifier=True)
         paths = [[{"rates": rates, "C": float(C)} for C in Cs] for rates in candidates]
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(score_along)(plain, path, X, y, weight, fold, scorer) for fold in folds for path in paths

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..callers import warn_caller
+from .._warning import warn
 from ..designs import Design, row_parts
 from ..inference.descent import status_at
 from ..inference.fitting import row_weights
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
 from ..moments import ScoreMoments
+from ..overflow import refuse_overflow
 from ..rates import Fixed, RateMap
 from .names import check_features, default_names
 
@@ -44,8 +45,9 @@ def fit_joint(
     energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
     start = np.zeros((p + 1, K)) if earlier is None else earlier[0]
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
+    refuse_overflow(weights=weights, energy=trace.values[-1])
     if trace.status.is_unfinished:
-        warn_caller(trace.status.value, ConvergenceWarning)
+        warn(trace.status.value, ConvergenceWarning)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = rate_map.initial.copy()

@@ -8,24 +8,26 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..callers import warn_caller
+from .._validation import check_choice, check_count, check_instance, check_random_state
+from .._warning import warn
 from ..designs import in_memory
 from ..inference.descent import Trace
 from ..inference.softmax import FORMS
 from ..latent.criteria import Criterion, OneVersusRest, Softmax
 from ..latent.energy import Block, LatentEnergy, Parameters, blocks_of
-from ..latent.methods import LBFGS, LatentMethod, Minibatch, check_latent_method
-from ..latent.rates import learn_rates
+from ..latent.methods import LBFGS, LatentMethod, Minibatch
+from ..latent.rates import class_ratio, learn_rates
 from ..latent.starts import random_start
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose
 from ..model import Model
+from ..overflow import double_range, refuse_overflow
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .intact import intact
 from .lazy import by_blocks
 from .names import FLOATS, default_names
 
@@ -36,10 +38,11 @@ Array = Any
 _DEFAULT_RATE = 0.5
 # Added to the variances of a kinked loss: the kink is round within a hundredth of the score.
 _ROUND = 1e-4
+_MOST_UNITS, _MOST_STARTS = 10**6, 10**6
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
-class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
+class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
     """Shared by the two; a subclass names its loss."""
 
     n_hidden: int
@@ -74,6 +77,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             )
         return rate_map
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit both layers, and the rates.
 
@@ -92,10 +96,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """
         model = self._model()
         self._check_limits()
-        for name in ("n_hidden", "n_init"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}.")
+        check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
+        check_count(self.n_init, "n_init", most=_MOST_STARTS)
         X, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
         weight = weigh_classes(self.class_weight, classes, code, weight)
         joint, many = self._is_joint(classes), len(classes) > 2
@@ -112,25 +114,23 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             self.fit_intercept,
         )
         method = self._method(X.shape[0])
-        start = self._last_fit(X.shape[1], classes)
-        plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
-        if start is None:
-            problems = len(classes) if many else 1
-            generator = check_random_state(self.random_state)
-            start = random_start(energy, method, self.n_hidden, problems, self.n_init, plan.start, generator)
         trace, posterior, occurrences = Trace(), None, None
-        if rate_map.is_free:
-            ratio = np.ones(target.shape[1])
-            if rate_map.class_ratio if rate_map.class_ratio is not None else many:
-                positive = (weight[:, None] * (target > 0)).sum(axis=0)
-                ratio = positive / (weight.sum() - positive)
-            energy, found, posterior, occurrences = learn_rates(
-                energy, start, rate_map, method, plan, trace, model.C, ratio
-            )
-        else:
-            found = method.minimise(energy, start, trace, plan.most)
+        with double_range():
+            start = self._last_fit(X.shape[1], classes)
+            plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
+            if start is None:
+                problems = len(classes) if many else 1
+                generator = check_random_state(self.random_state)
+                start = random_start(energy, method, self.n_hidden, problems, self.n_init, plan.start, generator)
+            if rate_map.is_free:
+                ratio = class_ratio(rate_map, target, weight, many)
+                learnt = learn_rates(energy, start, rate_map, method, plan, trace, model.C, ratio)
+                energy, found, posterior, occurrences = learnt
+            else:
+                found = method.minimise(energy, start, trace, plan.most)
+        refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
         if trace.status.is_unfinished:
-            warn_caller(trace.status.value, ConvergenceWarning)
+            warn(trace.status.value, ConvergenceWarning)
         self.classes_ = classes
         self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
         self.hidden_intercept_ = found.hidden[-1].copy()
@@ -146,8 +146,8 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _method(self, n: int) -> LatentMethod:
         if self.method is not None:
-            check_latent_method(self.method)
-            return self.method
+            expected = "a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch()"
+            return check_instance(self.method, "method", LatentMethod, expected)
         return Minibatch() if n > _MANY_ROWS else LBFGS(self.tol, self.max_iter)
 
     def _last_fit(self, p: int, classes: Array) -> Parameters | None:
@@ -165,7 +165,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _energy(self, X: Any) -> LatentEnergy:
         """Checked new rows as an energy without a target."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         model, n = self._model(), X.shape[0]
         blocks = blocks_of(X, np.zeros(n), np.ones(n), self.n_hidden)
         noise, rate = model.noise, self.rates_
@@ -183,12 +183,17 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _scores(self, X: Any) -> tuple[Array, Array | None]:
         """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
         energy, parameters = self._energy(X), self._parameters()
-        if self.corrupted_inputs:
-            units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
-            return np.concatenate([unit @ parameters.output[:-1] + parameters.output[-1] for unit in units]), None
-        parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
+        parts: list[tuple[Array, Array | None]]
+        with double_range():
+            if self.corrupted_inputs:
+                units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
+                parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
+            else:
+                parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
-        return np.concatenate([mean for mean, _ in parts]), np.concatenate(covs) if covs else None
+        mean = np.concatenate([mean for mean, _ in parts])
+        refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)
+        return mean, np.concatenate(covs) if covs else None
 
     def transform(self, X: Any) -> Array:
         """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""
@@ -222,7 +227,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
 
 @with_parameters
-class LatentDropoutLogisticRegression(_LatentClassifier):
+class LatentDropoutLogisticRegression(LatentClassifier):
     """Logistic regression on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
@@ -301,13 +306,12 @@ class LatentDropoutLogisticRegression(_LatentClassifier):
         return Logistic("augmentation" if self.bound is None else self.bound)
 
     def _is_joint(self, classes: Array) -> bool:
-        if self.multiclass not in ("one_vs_rest", "softmax"):
-            raise ValueError(f'multiclass: expected "one_vs_rest" or "softmax", got {self.multiclass!r}.')
+        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
         return self.multiclass == "softmax" and len(classes) > 2
 
 
 @with_parameters
-class LatentDropoutSVC(_LatentClassifier):
+class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..designs import is_elsewhere, keeps_rows, placed
+from .._validation import refuse_masked, refuse_scalar
+from ..designs import in_memory, is_elsewhere, keeps_rows, placed
 
-__all__ = ["FLOATS", "check_features", "check_labelled", "default_names"]
+__all__ = ["FLOATS", "check_features", "check_here", "check_labelled", "default_names"]
 
 Array = Any
 
@@ -30,6 +31,8 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
     Features that are read in blocks or lie on a cluster are checked there, and so are labels beside the latter.
     """
     X = placed(X)
+    refuse_masked(y, "y")
+    refuse_scalar(y, "y")
     if not is_elsewhere(X):
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=y_numeric)
     if not keeps_rows(X):
@@ -43,6 +46,13 @@ def check_labelled(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -
     if X.columns is not None:
         estimator.feature_names_in_ = np.array(X.columns, dtype=object)
     return X, y
+
+
+def check_here(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+    """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``."""
+    refuse_masked(y, "y")
+    refuse_scalar(y, "y")
+    return validate_data(estimator, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, **options)
 
 
 def check_features(estimator: Any, X: Any) -> Any:

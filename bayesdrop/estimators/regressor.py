@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight, labels_elsewhere
-from ..designs import as_design, in_memory, keeps_rows
+from ..designs import as_design, keeps_rows
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
+from .intact import intact
 from .lazy import by_blocks
-from .names import FLOATS, check_labelled
+from .names import check_here, check_labelled
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
 
@@ -27,6 +27,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
     def _default_rates(self) -> Any:
         return Fixed(0.1)
 
+    @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the weights.
 
@@ -61,6 +62,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         self.intercept_ = float(block.weights[-1, 0])
         return self
 
+    @intact
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:
         """Take one step on a block of rows; see :mod:`bayesdrop.inference.online`.
 
@@ -82,7 +84,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         fresh = not hasattr(self, "n_features_in_")
-        X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, y_numeric=True, reset=fresh)
+        X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
         online = self._step_online(model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total)
         self.coef_ = online.weights[:-1, 0].copy()

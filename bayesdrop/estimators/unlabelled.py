@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from ..designs import is_dask, is_elsewhere
+from .._validation import check_number
+from ..designs import in_memory, is_dask, is_elsewhere
 from .names import FLOATS
 
 __all__ = ["check_unlabelled", "stack"]
@@ -22,14 +23,13 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
     >>> check_unlabelled([[1.0, 2.0]], 0.5, np.zeros((3, 2))).shape
     (1, 2)
     """
-    if not (isinstance(share, float | int | np.number) and np.isfinite(share) and share >= 0):
-        raise ValueError(f"weight: expected a finite number >= 0 for the unlabelled rows, got {share!r}.")
+    check_number(share, "weight", least=0, advice="it is that of each unlabelled row")
     if is_elsewhere(labelled) or is_elsewhere(rows) or is_dask(rows):
         raise TypeError(
             "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
             "sparse matrix."
         )
-    rows = check_array(rows, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
+    rows = check_array(in_memory(rows, "unlabelled"), accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
     if rows.shape[1] != labelled.shape[1]:
         raise ValueError(
             f"unlabelled: expected {labelled.shape[1]} columns as in X, got {rows.shape[1]}; transform both with the "

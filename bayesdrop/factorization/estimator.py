@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._validation import check_random_state
+from .._warning import warn
 from ..designs import in_memory
+from ..estimators.intact import intact
 from ..estimators.names import FLOATS
+from ..overflow import double_range, refuse_overflow
 from .alternating import alternate
 from .entries import Complete, Entries, Observed, is_sparse, ridge
 from .leading import leading
@@ -170,6 +172,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _n_features_out(self) -> int:
         return self.n_components_
 
+    @intact
     def fit(self, X: Any, y: Any = None) -> DropoutMatrixFactorization:
         """Factorise ``X``.
 
@@ -186,10 +189,12 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         generator = check_random_state(self.random_state)
         self.mean_ = None
         entries = self._entries(X, fitting=True)
-        if self.solver == "closed_form":
-            self._fit_closed_form(entries, width, generator)
-        else:
-            self._fit_iteratively(entries, width, generator)
+        with double_range():
+            if self.solver == "closed_form":
+                self._fit_closed_form(entries, width, generator)
+            else:
+                self._fit_iteratively(entries, width, generator)
+        refuse_overflow(components=self.components_, singular_values=self.singular_values_, objective=self.objective_)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -248,6 +253,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
         values = X.data if is_sparse(X) else X
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.nansum(np.square(values, dtype=np.float64))
+        refuse_overflow(sum_of_squares=size)
         if self.missing != "nan" and np.isnan(np.sum(values)) and np.any(np.isnan(values)):
             raise ValueError(
                 'X: contains NaN, which is not marked as missing; take missing="nan" with solver="deterministic" if '
@@ -316,10 +324,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self.solver == "deterministic":
             found = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
             if not found.converged:
-                warnings.warn(
+                warn(
                     f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
                     ConvergenceWarning,
-                    stacklevel=3,
                 )
         else:
             rate = float(self.learning_rate)
@@ -339,10 +346,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.objective_trace_ = found.trace
         self.n_iter_ = found.n_iter
         if self.n_components is None and kept == width < min(entries.shape):
-            warnings.warn(
+            warn(
                 f"The rank learnt is all of the {width} columns taken by default: give n_components, or lower retain.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _keep_product(self, values: Array, directions: Array, dtype: Any) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..drawing import BLUE, VERMILLION, new_axes, plain_frame
-from ..groups import dataset
+from ..draws import read_group
 
 __all__ = ["active_columns", "singular_values"]
 
@@ -46,7 +46,7 @@ def singular_values(model: Any, *, ax: Any = None) -> Any:
     >>> ax.get_xlabel()
     'Component'
     """
-    if not hasattr(model, "singular_values_"):
+    if isinstance(model, type) or not hasattr(model, "singular_values_"):
         raise ValueError("model: expected a fitted bd.DropoutMatrixFactorization; call fit first.")
     ax = new_axes(ax, 5.0, 3.5)
     plain_frame(ax)
@@ -90,7 +90,7 @@ def active_columns(post: Any, *, ax: Any = None) -> Any:
     >>> [float(bar.get_height()) for bar in ax.patches]
     [0.75, 0.25]
     """
-    posterior = dataset(post, "posterior")
+    posterior = read_group(post, "posterior")
     if "n_active" not in posterior:
         raise ValueError(f"post: expected a variable n_active in the posterior, got {sorted(map(str, posterior))}.")
     values, counts = np.unique(posterior["n_active"].values, return_counts=True)

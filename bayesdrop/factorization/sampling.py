@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import numbers
 import warnings
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
 from ..data import feature_names_of
 from ..designs import in_memory
 from ..diagnosis import diagnose_groups
@@ -107,20 +107,26 @@ def sample_factorization(
     >>> int(np.median(bd.groups.dataset(post, "posterior")["n_active"]))
     2
     """
+    from ..inference.sampling import MOST_CHAINS, MOST_DRAWS
+
     data, seen, names = _checked(X, missing)
-    _check_counts(n_components=n_components, draws=draws, tune=tune, chains=chains)
-    if not (isinstance(scale, numbers.Real) and 0 < scale < np.inf):
-        raise ValueError(f"scale: expected a finite number above 0, got {scale!r}.")
-    if sigma is not None and not (isinstance(sigma, numbers.Real) and 0 < sigma < np.inf):
-        raise ValueError(f"sigma: expected a finite number above 0, or None to learn it, got {sigma!r}.")
+    check_count(n_components, "n_components", most=10**6)
+    check_count(draws, "draws", most=MOST_DRAWS)
+    check_count(tune, "tune", most=MOST_DRAWS)
+    check_count(chains, "chains", most=MOST_CHAINS)
+    check_flag(keep_fitted, "keep_fitted")
+    check_flag(progress, "progress")
+    check_number(scale, "scale", above=0)
+    if sigma is not None:
+        check_number(sigma, "sigma", above=0, advice="None learns it")
     if sigma is not None and variance_prior is not None:
         raise ValueError("variance_prior: expected None where sigma is known; leave one of the two out.")
     retain_prior = Beta() if retain_prior is None else retain_prior
     variance_prior = InverseGamma(1.0, 0.01) if variance_prior is None else variance_prior
-    if not (isinstance(retain_prior, Beta) and np.ndim(retain_prior.a) == np.ndim(retain_prior.b) == 0):
-        raise TypeError(f"retain_prior: expected a bd.Beta with one a and one b, got {retain_prior!r}.")
-    if not isinstance(variance_prior, InverseGamma):
-        raise TypeError(f"variance_prior: expected a bd.InverseGamma, got {variance_prior!r}.")
+    check_instance(retain_prior, "retain_prior", Beta, "a bd.Beta with one a and one b")
+    if np.ndim(retain_prior.a) or np.ndim(retain_prior.b):
+        raise TypeError(f"retain_prior: expected a bd.Beta with one a and one b, got {shown(retain_prior)}.")
+    check_instance(variance_prior, "variance_prior", InverseGamma, "a bd.InverseGamma")
 
     import jax
     import jax.numpy as jnp
@@ -174,18 +180,11 @@ def sample_factorization(
     return assemble(groups, attrs)
 
 
-def _check_counts(**counts: Any) -> None:
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {count!r}.")
-
-
 def _checked(X: Any, missing: str | None) -> tuple[Array, Array, list[str]]:
     """Data (n, p) in double precision, what of it is observed, and the names of the columns."""
     from sklearn.utils import check_array
 
-    if missing not in (None, "nan"):
-        raise ValueError(f'missing: expected "nan" or None, got {missing!r}.')
+    check_choice(missing, "missing", ("nan", None))
     if hasattr(X, "tocsr"):
         raise ValueError(
             "X: expected a dense array, got a sparse matrix; the sampler keeps every entry. Take a part of it, or "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 
+from .._validation import check_choice, check_count, check_flag, check_number
 from ..estimators.names import default_names
 
 __all__ = ["check_observed", "check_settings", "widest"]
@@ -27,28 +27,20 @@ def check_settings(model: Any) -> None:
     >>> import bayesdrop as bd
     >>> check_settings(bd.DropoutMatrixFactorization(retain=1.5))
     Traceback (most recent call last):
-    ValueError: retain: expected a probability above 0 and below 1, got 1.5; at 1 nothing is dropped, which is a plain
-    singular value decomposition.
+    ValueError: retain: expected a finite number in (0, 1), got 1.5; at 1 nothing is dropped, which is a plain singular
+    value decomposition.
     """
-    if model.solver not in _SOLVERS:
-        raise ValueError(f"solver: expected one of {_SOLVERS}, got {model.solver!r}.")
-    if model.missing not in _MISSING:
-        raise ValueError(f"missing: expected one of {_MISSING}, got {model.missing!r}.")
-    retain = model.retain
-    if not (isinstance(retain, numbers.Real) and 0 < float(retain) < 1):
-        raise ValueError(
-            f"retain: expected a probability above 0 and below 1, got {model.retain!r}; at 1 nothing is dropped, "
-            "which is a plain singular value decomposition."
-        )
-    value: Any
+    check_choice(model.solver, "solver", _SOLVERS)
+    check_choice(model.missing, "missing", _MISSING)
+    advice = "at 1 nothing is dropped, which is a plain singular value decomposition"
+    check_number(model.retain, "retain", above=0, below=1, advice=advice)
     for name in ("n_components", "max_iter"):
-        value = getattr(model, name)
-        if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
-            raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {value!r}.")
+        if getattr(model, name) is not None:
+            check_count(getattr(model, name), name, none="")
     for name in ("tol", "learning_rate"):
-        value = getattr(model, name)
-        if not (isinstance(value, numbers.Real) and 0 < float(value) < np.inf):
-            raise ValueError(f"{name}: expected a number above 0, got {value!r}.")
+        check_number(getattr(model, name), name, above=0)
+    for name in ("adaptive", "center"):
+        check_flag(getattr(model, name), name)
 
 
 def widest(model: Any, shape: tuple[int, int]) -> int:

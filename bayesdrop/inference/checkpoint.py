@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .._validation import check_path
 from ..files import exclusive, replacing
 from .arrays import DamagedFile, pack, read_arrays, stored_shapes, unpack, write_arrays
 from .fingerprint import differences
@@ -214,7 +215,7 @@ def open_checkpoint(path: Any, fingerprint: Mapping[str, Any]) -> Iterator[Check
     ...
     ValueError: checkpoint: .../run belongs to another run: chains was 4 and is 2. Call with the data and ...
     """
-    folder = Path(path)
+    folder = check_path(path, "checkpoint")
     manifest = _find(folder, fingerprint)
     if manifest is None and not folder.is_dir():
         if not folder.absolute().parent.is_dir():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_instance
 from .energy import Energy
 
-__all__ = ["ROUND_OFF", "Descent", "Point", "Status", "check_method", "check_settings", "minimise", "status_at"]
+__all__ = ["ROUND_OFF", "Descent", "Point", "Status", "check_minimiser", "minimise", "status_at"]
 
 Array = Any
 
@@ -142,6 +142,7 @@ class Point:
         self._first_order = None
 
 
+@runtime_checkable
 class Descent(Protocol):
     """Protocol of a minimiser, for one convex energy (fixed rates)."""
 
@@ -160,38 +161,17 @@ class Descent(Protocol):
         """
 
 
-def check_settings(method: Any) -> None:
-    """Raise an error unless ``tol``, ``max_iter`` and, where a minimiser has them, the other settings are sound."""
-    tol = method.tol
-    number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
-    if not (number and math.isfinite(tol) and tol >= 0):
-        raise ValueError(f"tol: expected a finite number >= 0, got {tol!r}; 1e-8 is usual.")
-    for name in ("max_iter", "max_inner"):
-        count = getattr(method, name, 1)
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {count!r}.")
-    solver = getattr(method, "preconditioner", None)
-    if solver is not None and not hasattr(solver, "prepare"):
-        raise TypeError(
-            "preconditioner: expected Cholesky(), Woodbury() or Jacobi() of bayesdrop.solve, or None to choose by "
-            f"shape, got {solver!r}."
-        )
+def check_minimiser(method: Any) -> Any:
+    """Return a minimiser, or raise TypeError; a sampler is none.
 
-
-def check_method(method: Any) -> None:
-    """Raise an error unless ``method`` is a minimiser that can be run.
-
-    Raises
-    ------
-    TypeError
-        If it is something else, a sampler say.
-    ValueError
-        If its tolerance or its number of steps is not sound.
+    Examples
+    --------
+    >>> check_minimiser("newton")
+    Traceback (most recent call last):
+    TypeError: method: expected a minimiser such as bd.Newton() or bd.EM(), got 'newton'; samplers go to bd.sample.
     """
-    if isinstance(method, type) or not all(hasattr(method, name) for name in ("step", "tol", "max_iter")):
-        advice = " bd.sample takes the samplers." if hasattr(method, "bind") else ""
-        raise TypeError(f"method: expected a minimiser such as bd.Newton() or bd.EM(), got {method!r}.{advice}")
-    check_settings(method)
+    expected = "a minimiser such as bd.Newton() or bd.EM()"
+    return check_instance(method, "method", Descent, expected, advice="samplers go to bd.sample")
 
 
 @dataclass

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._validation import check_count, check_instance, check_number
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
-from .descent import Point, check_settings
+from .descent import Point
 from .energy import Curvature, Energy
 
 __all__ = ["EM"]
@@ -46,7 +47,11 @@ class EM:
     max_inner: int = 2000
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.max_inner, "max_inner")
+        expected = "an object such as bayesdrop.solve.Jacobi()"
+        check_instance(self.preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
     def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..callers import warn_caller
+from .._warning import warn
 from ..data import prepare
 from ..designs import Design, as_design
-from ..model import Model
+from ..model import Model, check_model
 from ..moments import ScoreMoments
+from ..overflow import double_range, refuse_overflow
 from ..rates import RateMap
 from ..results import Fit, RatePosterior
 from .adapt import RateLearner, SignCounts
-from .descent import ROUND_OFF, Descent, Point, Status, Trace, check_method, minimise, status_at
+from .descent import ROUND_OFF, Descent, Point, Status, Trace, check_minimiser, minimise, status_at
 from .energy import Energy
 from .newton import Newton
 
@@ -48,6 +49,7 @@ class BlockFit:
     iterations: int
 
 
+@double_range()
 def fit_block(
     model: Model,
     design: Design,
@@ -80,7 +82,7 @@ def fit_block(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
     """
-    check_method(method)
+    check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
     model.noise.check(design.minimum())
     if rate_map.is_free and not model.loss.binary:
@@ -121,6 +123,7 @@ def fit_block(
         energy, status = _learn(learner, energy_at, energy, point, method, trace)
     else:
         minimise(method, energy, point, method.tol, method.max_iter, trace)
+    refuse_overflow(weights=point.weights, energy=point.value)
     return BlockFit(
         weights=point.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
@@ -239,7 +242,8 @@ def fit(
     >>> result.status.name, result.rates.shape
     ('CONVERGED', (5,))
     """
-    method = Newton() if method is None else method
+    check_model(model)
+    method = Newton() if method is None else check_minimiser(method)
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary, needs_memory=False).with_weight()
     design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
@@ -247,7 +251,7 @@ def fit(
     if block.status.is_unfinished:
         from sklearn.exceptions import ConvergenceWarning
 
-        warn_caller(block.status.value, ConvergenceWarning)
+        warn(block.status.value, ConvergenceWarning)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
         a, b = block.posterior

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logit
 
+from .._validation import check_choice, check_count
 from ..data import Data
 from ..model import Model
 from ..rates import RateMap
@@ -70,13 +71,9 @@ class Gibbs:
 
     def __post_init__(self) -> None:
         for name, least in (("sweeps_per_draw", 1), ("joint_moves", 0)):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-                raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f'dtype: expected "float32" or "float64", got {self.dtype!r}.')
-        if self.weights != "auto" and self.weights not in DRAWS:
-            raise ValueError(f"weights: expected one of {['auto', *DRAWS]}, got {self.weights!r}.")
+            check_count(getattr(self, name), name, least)
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
+        check_choice(self.weights, "weights", ("auto", *DRAWS))
 
     def bind(
         self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False

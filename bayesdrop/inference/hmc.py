@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import check_choice, check_count
 from ..data import Data
 from ..model import Model
 from ..rates import RateMap
@@ -61,11 +62,9 @@ class HMC:
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
-        kicks = self.kicks
-        if kicks is not None and (isinstance(kicks, bool) or not isinstance(kicks, int | np.integer) or kicks < 1):
-            raise ValueError(f"kicks: expected a whole number of at least 1, or None to choose it, got {kicks!r}.")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f'dtype: expected "float32" or "float64", got {self.dtype!r}.')
+        if self.kicks is not None:
+            check_count(self.kicks, "kicks", none="to choose it")
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
 
     def bind(
         self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False

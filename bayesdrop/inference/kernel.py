@@ -13,8 +13,9 @@ import jax
 from jax import numpy as jnp
 from numpyro.infer.mcmc import MCMCKernel
 
+from .._validation import shown
 from ..data import prepare
-from ..model import Model
+from ..model import Model, check_model
 from .proper import check_proper
 from .scales import natural
 from .target import STATISTICS, check_sampler, default_method, is_marginalised, with_dtype
@@ -136,15 +137,15 @@ class NumpyroKernel(MCMCKernel):
         feature_names: Sequence[str] | None = None,
         program: Callable[[], Any] | None = None,
     ) -> None:
-        if not isinstance(model, Model):
-            raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+        check_model(model)
+        if program is not None and not callable(program):
+            raise TypeError(f"program: expected a NumPyro program without arguments, or None, got {shown(program)}.")
         self._model = model
         self._data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         self._rate_map = model.bind(self._data.feature_names)
         self._marginalised = is_marginalised(model, self._rate_map, target)
         check_proper(model, self._data, self._rate_map, self._marginalised)
-        self._method = default_method(model, self._marginalised) if method is None else method
-        check_sampler(self._method)
+        self._method = default_method(model, self._marginalised) if method is None else check_sampler(method)
         self._program = program
         self._tune = 0
         self._bound: tuple[Any, Any] | None = None

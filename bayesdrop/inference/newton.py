@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_count, check_instance, check_number
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
-from .descent import Point, check_settings
+from .descent import Point
 from .energy import Energy
 
 __all__ = ["Newton"]
@@ -66,7 +67,11 @@ class Newton:
     max_inner: int = 500
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.max_inner, "max_inner")
+        expected = "an object such as bayesdrop.solve.Jacobi()"
+        check_instance(self.preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
     def step(self, energy: Energy, point: Point, goal: Array) -> Array:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.inference.descent.Descent`."""

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpyro.infer import NUTS as NumpyroNUTS
 
+from .._validation import check_choice, check_count, check_number
 from ..data import Data
 from ..model import Model
 from ..rates import RateMap
@@ -55,13 +55,9 @@ class NUTS:
     warm_up: ClassVar[int] = 1000
 
     def __post_init__(self) -> None:
-        if not 0 < self.target_accept < 1:
-            raise ValueError(f"target_accept: expected a number in (0, 1), got {self.target_accept!r}; 0.8 is usual.")
-        depth = self.max_tree_depth
-        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
-            raise ValueError(f"max_tree_depth: expected a whole number of at least 1, got {depth!r}.")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f'dtype: expected "float32" or "float64", got {self.dtype!r}.')
+        check_number(self.target_accept, "target_accept", above=0, below=1, advice="0.8 is usual")
+        check_count(self.max_tree_depth, "max_tree_depth", most=60)
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
 
     def bind(
         self, model: Model, data: Data, rate_map: RateMap, tune: int, marginalised: bool = False

@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import shown
 from .layout import Layout, layout_of
 from .scales import natural
 
@@ -95,14 +96,14 @@ def as_key(seed: Any) -> Array:
     """
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
         if not 0 <= int(seed) < 2**32:
-            raise ValueError(f"seed: expected a whole number from 0 to 2³² − 1 or a JAX key, got {seed!r}.")
+            raise ValueError(f"seed: expected a whole number from 0 to 2³² − 1 or a JAX key, got {shown(seed)}.")
         return jax.random.key(np.uint32(seed))
     if isinstance(seed, jax.Array | np.ndarray):
         if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
             return seed
         if seed.dtype == np.uint32 and seed.shape == (2,):
             return jax.random.wrap_key_data(jnp.asarray(seed))
-    raise ValueError(f"seed: expected a whole number or one JAX key such as jax.random.key(0), got {seed!r}.")
+    raise ValueError(f"seed: expected a whole number or one JAX key such as jax.random.key(0), got {shown(seed)}.")
 
 
 @partial(jax.jit, static_argnames=("kernel", "chains"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_count, check_flag, check_instance, check_number
 from ..data import Data, prepare
 from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
@@ -20,7 +21,7 @@ from ..diagnosis import diagnose_groups
 from ..draws import draws_of
 from ..expectation import MASKS
 from ..groups import arviz_beside, assemble
-from ..model import Model
+from ..model import Model, check_model
 from ..pointwise import log_likelihood_group
 from ..problems import approximation_problem
 from ..rates import RateMap
@@ -40,6 +41,8 @@ Array = Any
 
 # Draws at which the error of an approximation is found.
 _REPORTED_DRAWS = 256
+# Draws of a chain, and chains, above which a run is a slip of the keyboard.
+MOST_DRAWS, MOST_CHAINS = 10**8, 10**5
 
 
 class MixingWarning(UserWarning):
@@ -166,12 +169,14 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    tuned = 1 if tune is None else tune
-    for name, count, least in (("draws", draws, 1), ("tune", tuned, 1), ("chains", chains, 1), ("masks", masks, 1)):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
-    if not isinstance(model, Model):
-        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+    check_model(model)
+    check_count(draws, "draws", most=MOST_DRAWS)
+    if tune is not None:
+        check_count(tune, "tune", most=MOST_DRAWS)
+    check_count(chains, "chains", most=MOST_CHAINS)
+    check_flag(log_likelihood, "log_likelihood")
+    check_flag(progress, "progress")
+    check_count(masks, "masks")
     X = ShardedDesign.of(X) if is_sharded(X) else X
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     if is_sharded(X):
@@ -189,8 +194,7 @@ def sample(
 
     _check_ending(stop, max_seconds, chains)
 
-    method = default_method(model, marginalised) if method is None else method
-    check_sampler(method)
+    method = default_method(model, marginalised) if method is None else check_sampler(method)
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -288,15 +292,11 @@ def _check_sharded(data: Data) -> None:
 
 def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
     """Raise an error unless the rules for an early end make sense."""
-    if stop is not None and not isinstance(stop, Stop):
-        raise TypeError(f"stop: expected a rule such as bd.Stop(ess=400), got {stop!r}.")
+    check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
     if stop is not None and chains < 2:
         raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
-    if max_seconds is None:
-        return
-    number = isinstance(max_seconds, int | float | np.number) and not isinstance(max_seconds, bool)
-    if not (number and np.isfinite(max_seconds) and max_seconds > 0):
-        raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
+    if max_seconds is not None:
+        check_number(max_seconds, "max_seconds", above=0)
 
 
 def _recorded(model: Model, rate_map: RateMap) -> tuple[str, ...]:

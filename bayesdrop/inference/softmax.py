@@ -26,6 +26,7 @@ import numpy as np
 
 from ..losses.base import choose
 from ..moments import ScoreMoments
+from ..overflow import double_range
 from ..solve import Apply, choose_preconditioner, conjugate_gradient
 from .descent import Status, Trace
 
@@ -305,6 +306,7 @@ class SoftmaxEnergy:
         return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)
 
 
+@double_range()
 def fit_softmax(energy: SoftmaxEnergy, weights: Array, tol: float, max_iter: int) -> tuple[Array, Trace]:
     """Minimise the energy from ``weights`` (p + 1, K); without noise first, since the noised one is not convex."""
     if energy.noisy and not np.any(weights):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_count, check_number
 from ..groups import arviz
 
 __all__ = ["Assessment", "Stop"]
@@ -79,13 +80,8 @@ class Stop:
 
     def __post_init__(self) -> None:
         for name, least in (("ess", 0), ("rhat", 1)):
-            value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not (number and math.isfinite(value) and value > least):
-                raise ValueError(f"{name}: expected a finite number above {least}, got {value!r}.")
-        count = self.min_draws
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 4:
-            raise ValueError(f"min_draws: expected a whole number of at least 4, got {count!r}.")
+            check_number(getattr(self, name), name, above=least)
+        check_count(self.min_draws, "min_draws", 4)
 
     def next_check(self, drawn: int) -> int:
         """Smallest number of draws above ``drawn`` at which the rule is checked.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_choice
 from ..model import Model
 from ..rates import RateMap
 
@@ -25,6 +26,7 @@ STATISTICS = ("lp", "acceptance_rate", "step_size", "n_steps", "diverging", "ene
 """What a sampler may record of a draw that is no posterior variable."""
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Protocol of what a user chooses as ``method``: settings, and a kernel made from them for a model and data.
 
@@ -46,8 +48,8 @@ class Sampler(Protocol):
         """Kernel of :mod:`bayesdrop.inference.runner` and its operands; it records ``weight`` and ``lp``."""
 
 
-def check_sampler(method: Any) -> None:
-    """Raise TypeError or ValueError unless ``method`` has what a run and its description need, before either begins.
+def check_sampler(method: Any) -> Any:
+    """Return ``method``, or raise an error unless it has what a run and its description need, before either begins.
 
     Examples
     --------
@@ -69,6 +71,7 @@ def check_sampler(method: Any) -> None:
     count = method.warm_up
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"method: expected warm_up, a whole number of at least 1, got {count!r}.")
+    return method
 
 
 def sampler_settings(method: Any) -> dict[str, str]:
@@ -98,8 +101,7 @@ def with_dtype(method: Any, dtype: str) -> Any:
 
 def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
     """True if the pseudo-posterior ``exp(−U)`` is wanted."""
-    if target not in (None, "noising", "marginalised"):
-        raise ValueError(f'target: expected "noising" or "marginalised", got {target!r}.')
+    check_choice(target, "target", ("noising", "marginalised", None))
     has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
     if target == "noising" and not model.noise.has_rate:
         raise ValueError(

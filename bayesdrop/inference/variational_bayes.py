@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from .._validation import check_choice, check_count, check_number, check_seed
 from ..data import Data, prepare
-from ..model import Model
+from ..model import Model, check_model
 from ..rates import RateMap
 from ..results import RatePosterior
 from .ascent import Ascent, AscentStatus, in_range
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
-from .variational_result import NarrowIntervalsWarning, Variational, check_count
+from .variational_result import NarrowIntervalsWarning, Variational
 
 __all__ = ["variational"]
 
@@ -38,6 +39,7 @@ _FULL_UP_TO = 1000
 _RATES, _JITTER = (0.1, 0.9, 0.02), 0.5
 # The starts stop so much earlier than the best of them.
 _COARSE = 100.0
+_MOST_STARTS = 10**6
 
 
 def variational(
@@ -125,8 +127,9 @@ def variational(
     >>> result.status.name, result.weight_mean.shape, result.covariance.shape
     ('CONVERGED', (3,), (4, 4))
     """
-    starts, seed = check_count("starts", starts, 1), check_count("seed", seed, 0)
-    max_iter = check_count("max_iter", max_iter, 1)
+    check_model(model)
+    starts, seed = check_count(starts, "starts", most=_MOST_STARTS), check_seed(seed)
+    max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     rate_map = model.bind(data.feature_names)
@@ -155,13 +158,8 @@ def variational(
 
 def _check(model: Model, covariance: str | None, tol: float) -> None:
     """Raise if there is no closed form, or an option makes no sense."""
-    if not isinstance(model, Model):
-        raise TypeError(f"model: expected a bd.Model, got {model!r}.")
-    if covariance not in (None, "full", "diagonal"):
-        raise ValueError(f'covariance: expected "full" or "diagonal", got {covariance!r}.')
-    number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
-    if not (number and np.isfinite(tol) and tol >= 0):
-        raise ValueError(f"tol: expected a finite number >= 0, got {tol!r}.")
+    check_choice(covariance, "covariance", ("full", "diagonal", None))
+    check_number(tol, "tol", least=0)
     if not model.noise.has_rate:
         raise ValueError(
             f"noise: variational Bayes approximates dropout masks, and {model.noise!r} has none; use bd.Dropout(), or "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_count, check_seed
 from ..description import attributes
 from ..groups import assemble
 from ..responses import observed_group
@@ -135,7 +136,7 @@ class Variational:
         """
         import xarray as xr
 
-        draws, seed = check_count("draws", draws, 1), check_count("seed", seed, 0)
+        draws, seed = check_count(draws, "draws", most=10**8), check_seed(seed)
         generator = np.random.default_rng(seed)
         features = np.array(self.feature_names)
         steps = {"chain": np.arange(1), "draw": np.arange(draws)}
@@ -216,16 +217,3 @@ class Variational:
             if rate.never_seen:
                 lines.append(f"never seen, at their prior: {', '.join(rate.never_seen[:10])}")
         return "\n".join(lines)
-
-
-def check_count(name: str, value: Any, least: int) -> int:
-    """Return a whole number of at least ``least``, or raise ValueError.
-
-    Examples
-    --------
-    >>> check_count("starts", 4, 1)
-    4
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
-    return int(value)

@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import check_choice, check_instance, shown
 from ..data import prepare
 from ..losses import Loss
-from ..model import Model
+from ..model import Model, check_model
 from .gibbs_columns import Columns, dense_columns, sparse_columns
 from .gibbs_gaussian import DRAWS, cheapest
 
@@ -129,13 +130,14 @@ class WeightsBlock:
         feature_names: Sequence[str] | None = None,
         draw: str = "auto",
     ) -> None:
-        if not isinstance(model, Model):
-            raise TypeError(f"model: expected a bd.Model, got {model!r}.")
+        check_model(model)
+        for name, site in (("weight", weight), ("intercept", intercept)):
+            check_instance(site, name, str, "the name of a site")
         for name, value, example in (("scale", scale, '"scale"'), ("C", C, '"C"')):
             if not (value is None or isinstance(value, str) or callable(value)):
                 raise TypeError(
                     f"{name}: expected the name of a site such as {example}, a function of the sites, or None for the "
-                    f"number of the model, got {value!r}."
+                    f"number of the model, got {shown(value)}."
                 )
         if scale is None and not model.weight_prior.gaussian:
             raise ValueError(
@@ -166,8 +168,7 @@ class WeightsBlock:
             raise ValueError(f"noise: expected one without a shift of the mean, got {model.noise!r}.")
         dense = not hasattr(data.X, "tocsc")
         allowed = ["auto", *DRAWS] if dense else ["auto", "conjugate_gradient"]
-        if draw not in allowed:
-            raise ValueError(f"draw: expected one of {allowed} for {'dense' if dense else 'sparse'} X, got {draw!r}.")
+        check_choice(draw, "draw", allowed, f"X is {'dense' if dense else 'sparse'}")
         self._gaussian_draw = DRAWS[cheapest(n, p, dense) if draw == "auto" else draw]
         self._loss: Loss = model.loss if self._noisy else model.loss.plain
         self._scale, self._C = scale, C

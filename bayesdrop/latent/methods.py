@@ -15,17 +15,18 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import line_search
 from scipy.special import expit
 
+from .._validation import check_count, check_number, check_seed
 from ..inference.descent import Status, Trace
 from .criteria import OneVersusRest, unpack
 from .energy import LatentEnergy, Parameters, hidden_moments
 
-__all__ = ["LBFGS", "Alternating", "LatentMethod", "Minibatch", "Plan", "check_latent_method"]
+__all__ = ["LBFGS", "Alternating", "LatentMethod", "Minibatch", "Plan"]
 
 Array = Any
 
@@ -55,6 +56,7 @@ class Plan(NamedTuple):
     most: int | None
 
 
+@runtime_checkable
 class LatentMethod(Protocol):
     """Protocol of a minimiser."""
 
@@ -63,21 +65,6 @@ class LatentMethod(Protocol):
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
-
-
-def _check(name: str, value: Any, least: float, whole: bool) -> None:
-    kind = "a whole number" if whole else "a number"
-    right = isinstance(value, int | np.integer) if whole else isinstance(value, int | float | np.number)
-    if isinstance(value, bool) or not right or not value >= least or not np.isfinite(value):
-        raise ValueError(f"{name}: expected {kind} of at least {least:g}, got {value!r}.")
-
-
-def check_latent_method(method: Any) -> None:
-    """Raise TypeError unless ``method`` minimises the energy of a hidden layer."""
-    if isinstance(method, type) or not all(hasattr(method, name) for name in ("plan", "minimise")):
-        raise TypeError(
-            f"method: expected a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch(), got {method!r}."
-        )
 
 
 # Steps on each of several starts, rounds of the rates, and steps of a round, where a step costs a pass over the data
@@ -182,8 +169,8 @@ class LBFGS:
     max_iter: int = 500
 
     def __post_init__(self) -> None:
-        _check("tol", self.tol, 0.0, False)
-        _check("max_iter", self.max_iter, 1, True)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
 
     def plan(self, starts: int, learns: bool) -> Plan:
         """See :class:`LatentMethod`."""
@@ -228,9 +215,9 @@ class Alternating:
     steps: int = 5
 
     def __post_init__(self) -> None:
-        _check("tol", self.tol, 0.0, False)
-        _check("max_iter", self.max_iter, 1, True)
-        _check("steps", self.steps, 1, True)
+        check_number(self.tol, "tol", least=0)
+        check_count(self.max_iter, "max_iter")
+        check_count(self.steps, "steps")
 
     def plan(self, starts: int, learns: bool) -> Plan:
         """See :class:`LatentMethod`."""
@@ -328,10 +315,11 @@ class Minibatch:
     tol: float = 1e-4
 
     def __post_init__(self) -> None:
-        _check("tol", self.tol, 0.0, False)
-        _check("batch_size", self.batch_size, 1, True)
-        _check("epochs", self.epochs, 1, True)
-        _check("step_size", self.step_size, 1e-12, False)
+        check_count(self.batch_size, "batch_size")
+        check_count(self.epochs, "epochs")
+        check_number(self.step_size, "step_size", least=1e-12)
+        check_seed(self.seed)
+        check_number(self.tol, "tol", least=0)
 
     def plan(self, starts: int, learns: bool) -> Plan:
         """See :class:`LatentMethod`; steps are epochs."""

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, VERMILLION, new_axes, plain_frame
+from .._validation import (
+    check_count,
+    check_figure,
+    check_instance,
+    check_names,
+    check_number,
+    check_numbers,
+    refuse_masked,
+    shown,
+)
+from ..drawing import BLUE, VERMILLION, literal, new_axes, plain_frame
 
 __all__ = ["class_responses", "error_curves", "hidden_units"]
 
@@ -58,21 +68,30 @@ def hidden_units(
     """
     import matplotlib.pyplot as plt
 
-    if not isinstance(examples, int | np.integer) or isinstance(examples, bool) or examples < 1:
-        raise ValueError(f"examples: expected a whole number of at least 1, got {examples!r}.")
+    check_count(examples, "examples", most=1000)
+    check_figure(figure)
+    _check_latent(model)
     response, weight = model.transform(X), model.coef_
     size = np.linalg.norm(weight, axis=0)
-    chosen = np.argsort(-size)[:6] if units is None else np.asarray(units, dtype=int)
-    if np.any((chosen < 0) | (chosen >= len(size))):
-        raise ValueError(f"units: expected numbers from 0 to {len(size) - 1}, got {list(chosen)}.")
+    chosen = np.argsort(-size)[:6] if units is None else np.asarray(units)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or np.any((chosen < 0) | (chosen >= len(size))):
+        raise ValueError(f"units: expected a list of numbers from 0 to {len(size) - 1}, got {shown(units)}.")
     p = model.n_features_in_
-    if image_shape is not None and image_shape[0] * image_shape[1] != p:
-        raise ValueError(f"image_shape: expected a shape of {p} pixels, the number of features, got {image_shape}.")
-    labels = list(getattr(model, "feature_names_in_", [f"x{d}" for d in range(p)])) if names is None else list(names)
+    if image_shape is not None and not (
+        isinstance(image_shape, tuple | list)
+        and len(image_shape) == 2
+        and all(isinstance(side, int | np.integer) and side > 0 for side in image_shape)
+        and image_shape[0] * image_shape[1] == p
+    ):
+        raise ValueError(
+            f"image_shape: expected a shape of {p} pixels, the number of features, got {shown(image_shape)}."
+        )
+    labels = list(getattr(model, "feature_names_in_", [f"x{d}" for d in range(p)]))
+    labels = labels if names is None else check_names(names, p, "names")
     size_of = (1.2 * examples + 3, 1.25 * len(chosen) + 0.4)
     figure = plt.figure(figsize=size_of, layout="constrained") if figure is None else figure
     axes = figure.subplots(len(chosen), examples + 1, squeeze=False, width_ratios=[1.0] * examples + [2.2])
-    classes = [str(label) for label in (model.classes_ if len(weight) > 1 else model.classes_[1:])]
+    classes = [literal(label) for label in (model.classes_ if len(weight) > 1 else model.classes_[1:])]
     for row, k in zip(axes, chosen, strict=True):
         best = np.argsort(-response[:, k], kind="stable")[:examples]
         for ax, i in zip(row[:-1], best, strict=False):
@@ -83,7 +102,7 @@ def hidden_units(
                 ax.imshow(x.reshape(image_shape), cmap="gray_r")
             else:
                 top = np.argsort(-np.abs(x))[:4]
-                text = "\n".join(f"{labels[d]} {x[d]:.2g}" for d in top if x[d] != 0)
+                text = "\n".join(f"{literal(labels[d])} {x[d]:.2g}" for d in top if x[d] != 0)
                 ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=7, transform=ax.transAxes)
         row[0].set_ylabel(f"unit {k}", rotation=0, ha="right", va="center")
         bars = row[-1]
@@ -95,6 +114,12 @@ def hidden_units(
     axes[0, 0].set_title("highest response", loc="left", fontsize=9)
     axes[0, -1].set_title("output weight by class", loc="left", fontsize=9)
     return axes
+
+
+def _check_latent(model: Any) -> None:
+    from ..estimators.latent import LatentClassifier
+
+    check_instance(model, "model", LatentClassifier, "a fitted bd.LatentDropoutSVC or LatentDropoutLogisticRegression")
 
 
 def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
@@ -124,14 +149,19 @@ def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     >>> ax.get_xlabel()
     'hidden unit'
     """
+    _check_latent(model)
+    refuse_masked(y, "y")
     response, y = model.transform(X), np.asarray(y)
-    if len(y) != len(response):
-        raise ValueError(f"y: expected {len(response)} labels, one for each row, got {len(y)}.")
+    if y.shape != (len(response),):
+        raise ValueError(f"y: expected {len(response)} labels, one for each row, got shape {y.shape}.")
+    missing = [label for label in model.classes_ if not np.any(y == label)]
+    if missing:
+        raise ValueError(f"y: expected rows of every class of the model, got none of {missing[:5]}.")
     table = np.stack([response[y == label].mean(axis=0) for label in model.classes_])
     order = np.lexsort((-table.max(axis=0), table.argmax(axis=0)))
     ax = new_axes(ax, 0.28 * len(order) + 2.5, 0.3 * len(table) + 1.2)
     image = ax.imshow(table[:, order], aspect="auto", cmap="cividis", vmin=0, vmax=1)
-    ax.set_yticks(range(len(table)), [str(label) for label in model.classes_])
+    ax.set_yticks(range(len(table)), [literal(label) for label in model.classes_])
     ax.set_xticks(range(len(order)), [str(k) for k in order], fontsize=7)
     ax.set_xlabel("hidden unit")
     ax.set_ylabel("class")
@@ -161,14 +191,17 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
     >>> ax.get_ylabel()
     'error, %'
     """
+    if not isinstance(errors, Mapping) or not all(isinstance(curve, Mapping) for curve in errors.values()):
+        raise TypeError(f"errors: expected a mapping from label to mapping from number to error, got {shown(errors)}.")
+    check_instance(xlabel, "xlabel", str, "text")
     ax = new_axes(ax, 5, 3.4)
     for (label, curve), marker in zip(errors.items(), "os^Dv<>Pp*hX" * (1 + len(errors) // 12), strict=False):
-        numbers = sorted(curve)
-        parts = [np.atleast_1d(np.asarray(curve[x], dtype=float)) for x in numbers]
+        numbers = sorted(check_number(x, "errors") for x in curve)
+        parts = [np.atleast_1d(check_numbers(curve[x], "errors")) for x in numbers]
         means = [part.mean() for part in parts]
         spread = [part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in parts]
-        ax.errorbar(numbers, means, yerr=spread, marker=marker, markersize=5, capsize=2, label=str(label))
-    ax.set_xlabel(xlabel)
+        ax.errorbar(numbers, means, yerr=spread, marker=marker, markersize=5, capsize=2, label=literal(label))
+    ax.set_xlabel(literal(xlabel))
     ax.set_ylabel("error, %")
     plain_frame(ax)
     ax.legend(frameon=False)

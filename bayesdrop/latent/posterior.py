@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_count, check_flag, shown
 from ..data import Data, prepare
 from ..groups import assemble
-from ..model import Model
+from ..model import Model, check_model
 from ..responses import observed_group
 from .alignment import align_units
 
@@ -103,12 +104,14 @@ def sample_latent(
     (2, 5, 2, 2)
     """
     from ..diagnosis import diagnose_groups
-    from ..inference.sampling import IncompleteWarning, MixingWarning
+    from ..inference.sampling import MOST_CHAINS, MOST_DRAWS, IncompleteWarning, MixingWarning
 
-    counts = (("draws", draws, 1), ("tune", tune, 1), ("chains", chains, 1), ("n_hidden", n_hidden, 1))
-    for name, count, least in counts:
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
+    check_model(model)
+    check_count(draws, "draws", most=MOST_DRAWS)
+    check_count(tune, "tune", most=MOST_DRAWS)
+    check_count(chains, "chains", most=MOST_CHAINS)
+    check_count(n_hidden, "n_hidden", most=10**6)
+    check_flag(progress, "progress")
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
         raise ValueError(
             f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
@@ -147,7 +150,7 @@ def _run(
 
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS):
-        raise TypeError(f"method: expected bd.NUTS(), got {method!r}.")
+        raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)
     model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)

@@ -24,7 +24,7 @@ from ..rates import RateMap
 from .energy import LatentEnergy, Parameters
 from .methods import LatentMethod, Plan
 
-__all__ = ["learn_rates", "sign_counts"]
+__all__ = ["class_ratio", "learn_rates", "sign_counts"]
 
 Array = Any
 
@@ -65,6 +65,17 @@ def sign_counts(
                 against += np.bincount(columns, weights=count * (agreement < 0), minlength=p)
                 total += np.bincount(columns, weights=count * (agreement != 0), minlength=p)
     return against, total
+
+
+def class_ratio(rate_map: RateMap, target: Array, weight: Array, many: bool) -> Array:
+    """Weight of the negative class of each problem in the rate update, (K,): ``n₊/n₋``, or 1 where it is not asked for.
+
+    ``target`` (n, K) holds signs, ``weight`` (n,) counts rows, and ``many`` says that the problems are classes.
+    """
+    if not (rate_map.class_ratio if rate_map.class_ratio is not None else many):
+        return np.ones(target.shape[1])
+    positive = (weight[:, None] * (target > 0)).sum(axis=0)
+    return positive / (weight.sum() - positive)
 
 
 def learn_rates(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..inference.descent import Trace
+from ..overflow import refuse_overflow
 from .energy import LatentEnergy, Parameters
 from .methods import LatentMethod
 
@@ -45,6 +46,7 @@ def random_start(
         count += float(block.weight.sum())
     gain = energy.noise.coefficients(energy.rate).gain
     size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
+    refuse_overflow(sum_of_squares=size)
     starts = starts if steps else 1
     plain = replace(energy, spread=False)
     best: tuple[float, Parameters] | None = None

@@ -24,12 +24,12 @@ JAX arrays both work.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "is_finite_number", "misplaced_bound", "pseudo_from"]
+from .._validation import shown
+
+__all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "misplaced_bound", "pseudo_from"]
 
 Array = Any
 Form = TypeVar("Form")
@@ -146,32 +146,21 @@ class Loss(Protocol):
         """Expectation of :meth:`probability` for a normal score of the given moments; binary losses only."""
 
 
-def is_finite_number(value: Any) -> bool:
-    """True for a finite real number; booleans and text are none.
-
-    Examples
-    --------
-    >>> is_finite_number(0.5), is_finite_number("0.5"), is_finite_number(True)
-    (True, False, False)
-    """
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def misplaced_bound(value: Any, forms: Mapping[str, Any]) -> str:
     """Advice where the name of a form came as the first setting, which is another; empty otherwise.
 
     Examples
     --------
     >>> misplaced_bound("gaussian", {"gaussian": None})
-    ' The bound goes by its name: bound="gaussian".'
+    'the bound goes by its name: bound="gaussian"'
     """
-    return f' The bound goes by its name: bound="{value}".' if isinstance(value, str) and value in forms else ""
+    return f'the bound goes by its name: bound="{value}"' if isinstance(value, str) and value in forms else ""
 
 
 def choose(forms: Mapping[str, Form], bound: str, loss: str, advice: str = "") -> Form:
     """Return the form of the given name, or raise ValueError that lists the forms there are."""
-    if bound not in forms:
-        raise ValueError(f"bound: expected one of {sorted(forms)} for {loss}, got {bound!r}.{advice}")
+    if not isinstance(bound, str) or bound not in forms:
+        raise ValueError(f"bound: expected one of {sorted(forms)} for {loss}, got {shown(bound)}.{advice}")
     return forms[bound]
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_number
 from . import normal_score, positive_part
 from .base import (
     Array,
@@ -23,7 +24,6 @@ from .base import (
     Pseudo,
     ScoreCost,
     choose,
-    is_finite_number,
     misplaced_bound,
     pseudo_from,
 )
@@ -60,11 +60,7 @@ class EpsilonInsensitive:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (is_finite_number(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(
-                f"epsilon: expected a finite number >= 0, got {self.epsilon!r}."
-                f"{misplaced_bound(self.epsilon, positive_part.FORMS)}"
-            )
+        check_number(self.epsilon, "epsilon", least=0, advice=misplaced_bound(self.epsilon, positive_part.FORMS))
         choose(
             positive_part.FORMS,
             self.bound,

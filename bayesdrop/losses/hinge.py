@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_number
 from . import normal_score, positive_part
 from .base import (
     Array,
@@ -22,7 +23,6 @@ from .base import (
     Pseudo,
     ScoreCost,
     choose,
-    is_finite_number,
     misplaced_bound,
     pseudo_from,
 )
@@ -64,11 +64,8 @@ class Hinge:
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (is_finite_number(self.margin) and self.margin > 0):
-            raise ValueError(
-                f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0."
-                f"{misplaced_bound(self.margin, positive_part.FORMS)}"
-            )
+        advice = misplaced_bound(self.margin, positive_part.FORMS) or "the usual SVM has 1.0"
+        check_number(self.margin, "margin", above=0, advice=advice)
         choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
 
     @property

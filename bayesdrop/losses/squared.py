@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_instance
 from ..priors import InverseGamma
 from .base import Array, Derivatives, Pseudo, ScoreCost, choose
 
@@ -55,11 +56,8 @@ class Squared:
 
     def __post_init__(self) -> None:
         choose(_FORMS, self.bound, "Squared")
-        if self.variance_prior is not None and not isinstance(self.variance_prior, InverseGamma):
-            raise TypeError(
-                "variance_prior: expected a prior such as bd.InverseGamma(2.0, 1.0), or None for the known variance "
-                f"1/C, got {self.variance_prior!r}."
-            )
+        expected = "a prior such as bd.InverseGamma(2.0, 1.0), or None for the known variance 1/C"
+        check_instance(self.variance_prior, "variance_prior", InverseGamma, expected, none=True)
 
     @property
     def plain(self) -> Squared:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_flag
 from .base import Array, Coefficients, Expansion
 
 __all__ = ["Dropout"]
@@ -38,6 +39,9 @@ class Dropout:
 
     unbiased: bool = False
     has_rate: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_flag(self.unbiased, "unbiased")
 
     def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
         """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validation import check_number
 from .base import Array, Coefficients, Expansion
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
@@ -18,8 +19,7 @@ class _Scaled:
     has_rate: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.scale) and self.scale >= 0):
-            raise ValueError(f"scale: expected a finite number >= 0, got {self.scale!r}.")
+        check_number(self.scale, "scale", least=0)
 
     def check(self, minimum: float) -> None:
         """Accept any finite data."""

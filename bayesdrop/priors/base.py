@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_number, check_numbers, shown
+
 __all__ = ["WeightPrior", "check_positive", "check_scale", "no_precision", "spread_scale"]
 
 Array = Any
@@ -85,19 +87,14 @@ def check_positive(prior: str, **parameters: Any) -> None:
     ValueError: Gamma scale: expected a finite number above 0, got 0.0.
     """
     for name, value in parameters.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not (number and np.isfinite(value) and value > 0):
-            raise ValueError(f"{prior} {name}: expected a finite number above 0, got {value!r}.")
+        check_number(value, f"{prior} {name}", above=0)
 
 
 def check_scale(scale: Any, name: str) -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    try:
-        value = np.asarray(scale, dtype=float)
-    except (TypeError, ValueError):
-        value = np.array(np.nan)
+    value = check_numbers(scale, f"{name} scale", "finite numbers above 0")
     if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value > 0)):
-        raise ValueError(f"{name} scale: expected finite numbers above 0, got {scale!r}.")
+        raise ValueError(f"{name} scale: expected finite numbers above 0, got {shown(scale)}.")
 
 
 def spread_scale(scale: Any, n_features: int, name: str) -> np.ndarray:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_numbers, shown
+
 __all__ = ["Beta"]
 
 Array = Any
@@ -46,15 +48,17 @@ class Beta:
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
-            value = np.asarray(getattr(self, name), dtype=float)
-            if not (np.all(np.isfinite(value)) and np.all(value > 0)):
+            given = getattr(self, name)
+            value = check_numbers(given, f"Beta {name}", "finite numbers above 0")
+            if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value > 0)):
                 raise ValueError(
-                    f"Beta {name}: expected finite numbers above 0, got {getattr(self, name)!r}; flat is Beta(1, 1)."
+                    f"Beta {name}: expected finite numbers above 0, got {shown(given)}; flat is Beta(1, 1)."
                 )
         for name in ("a_per_count", "b_per_count"):
-            value = np.asarray(getattr(self, name), dtype=float)
-            if not (np.all(np.isfinite(value)) and np.all(value >= 0)):
-                raise ValueError(f"Beta {name}: expected finite numbers >= 0, got {getattr(self, name)!r}.")
+            given = getattr(self, name)
+            value = check_numbers(given, f"Beta {name}", "finite numbers >= 0")
+            if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value >= 0)):
+                raise ValueError(f"Beta {name}: expected finite numbers >= 0, got {shown(given)}.")
 
     def __repr__(self) -> str:
         relative = np.any(self.a_per_count) or np.any(self.b_per_count)
@@ -77,14 +81,19 @@ class Beta:
         if (strength is None) == (relative_strength is None):
             raise ValueError(
                 "from_mode: expected exactly one of strength and relative_strength, got "
-                f"strength={strength!r} and relative_strength={relative_strength!r}."
+                f"strength={shown(strength)} and relative_strength={shown(relative_strength)}."
             )
-        centre = np.asarray(mode, dtype=float)
+        centre = check_numbers(mode, "mode", "rates in [0, 1]")
         if not (np.all(centre >= 0) and np.all(centre <= 1)):
-            raise ValueError(f"mode: expected rates in [0, 1], got {mode!r}.")
-        size = np.asarray(strength if relative_strength is None else relative_strength, dtype=float)
+            raise ValueError(f"mode: expected rates in [0, 1], got {shown(mode)}.")
+        name, given = ("strength", strength) if relative_strength is None else ("relative_strength", relative_strength)
+        size = check_numbers(given, name, "finite numbers >= 0")
         if not (np.all(np.isfinite(size)) and np.all(size >= 0)):
-            raise ValueError(f"strength: expected finite numbers >= 0, got {size!r}.")
+            raise ValueError(f"{name}: expected finite numbers >= 0, got {shown(given)}.")
+        try:
+            np.broadcast_shapes(centre.shape, size.shape)
+        except ValueError:
+            raise ValueError(f"mode, {name}: expected one shape, got {centre.shape} and {size.shape}.") from None
         up, down = _plain(centre * size), _plain((1 - centre) * size)
         if relative_strength is None:
             return cls(_plain(1 + np.asarray(up)), _plain(1 + np.asarray(down)))

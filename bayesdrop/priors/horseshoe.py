@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._validation import shown
 from .base import check_scale, no_precision
 
 __all__ = ["Horseshoe"]
@@ -79,7 +80,9 @@ class Horseshoe:
     def __post_init__(self) -> None:
         check_scale(self.scale, "Horseshoe")
         if np.ndim(self.scale):
-            raise ValueError(f"Horseshoe scale: expected one number, for all features share it, got {self.scale!r}.")
+            raise ValueError(
+                f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."
+            )
 
     def check(self, n_features: int) -> None:
         """Any number of features will do."""

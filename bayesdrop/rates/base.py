@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._validation import check_numbers, shown
 from ..priors import Beta, Gamma
 
 __all__ = ["Hierarchy", "RateMap", "Rates", "check_rate"]
@@ -128,13 +129,10 @@ class Rates(Protocol):
 
 def check_rate(value: Any, name: str) -> np.ndarray:
     """Return ``value`` as an array of rates in [0, 1), or raise ValueError."""
-    try:
-        rate = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected a number in [0, 1), got {value!r}.") from None
+    rate = check_numbers(value, name, "a number in [0, 1)")
     if not (np.all(rate >= 0) and np.all(rate < 1)):
         raise ValueError(
-            f"{name}: expected dropout rates in [0, 1), got {value!r}; a rate is the probability that a feature is "
-            "dropped, and a feature that is always dropped should be left out."
+            f"{name}: expected dropout rates in [0, 1), got {shown(value)}; a rate is the probability that a feature "
+            "is dropped, and a feature that is always dropped should be left out."
         )
     return rate

@@ -32,12 +32,16 @@ class Fixed:
     rate: Any = 0.5
 
     def __post_init__(self) -> None:
-        check_rate(self.rate, "rate")
+        if check_rate(self.rate, "rate").ndim > 1:
+            raise ValueError(f"rate: expected one number or one per feature, got shape {np.shape(self.rate)}.")
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
         rate = check_rate(self.rate, "rate")
         if rate.ndim and rate.shape != (p,):
-            raise ValueError(f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}.")
+            raise ValueError(
+                f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed or "
+                "`rates`."
+            )
         return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", Beta())

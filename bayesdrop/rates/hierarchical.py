@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_instance
 from ..priors import Beta, Gamma
 from .base import Hierarchy, RateMap
-from .learnt import group_index
+from .learnt import check_groups, group_index
 
 __all__ = ["Hierarchical"]
 
@@ -69,8 +70,8 @@ class Hierarchical:
             ("mean_prior", Beta, "bd.Beta(1, 1)"),
             ("strength_prior", Gamma, "bd.Gamma(2, 10)"),
         ):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name}: expected a prior such as {example}, got {getattr(self, name)!r}.")
+            check_instance(getattr(self, name), name, kind, f"a prior such as {example}")
+        check_groups(self.groups)
         if np.any(self.mean_prior.a_per_count) or np.any(self.mean_prior.b_per_count):
             raise ValueError(
                 f"mean_prior: expected a strength in pseudo-observations, got {self.mean_prior!r}; a relative strength "

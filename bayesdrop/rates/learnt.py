@@ -5,16 +5,17 @@ The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22); see :mod:`bay
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from .._validation import check_flag, check_instance, check_number, refuse_masked, shown
 from ..priors import Beta
-from .base import RateMap, check_rate
+from .base import RateMap
 
-__all__ = ["PerFeature", "PerGroup", "Shared", "group_index"]
+__all__ = ["PerFeature", "PerGroup", "Shared", "check_groups", "group_index"]
 
 Array = Any
 
@@ -44,7 +45,7 @@ class PerFeature:
     class_ratio: bool | None = None
 
     def __post_init__(self) -> None:
-        check_rate(self.start, "start")
+        _check_settings(self)
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
@@ -78,7 +79,7 @@ class Shared:
     class_ratio: bool | None = None
 
     def __post_init__(self) -> None:
-        check_rate(self.start, "start")
+        _check_settings(self)
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
@@ -117,13 +118,36 @@ class PerGroup:
     class_ratio: bool | None = None
 
     def __post_init__(self) -> None:
-        check_rate(self.start, "start")
+        check_groups(self.groups)
+        _check_settings(self)
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
         index, names = group_index(self.groups, feature_names)
         return RateMap(index, np.full(p, float(self.start)), names, "group", self.prior, self.class_ratio)
+
+
+def _check_settings(rates: Any) -> None:
+    check_instance(rates.prior, "prior", Beta, "an object such as bd.Beta(1, 1)")
+    check_number(rates.start, "start", least=0, below=1, advice="a rate is the probability that a feature is dropped")
+    check_flag(rates.class_ratio, "class_ratio", none=True)
+
+
+def check_groups(groups: Any) -> None:
+    """Raise TypeError unless groups are a sequence of labels or a mapping from group to columns."""
+    expected = "one group label per feature, in a list, or a mapping from group to columns"
+    if isinstance(groups, str | bytes):
+        raise TypeError(f"groups: expected {expected}, got {shown(groups)}.")
+    check_instance(groups, "groups", Iterable, expected)
+    refuse_masked(groups, "groups")
+    if isinstance(groups, Mapping):
+        for group, columns in groups.items():
+            if not isinstance(columns, Iterable):
+                raise TypeError(f"groups: expected the columns of group {group!r} in a list, got {shown(columns)}.")
+        return
+    if getattr(groups, "ndim", 1) != 1 or not all(isinstance(label, Hashable) for label in groups):
+        raise TypeError(f"groups: expected {expected}, got {shown(groups)}.")
 
 
 def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Array, list[str]]:

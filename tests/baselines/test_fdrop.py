@@ -195,7 +195,7 @@ def test_robust_weights_are_spread_out():
 def test_bad_input():
     X, y = _data(20, 3)
     for value in (-1, 0.5):
-        with pytest.raises(ValueError, match="n_deleted: expected an integer >= 0"):
+        with pytest.raises(ValueError, match="n_deleted: expected a whole number of at least 0"):
             FDROP(value).fit(X, y)
     with pytest.raises(ValueError, match="C: expected"):
         FDROP(C=-1.0).fit(X, y)

@@ -152,25 +152,25 @@ def test_the_recipe_holds_up_at_every_deletion_rate():
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, np.nan, "a", None, True, [0.1]])
 def test_bad_rates(rate):
-    with pytest.raises(ValueError, match=r"rate: expected one number in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"rate: expected a finite number in \[0, 1\]"):
         bd.delete_features(rows(), rate, 0)
-    with pytest.raises(ValueError, match="rate: expected one number"):
+    with pytest.raises(ValueError, match="rate: expected a finite number"):
         bd.deletion_scorer(rate)
 
 
 @pytest.mark.parametrize("seed", [None, -1, 0.5, True, "a"])
 def test_bad_seeds(seed):
-    with pytest.raises(ValueError, match="seed: expected an integer >= 0"):
+    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0"):
         bd.delete_features(rows(), 0.5, seed)
-    with pytest.raises(ValueError, match="seed: expected an integer >= 0"):
+    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0"):
         bd.deletion_scorer(0.5, seed=seed)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 0}, "repeats: expected an integer above 0"),
-        ({"repeats": 1.5}, "repeats: expected an integer above 0"),
+        ({"repeats": 0}, "repeats: expected a whole number of at least 1"),
+        ({"repeats": 1.5}, "repeats: expected a whole number of at least 1"),
         ({"scoring": "none such"}, "scoring: expected the name of a scorer"),
         ({"scoring": 3}, "scoring: expected a name such as"),
     ],

@@ -191,7 +191,7 @@ def test_reliability_says_which_option_does_not_fit():
         plots.reliability_curve([0, 1], [0.1, 0.2], probability=90)
     with pytest.raises(ValueError, match="predictive: expected 2 rows, those of y, got 3"):
         plots.reliability_curve([0, 1], [0.1, 0.2], predictive=posterior(3, 0.5))
-    with pytest.raises(ValueError, match="expected the group posterior_predictive"):
+    with pytest.raises(ValueError, match="expected a group 'posterior_predictive'"):
         plots.reliability_curve([0, 1], [0.1, 0.2], predictive=bd.groups.assemble({"posterior": xr.Dataset()}))
 
 
@@ -233,7 +233,7 @@ def test_deletion_says_what_does_not_fit(problem):
         plots.deletion_robustness(model, X, y, repeats=1)
     with pytest.raises(ValueError, match="at least two probabilities"):
         plots.deletion_robustness(model, X, y, rates=[0.5])
-    with pytest.raises(ValueError, match="rate: expected one number in"):
+    with pytest.raises(ValueError, match="rates: expected at least two probabilities of deletion, numbers in"):
         plots.deletion_robustness(model, X, y, rates=[0.5, 1.5])
     with pytest.raises(ValueError, match="from one to 7 models"):
         plots.deletion_robustness({}, X, y)

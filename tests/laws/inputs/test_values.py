@@ -1,0 +1,412 @@
+"""Every parameter of every public name takes odd values: a call ends in an answer, or in an error that names it.
+
+The names and their parameters are found by scanning what the package exports, so that a new one is tried on the day it
+appears; what has no good argument to start from fails. A call may answer (with finite numbers), or raise ``TypeError``,
+``ValueError`` and the like with the parameter's name in the message, or words of scikit-learn's own checks. Anything
+else is a fault: another exception, a message that names nothing, a number that is not finite, more than 20 seconds.
+
+By default each parameter meets a few of the values, chosen by a hash of its name; the whole is slow.
+"""
+
+import contextlib
+import inspect
+import re
+import signal
+import traceback
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+import bayesdrop as bd
+
+# Fits are kept short.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+SECONDS, FEW = 20, 2
+RNG = np.random.default_rng(0)
+X = np.round(RNG.normal(size=(24, 3)), 2)
+Y = np.where(X[:, 0] + 0.5 * RNG.normal(size=24) > 0, "yes", "no")
+NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=24)
+NAMES = ["a", "b", "c"]
+
+
+def _surprise(*args, **options):
+    raise RuntimeError("called")
+
+
+VALUES = {
+    "none": lambda: None,
+    "text": lambda: "text",
+    "empty text": lambda: "",
+    "bytes": lambda: b"text",
+    "minus one": lambda: -1,
+    "zero": lambda: 0,
+    "half": lambda: 0.5,
+    "two": lambda: 2,
+    "nan": lambda: float("nan"),
+    "infinite": lambda: float("inf"),
+    "huge count": lambda: 10**400,
+    "huge number": lambda: 1.7e308,
+    "unprintable count": lambda: 10**5000,
+    "true": lambda: True,
+    "complex": lambda: 1j,
+    "empty list": lambda: [],
+    "list of text": lambda: ["p", "q"],
+    "list of none": lambda: [None] * 24,
+    "dict": lambda: {},
+    "set": lambda: {1, 2},
+    "object": object,
+    "class": lambda: dict,
+    "component as a class": lambda: bd.Newton,
+    "component of another kind": lambda: bd.Beta(2.0, 2.0),
+    "callable": lambda: _surprise,
+    "matrix": lambda: np.ones((2, 2)),
+    "cube": lambda: np.ones((2, 2, 2)),
+    "nan matrix": lambda: np.full((24, 3), np.nan),
+    "masked matrix": lambda: np.ma.masked_greater(X, 1.0),
+    "masked vector": lambda: np.ma.masked_greater(X[:, 0], 1.0),
+    "huge matrix": lambda: np.full((24, 3), 1e200),
+    "object array": lambda: np.array([object()] * 24),
+    "dates": lambda: np.array(["2020-01-01"] * 24, dtype="datetime64[D]"),
+    "half a letter": lambda: "\ud800",
+    "list of half letters": lambda: ["\ud800", "b", "c"],
+}
+
+_POST = []
+
+
+def _posterior():
+    """A posterior made by hand: two chains of twenty draws of a logistic model."""
+    if not _POST:
+        import xarray as xr
+
+        from bayesdrop.description import attributes
+
+        generator, steps = np.random.default_rng(1), {"chain": [0, 1], "draw": np.arange(20)}
+        both = ("chain", "draw")
+        draws = xr.Dataset(
+            {
+                "weight": ((*both, "feature"), generator.normal(size=(2, 20, 3))),
+                "intercept": (both, generator.normal(size=(2, 20))),
+                "rate": ((*both, "feature"), generator.random((2, 20, 3))),
+                "n_active": (both, generator.integers(1, 3, size=(2, 20))),
+            },
+            coords={**steps, "feature": ["x0", "x1", "x2"]},
+        )
+        rows = {"obs_id": np.arange(24)}
+        groups = {
+            "posterior": draws,
+            "sample_stats": xr.Dataset({"lp": (both, generator.normal(size=(2, 20)))}, coords=steps),
+            "observed_data": xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, -1))}, coords=rows),
+            "log_likelihood": xr.Dataset(
+                {"y": ((*both, "obs_id"), -generator.random((2, 20, 24)))}, coords={**steps, **rows}
+            ),
+            "posterior_predictive": xr.Dataset(
+                {"y": ((*both, "obs_id"), generator.choice([-1, 1], (2, 20, 24)))}, coords={**steps, **rows}
+            ),
+        }
+        _POST.append(bd.groups.assemble(groups, attributes(bd.Model(), np.array(["no", "yes"]))))
+    return _POST[0]
+
+
+def _latent():
+    return bd.LatentDropoutSVC(0.1, n_hidden=2, n_init=1, max_iter=5, tol=0.1, random_state=0)
+
+
+def _classifier():
+    return bd.DropoutLogisticRegression(0.2)
+
+
+# What a parameter of this name starts from, where it has no default.
+GOOD = {
+    "X": lambda: X,
+    "y": lambda: Y,
+    "model": bd.Model,
+    "post": _posterior,
+    "tree": _posterior,
+    "fit": lambda: bd.fit(bd.Model(), X, Y),
+    "estimator": _classifier,
+    "models": lambda: _classifier().fit(X, Y),
+    "path": lambda: "file.nc",
+    "rate": lambda: 0.3,
+    "seed": lambda: 0,
+    "shape": lambda: 2.0,
+    "scale": lambda: 1.0,
+    "groups": lambda: ["g", "g", "h"],
+    "source": lambda: [X, X],
+    "formula": lambda: "y ~ a + b",
+    "data": lambda: {"a": X[:, 0], "b": X[:, 1], "y": Y},
+    "probabilities": lambda: RNG.random(24),
+    "errors": lambda: {"one": {1.0: 0.5, 2.0: [0.4, 0.6]}},
+    "n_components": lambda: 2,
+    "group": lambda: "posterior",
+}
+_SHORT = {"draws": 3, "tune": 3, "chains": 2, "progress": False}
+# Arguments that keep a call short, or make it sensible, by the name of what is called.
+GIVEN = {
+    "sample": _SHORT,
+    "sample_latent": {**_SHORT, "n_hidden": 2},
+    "sample_factorization": _SHORT,
+    "prior_draws": {"intercept_scale": 1.0, "draws": 5},
+    "variational": {"starts": 1, "max_iter": 5},
+    "cluster": {"address": "tcp://127.0.0.1:9", "timeout": 0.05},
+    "posterior_predictive": {"draws": 2},
+    "log_likelihood": {"masks": 2},
+    "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
+    "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
+    "rate_path": {"path": lambda: bd.RatePath(_classifier(), [0.0, 0.3]).fit(X, Y)},
+    "class_responses": {"model": lambda: _latent().fit(X, Y)},
+    "hidden_units": {"model": lambda: _latent().fit(X, Y), "examples": 1},
+    "singular_values": {"model": lambda: bd.DropoutMatrixFactorization().fit(X)},
+    "ranks": {"bins": 5, "top": 2},
+    "WeightsBlock": {"model": lambda: bd.Model(rates=bd.Fixed(0.0))},
+    "RatePath": {"rates": [0.0, 0.3]},
+    "DropoutLogisticRegressionCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
+    "DropoutSVCCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
+    "ExplicitCorruption": {"copies": 2, "random_state": 0},
+    "LatentDropoutLogisticRegression": {"n_hidden": 2, "n_init": 1, "max_iter": 5, "tol": 0.1, "random_state": 0},
+    "LatentDropoutSVC": {"n_hidden": 2, "n_init": 1, "max_iter": 5, "tol": 0.1, "random_state": 0},
+    "FDROP": {"max_iter": 50},
+}
+# Results, made by the package and not by its users; and names that are values rather than calls.
+RESULTS = {"Diagnosis", "Fit", "FormulaDesign", "Prediction", "__version__"}
+# They import or hold ArviZ objects for other functions, and take no data.
+INNER = {"groups.arviz", "groups.arviz_beside", "groups.assemble", "groups.extend"}
+METHODS = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "transform")
+
+
+def _public():
+    for name in bd.__all__:
+        if name not in RESULTS:
+            yield name, getattr(bd, name)
+    for module in ("plots", "baselines", "groups"):
+        for name in getattr(bd, module).__all__:
+            if f"{module}.{name}" not in INNER:
+                yield f"{module}.{name}", getattr(getattr(bd, module), name)
+
+
+def _parameters(function):
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {n: p for n, p in inspect.signature(function).parameters.items() if n != "self" and p.kind not in kinds}
+
+
+def _start(where, function):
+    """Good arguments of a call by name, made anew each time."""
+    arguments = {}
+    for name, parameter in _parameters(function).items():
+        given = GIVEN.get(where.rpartition(".")[2], {})
+        if name in given:
+            arguments[name] = given[name]
+        elif parameter.default is inspect.Parameter.empty:
+            assert name in GOOD, f"{where}: no good value to start from for the parameter {name!r}; add one"
+            arguments[name] = GOOD[name]
+    return {name: value() if callable(value) else value for name, value in arguments.items()}
+
+
+def _target(kind):
+    regression = any(word in kind.__name__ for word in ("SVR", "Ridge"))
+    return NUMBERS if regression else Y
+
+
+def _calls():
+    """``where -> (function whose parameters are tried, call with all arguments)``."""
+    found = {}
+    for where, thing in _public():
+        if isinstance(thing, type) and issubclass(thing, BaseEstimator):
+
+            def construct(thing=thing, **arguments):
+                return thing(**arguments).fit(X, _target(thing))
+
+            found[where] = (thing, construct)
+            for name in METHODS:
+                method = getattr(thing, name, None)
+                if method is None and not (name == "predict" and "Corruption" in where):
+                    continue
+
+                def run(where=where, thing=thing, name=name, **arguments):
+                    estimator = thing(**_start(where, thing))
+                    if name == "partial_fit" and "classes" in _parameters(thing.partial_fit):
+                        arguments = {"classes": ["no", "yes"]} | arguments
+                    elif name not in ("fit", "partial_fit"):
+                        estimator.fit(X, _target(thing))
+                    return getattr(estimator, name)(**arguments)
+
+                found[f"{where}.{name}"] = (method, run)
+        elif callable(thing):
+            found[where] = (thing, thing)
+    return found
+
+
+CALLS = _calls()
+
+
+class _HangError(BaseException):
+    pass
+
+
+class _SampledError(BaseException):
+    """A sampler would start here: its arguments are all accepted."""
+
+
+def _instead_of_a_run(*args, **options):
+    raise _SampledError
+
+
+@contextlib.contextmanager
+def _within(seconds):
+    def ring(number, frame):
+        raise _HangError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_POLITE = (TypeError, ValueError, ImportError, TimeoutError, FileNotFoundError, IsADirectoryError)
+
+
+def _numbers(result, depth=0):
+    """Arrays of a result, each with a name."""
+    if isinstance(result, np.ndarray):
+        if result.dtype.kind == "f":
+            yield "array", result
+    elif isinstance(result, float):
+        yield "number", np.array(result)
+    elif isinstance(result, tuple | list) and depth < 3:
+        for part in result:
+            yield from _numbers(part, depth + 1)
+    elif isinstance(result, BaseEstimator) or type(result).__module__.startswith("bayesdrop"):
+        for name, part in getattr(result, "__dict__", {}).items():
+            # Without missing or centred data these have no number.
+            if name not in ("score_errors_", "shrinkage_", "cv_results_"):
+                yield from ((name, array) for _, array in _numbers(part, depth + 2) if depth < 2)
+    elif hasattr(result, "children") or (hasattr(result, "groups") and callable(result.groups)):
+        for group in ("posterior", "prior", "predictions", "posterior_predictive"):
+            if group in bd.groups.group_names(result):
+                data = bd.groups.dataset(result, group)
+                yield from ((str(name), part) for name in data for _, part in _numbers(data[name].values))
+
+
+def fault(call, parameter):
+    """What is wrong with the way in which a call ends, or None."""
+    try:
+        with _within(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = call()
+    except _HangError:
+        return f"more than {SECONDS} s"
+    except _SampledError:
+        return None
+    except _POLITE as error:
+        text = str(error)
+        frames = [Path(frame.filename).as_posix() for frame in traceback.extract_tb(error.__traceback__)]
+        named = re.search(rf"(?<!\w){re.escape(parameter)}(?!\w)", text)
+        if (
+            named
+            or isinstance(error, TimeoutError)
+            or "/sklearn/" in frames[-1]
+            or "/sklearn/" in frames[-2 if len(frames) > 1 else -1]
+        ):
+            return None
+        return f"{type(error).__name__} that does not name it: {text[:150]}"
+    except BaseException as error:
+        if isinstance(error, RuntimeError) and str(error) == "called":
+            return None  # the value is a function of the user's own, which fails
+        return f"{type(error).__name__}: {str(error)[:150]}"
+    broken = sorted({name for name, array in _numbers(result) if not np.all(np.isfinite(array))})
+    return f"an answer that is not finite in {broken}" if broken else None
+
+
+def _chosen(where, parameter, count):
+    """Some of the values, the same at every run, spread over all of them from one parameter to the next."""
+    labels = list(VALUES)
+    first = zlib.crc32(f"{where} {parameter}".encode())
+    return [labels[(first + 13 * step) % len(labels)] for step in range(min(count, len(labels)))]
+
+
+def _try(where, count):
+    import matplotlib.pyplot as plt
+
+    function, call = CALLS[where]
+    faults = []
+    for parameter in _parameters(function):
+        for label in _chosen(where, parameter, count):
+            arguments = {**_start(where, function), parameter: VALUES[label]()}
+            if where.rpartition(".")[2] in METHODS and "y" in arguments and parameter != "y":
+                arguments["y"] = _target(getattr(bd, where.split(".")[0], bd.baselines))
+            found = fault(lambda arguments=arguments: call(**arguments), parameter)
+            if found:
+                faults.append(f"{where}({parameter}={label}): {found}")
+            plt.close("all")
+    return faults
+
+
+def _ids():
+    return sorted(CALLS)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a text may be taken for the name of a file
+    # What a sampler does once it runs is the business of other tests, and a compilation takes seconds.
+    monkeypatch.setattr("bayesdrop.inference.runner.run", _instead_of_a_run)
+
+
+@pytest.mark.parametrize("where", _ids())
+def test_odd_values_are_answered_or_refused_by_name(where):
+    assert not _try(where, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", _ids())
+def test_all_odd_values_are_answered_or_refused_by_name(where):
+    assert not _try(where, len(VALUES))
+
+
+def test_every_good_call_is_answered():
+    """What the odd values are put into would end well without them, or their refusal says nothing."""
+    for where, (function, call) in CALLS.items():
+        if where in ("cluster", "groups.load"):  # nothing to connect to, and no file
+            continue
+        arguments = _start(where, function)
+        if where.rpartition(".")[2] in METHODS and "y" in arguments:
+            arguments["y"] = _target(getattr(bd, where.split(".")[0], bd.baselines))
+        found = fault(lambda call=call, arguments=arguments: _answer(call, arguments), "…")
+        assert found is None, (where, found)
+
+
+def _answer(call, arguments):
+    try:
+        return call(**arguments)
+    except Exception as error:
+        raise AssertionError(str(error)) from error
+
+
+def _index(values):
+    return [1, 2, 3][values]
+
+
+def _told(values):
+    raise ValueError(f"values: expected numbers, got {values!r}.")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: _index(9), "IndexError"),
+        (lambda: float("text"), "does not name"),
+        (lambda: np.array([np.nan]), "not finite"),
+        (lambda: _told("text"), None),
+    ],
+)
+def test_the_law_finds_planted_errors(call, expected):
+    found = fault(call, "values")
+    assert (found is None) if expected is None else expected in found
