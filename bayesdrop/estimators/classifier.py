@@ -184,13 +184,14 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         X = check_features(self, X)
         if not is_elsewhere(X):
             return class_probability(draws, X, self.corrupted_inputs)
-        result = np.empty((X.shape[0], len(coef)))
+        found = {}
         for rows, part in row_parts(X, _ROWS):
             parts = [np.concatenate(column) for column in zip(*part.entries(), strict=True)]
             row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
             matrix = csr_array((value, (row, column)), shape=part.shape)
-            result[rows] = class_probability(draws, matrix, self.corrupted_inputs)
-        return result
+            found[rows.start] = class_probability(draws, matrix, self.corrupted_inputs)
+        # Of rows that several processes hold these are this process's, whose devices may come in any order.
+        return np.concatenate([found[start] for start in sorted(found)])
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
