@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..noise import Dropout, Noise
+from ..noise.centre import needs_zero
 from ..rates import Fixed
 from ..rates.base import check_rate
 
@@ -17,17 +18,25 @@ Array = Any
 
 
 def check_noise(noise: Any) -> Noise:
-    """Return the noise, biased dropout by default; raise TypeError if it is none.
+    """Return the noise, biased dropout about 0 by default.
+
+    Raises
+    ------
+    TypeError
+        If it is no noise.
+    ValueError
+        If it is centred elsewhere: the baselines are the published ones.
 
     Examples
     --------
     >>> check_noise(None)
-    Dropout(unbiased=False)
+    Dropout(unbiased=False, centre=None)
     """
     if noise is None:
-        return Dropout()
+        return Dropout(centre=None)
     if not isinstance(noise, Noise):
         raise TypeError(f"noise: expected an object such as bd.Dropout(), got {noise!r}.")
+    needs_zero(noise, "this baseline")
     return noise
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..centring import shifted
 from ..data import check_sample_weight, prepare
 from ..designs import as_design, in_memory
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
-from .joint import fit_joint, joint_chances
+from .joint import fit_joint, joint_chances, joint_rates
 from .lazy import by_blocks
 from .names import FLOATS
 from .unlabelled import check_unlabelled, stack
@@ -64,17 +65,19 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         X, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, X)
-        extra = None
+        joint = self._is_joint(classes)
+        settled = self._settle(model, X, weight, joint_rates(self, model) if joint else None)
+        X, extra = settled.X, None
         if unlabelled is not None:
-            more = check_unlabelled(unlabelled, share, X)
+            more = shifted(check_unlabelled(unlabelled, share, X), settled.centre)
             extra = (more.shape[0], float(share))
             X, code = stack(X, more), np.append(code, np.zeros(more.shape[0], dtype=code.dtype))
             weight = np.append(weight, np.zeros(more.shape[0]))
         self.classes_ = classes
         self._online = None
-        if self._is_joint(classes):
-            return fit_joint(self, model, as_design(X), code, weight, earlier, extra)
-        block = self._solve(model, X, signs(code, len(classes)), weight, earlier, extra)
+        if joint:
+            return fit_joint(self, settled, as_design(X), code, weight, earlier, extra)
+        block = self._solve(settled, X, signs(code, len(classes)), weight, earlier, extra)
         self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
         self.intercept_ = block.weights[-1].copy()
         return self
@@ -129,9 +132,9 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self.classes_ = known
         joint = self._is_joint(known)
         target = code if joint else signs(code, len(known))
-        online = self._step_online(model, as_design(X), target, weight, n_total, len(known) if joint else None)
-        self.coef_ = np.ascontiguousarray(online.weights[:-1].T)
-        self.intercept_ = online.weights[-1].copy()
+        weights = self._step_online(model, X, target, weight, n_total, len(known) if joint else None)
+        self.coef_ = np.ascontiguousarray(weights[:-1].T)
+        self.intercept_ = weights[-1].copy()
         return self
 
     def _earlier_fit(self, classes: Array, p: int) -> tuple[Array, Array] | None:
@@ -144,8 +147,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + b``; with ``corrupted_inputs=True`` it is ``wᵀx + b``. The
-        softmax gives the logarithm of the expected probabilities.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``; with
+        ``corrupted_inputs=True`` it is ``wᵀx + b``. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):

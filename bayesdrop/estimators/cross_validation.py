@@ -55,6 +55,7 @@ _FITTED = (
     "intercept_",
     "classes_",
     "rates_",
+    "centre_",
     "rate_posterior_",
     "objective_trace_",
     "n_iter_",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..centring import Settled
 from ..designs import Design, row_parts
 from ..inference.descent import Status
 from ..inference.fitting import row_weights
@@ -28,24 +29,26 @@ _ROWS = 2048
 
 def fit_joint(
     estimator: Any,
-    model: Model,
+    settled: Settled,
     design: Design,
     code: Array,
     weight: Array,
     earlier: tuple[Array, Array] | None,
     unlabelled: tuple[int, float] | None,
 ) -> Any:
-    """Fit all classes jointly and set the estimator's attributes."""
+    """Fit all classes jointly to rows ``X − c`` and set the estimator's attributes."""
+    model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
     p, K = design.shape[1], len(estimator.classes_)
     known, noisy, _ = row_weights(model, weight, unlabelled)
     rate_map = joint_rates(estimator, model)
     energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
-    start = np.zeros((p + 1, K)) if earlier is None else earlier[0]
+    start = np.zeros((p + 1, K)) if earlier is None else settled.inward(earlier[0])
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
     if trace.status is Status.MAX_ITERATIONS:
         warnings.warn(trace.status.value, ConvergenceWarning, stacklevel=4)
+    weights = settled.outward(weights)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = rate_map.initial.copy()
@@ -89,13 +92,12 @@ def joint_energy(
 
 def joint_chances(estimator: Any, X: Any, mean: Array) -> Array:
     """Expected softmax of new rows, (n, K), given the means of their scores."""
-    X = check_features(estimator, X)
-    weights = np.vstack([estimator.coef_.T, estimator.intercept_])
+    X, weights, centre = estimator._about_centre(check_features(estimator, X))
     noise = estimator._model().noise
     result = np.empty_like(mean)
     K = mean.shape[1]
     for rows, part in row_parts(X, _ROWS):
-        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept)
+        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
         n = part.shape[0]
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))

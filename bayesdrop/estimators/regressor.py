@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from ..data import check_sample_weight, labels_elsewhere
-from ..designs import as_design, in_memory, keeps_rows
+from ..designs import in_memory, keeps_rows
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
@@ -56,7 +56,8 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
             earlier = (self._weights(), self._free_rates)
-        block = self._solve(model, X, y[:, None], weight, earlier)
+        settled = self._settle(model, X, weight)
+        block = self._solve(settled, settled.X, y[:, None], weight, earlier)
         self.coef_ = block.weights[:-1, 0].copy()
         self.intercept_ = float(block.weights[-1, 0])
         return self
@@ -84,16 +85,16 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = validate_data(self, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
-        online = self._step_online(model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total)
-        self.coef_ = online.weights[:-1, 0].copy()
-        self.intercept_ = float(online.weights[-1, 0])
+        weights = self._step_online(model, X, target, check_sample_weight(sample_weight, X.shape[0]), n_total)
+        self.coef_ = weights[:-1, 0].copy()
+        self.intercept_ = float(weights[-1, 0])
         return self
 
     @by_blocks
     def predict(self, X: Any) -> Array:
-        """Mean of the score under the noise, (n,): ``((1 − η)∘w)ᵀx + b`` under biased dropout.
+        """Mean of the score under the noise, (n,).
 
-        With ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With ``corrupted_inputs=True`` it is ``wᵀx + b``.
         """
         return self._moments(X)[0][:, 0]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..centring import settle
 from ..data import prepare
 from ..designs import Design, as_design
 from ..model import Model
@@ -219,6 +220,11 @@ def fit(
         If the data, the labels or the groups do not fit, or blocks change while they are read; the message names the
         argument and what to do.
 
+    Warns
+    -----
+    UnscaledWarning
+        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+
     Examples
     --------
     >>> import bayesdrop as bd
@@ -230,9 +236,9 @@ def fit(
     """
     method = Newton() if method is None else method
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary, needs_memory=False).with_weight()
-    design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
-    block = fit_block(model, design, rate_map, data.target[:, None], data.weight, method)
+    settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
+    block = fit_block(settled.model, as_design(settled.X), rate_map, data.target[:, None], data.weight, method)
     if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
         from sklearn.exceptions import ConvergenceWarning
 
@@ -241,9 +247,10 @@ def fit(
     if block.posterior is not None and block.occurrences is not None:
         a, b = block.posterior
         posterior = RatePosterior(a[:, 0], b[:, 0], block.occurrences[:, 0], rate_map.names, rate_map.dim)
+    weights = settled.outward(block.weights)
     return Fit(
-        weight=block.weights[:-1, 0],
-        intercept=float(block.weights[-1, 0]),
+        weight=weights[:-1, 0],
+        intercept=float(weights[-1, 0]),
         rates=block.rates[:, 0].copy(),
         rate_posterior=posterior,
         objective_trace=block.trace[:, 0],
@@ -252,4 +259,5 @@ def fit(
         feature_names=data.feature_names,
         classes=data.classes,
         model=model,
+        centre=settled.centre,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..centring import settle
 from ..data import Data, prepare
 from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
@@ -20,8 +21,10 @@ from ..diagnosis import diagnose_groups
 from ..draws import draws_of
 from ..groups import arviz_beside, assemble
 from ..model import Model
+from ..noise.centre import centre_of
 from ..pointwise import log_likelihood_group
 from ..rates import RateMap
+from ..results import centred_columns
 from .proper import check_proper
 from .stopping import Stop
 from .target import STATISTICS, default_method, is_marginalised
@@ -119,8 +122,8 @@ def sample(
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
-        fixed rates, and the group of each feature. Masks and auxiliary variables are not kept. The attribute
-        ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        fixed rates, the group of each feature, and the ``centre`` of the noise where it is not 0. Masks and auxiliary
+        variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
 
     Raises
     ------
@@ -133,6 +136,8 @@ def sample(
 
     Warns
     -----
+    UnscaledWarning
+        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
@@ -160,6 +165,8 @@ def sample(
     if is_sharded(X):
         _check_sharded(data)
     rate_map = model.bind(data.feature_names)
+    settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
+    data = replace(data, X=settled.X)
 
     marginalised = is_marginalised(model, rate_map, target)
     check_proper(model, data, rate_map, marginalised)
@@ -178,7 +185,7 @@ def sample(
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
-        kernel, operands = method.bind(model, data, rate_map, tune, marginalised=marginalised)
+        kernel, operands = method.bind(settled.model, data, rate_map, tune, marginalised=marginalised)
         key = as_key(seed)
         with contextlib.ExitStack() as stack:
             store = None
@@ -206,18 +213,20 @@ def sample(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
-    groups = _groups(model, data, rate_map, result)
+    groups = _groups(settled.stated, data, rate_map, result)
     if log_likelihood:
-        found = draws_of(groups["posterior"], model, marginalised=marginalised)
+        found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
         # The masks come from a generator of their own, started from the key's bits.
         generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
         held = on_this_machine(data.X)
         groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, _MASKS, generator)
-    attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
+    attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(settled.stated, data.classes)
+    if settled.centre is not None:
+        attrs["centred"] = centred_columns(settled.centre)
     if method.integrates_masks and not marginalised:
         from .approximation import error_per_row
 
-        few = draws_of(groups["posterior"], model, min(2, result.draws["lp"].shape[1]), marginalised=False)
+        few = draws_of(groups["posterior"], settled.stated, min(2, result.draws["lp"].shape[1]), marginalised=False)
         attrs["approximation"] = "masks are integrated as if scores were normal; bd.Gibbs() draws them"
         attrs["approximation_error"] = error_per_row(few, replace(data, X=on_this_machine(data.X)))
     for group in groups.values():
@@ -279,6 +288,13 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), result.draws["weight"])}
     posterior |= {name: (("chain", "draw"), result.draws[name]) for name in _SCALARS if name in result.draws}
     constant: dict[str, Any] = dict(model.weight_prior.constants(len(features)))
+    centre = centre_of(model.noise)
+    if centre is not None:
+        constant["centre"] = ("feature", centre)
+        if model.fit_intercept:
+            # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
+            inner = np.asarray(result.draws["intercept"], dtype=np.float64)
+            posterior["intercept"] = (("chain", "draw"), inner - result.draws["weight"].astype(np.float64) @ centre)
     if model.loss.variance_prior is not None:
         constant["variance_prior_shape"] = ((), model.loss.variance_prior.shape)
         constant["variance_prior_scale"] = ((), model.loss.variance_prior.scale)

@@ -12,6 +12,7 @@ import numpy as np
 from ..data import Data, prepare
 from ..groups import assemble
 from ..model import Model
+from ..noise.centre import needs_zero
 from .alignment import align_units
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def sample_latent(
             f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
             f"{model.loss!r}."
         )
+    needs_zero(model.noise, "a hidden layer")
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress)
     groups = _groups(model, data, result.draws)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .base import Array, Coefficients
+from .centre import AUTO, check_centre
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
 
@@ -45,6 +46,8 @@ class GaussianNoise(_Scaled):
     array([4.])
     """
 
+    centre: ClassVar[None] = None
+
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, 0.0, self.scale**2)
@@ -73,6 +76,8 @@ class LaplaceNoise(_Scaled):
     array([8.])
     """
 
+    centre: ClassVar[None] = None
+
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, 0.0, 2 * self.scale**2)
@@ -100,7 +105,14 @@ class LaplaceNoise(_Scaled):
 
 @dataclass(frozen=True)
 class MultiplicativeNoise(_Scaled):
-    """Multiplicative ``N(1, scale²)`` noise; zeros stay zero.
+    """Multiplicative ``N(1, scale²)`` noise of ``x − c``; zeros stay zero where ``c`` is.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the factor.
+    centre : None, "mean", "auto" or array (p,)
+        As in :class:`bayesdrop.Dropout`.
 
     Examples
     --------
@@ -108,6 +120,12 @@ class MultiplicativeNoise(_Scaled):
     >>> MultiplicativeNoise(2.0).coefficients(np.zeros(1)).quadratic
     array([4.])
     """
+
+    centre: Any = field(default=AUTO, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "centre", check_centre(self.centre))
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""
