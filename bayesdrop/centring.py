@@ -21,7 +21,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from .model import Model
 from .noise.centre import AUTO, MEAN, centre_of
 from .rates import RateMap
 
-__all__ = ["Settled", "UnscaledWarning", "settle", "shifted", "warn_unscaled"]
+__all__ = ["Settled", "UnscaledWarning", "moved", "settle", "shifted", "warn_of_counts"]
 
 Array = Any
 
@@ -42,7 +42,7 @@ _ROUNDING = 1e-12
 _WIDE = 1 << 21
 _BLOCK = 1 << 20
 # Fewer rows are of one sign by chance.
-_ROWS = 20
+_ROWS = 50
 # Standard deviations between 0 and the mean from which on a fixed rate makes values that no row has.
 _FAR = 3.0
 # Ratio of the standard deviations of two columns beyond which a prior of one scale cannot fit both.
@@ -68,12 +68,18 @@ class Settled:
         ``X − c``, or the features as they came if the centre is None.
     centre : array (p,) or None
         ``c``.
+    unscaled : list of str
+        Columns that are never zero and of one sign, and whose noise is about 0 all the same.
+    scale_ratio : float
+        Largest ratio of two columns' standard deviations, 1 where the prior follows them or it was not looked at.
     """
 
     stated: Model
     model: Model
     X: Any
     centre: Array | None
+    unscaled: list[str] = field(default_factory=list)
+    scale_ratio: float = 1.0
 
     def outward(self, weights: Array) -> Array:
         """Weights (p + 1, …) for ``X``, whose last row is the intercept, from those for ``X − c``."""
@@ -180,9 +186,14 @@ def settle(model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequen
     if noise.centre is not None:
         stated = replace(stated, noise=replace(noise, centre=centre))
         inner = replace(inner, noise=replace(noise, centre=None))
-    if noisy and model.noise.has_rate and not is_elsewhere(X):
-        _look(stated, X, weight, rate_map, names, centre, absolute=not model.weight_prior.relative)
-    return Settled(stated, inner, shifted(X, centre), centre)
+    unscaled, ratio = [], 1.0
+    if noisy and model.noise.has_rate and not is_elsewhere(X) and len(weight) >= _ROWS:
+        unscaled = _dropped_far(X, weight, rate_map, names, centre)
+        if unscaled:
+            _warn_far(unscaled, X, rate_map.is_free, model.fit_intercept)
+        if not model.weight_prior.relative:
+            ratio = _compare_scales(X, weight, names, quiet=bool(unscaled))
+    return Settled(stated, inner, shifted(X, centre), centre, unscaled, ratio)
 
 
 def _centre(model: Model, X: Any, weight: Array) -> Array | None:
@@ -215,34 +226,51 @@ def _centre(model: Model, X: Any, weight: Array) -> Array | None:
     return np.where(chosen, mean, 0.0) if np.any(chosen) else None
 
 
-def _look(
-    model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequence[str], centre: Array | None, absolute: bool
-) -> None:
-    """Warn of columns that neither noise nor prior fit."""
-    if len(weight) < _ROWS:
-        return
+def _dropped_far(X: Any, weight: Array, rate_map: RateMap, names: Sequence[str], centre: Array | None) -> list[str]:
+    """Columns that dropout takes where they never are."""
     left = always_one_signed(X)
     if centre is not None:
         left = left[centre[left] == 0]
-    rate = rate_map.initial
     if len(left) and not rate_map.is_free:
         some = X[:, left]
         mean = np.abs(np.asarray(weight @ some).ravel() / weight.sum())
-        left = left[(mean > _FAR * column_spread(some, weight)) & (rate[left] > 0)]
-    if len(left):
-        warn_unscaled([names[d] for d in left], rate_map.is_free, model.fit_intercept, hasattr(X, "tocsr"))
-    elif absolute:
-        ratio, low, high = differing_scales(X, weight)
-        if ratio > _RATIO:
-            warnings.warn(
-                f"X: the standard deviations of {names[low]!r} and {names[high]!r} differ by a factor of {ratio:.0e}: one "
-                "prior cannot fit both weights; use bd.Normal(1.0, relative=True), or scale the columns.",
-                UnscaledWarning,
-                stacklevel=_outside(),
-            )
+        left = left[(mean > _FAR * column_spread(some, weight)) & (rate_map.initial[left] > 0)]
+    return [names[d] for d in left]
 
 
-def warn_unscaled(names: Sequence[str], learnt: bool, fit_intercept: bool, sparse: bool) -> None:
+def _compare_scales(X: Any, weight: Array, names: Sequence[str], quiet: bool) -> float:
+    """Largest ratio of two columns' standard deviations, with a warning beyond reason."""
+    ratio, low, high = differing_scales(X, weight)
+    if ratio > _RATIO and not quiet:
+        warnings.warn(
+            f"X: the standard deviations of {names[low]!r} and {names[high]!r} differ by a factor of {ratio:.0e}: one "
+            "prior cannot fit both weights; use bd.Normal(1.0, relative=True), or scale the columns.",
+            UnscaledWarning,
+            stacklevel=_outside(),
+        )
+    return ratio
+
+
+def warn_of_counts(X: Any, one_signed: Array | None, names: Sequence[str], fit_intercept: bool) -> None:
+    """Warn of what the counts of a fit show of columns that were not looked at before, for they are elsewhere.
+
+    Parameters
+    ----------
+    X : Blocks, DaskDesign or ShardedDesign (n, p)
+        Features; all others were looked at.
+    one_signed : bool array (p,) or None
+        Columns that are never zero and of one sign; None if nothing was counted.
+    names : sequence of p str
+        Names of the columns.
+    fit_intercept : bool
+        Whether the model has an intercept.
+    """
+    if one_signed is None or not is_elsewhere(X) or X.shape[0] < _ROWS or not np.any(one_signed):
+        return
+    _warn_far([names[int(d)] for d in np.flatnonzero(one_signed)], X, True, fit_intercept)
+
+
+def _warn_far(names: Sequence[str], X: Any, learnt: bool, fit_intercept: bool) -> None:
     """Warn of columns that are never zero and of one sign and whose noise is about 0."""
     shown = ", ".join(repr(name) for name in names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
     harm = (
@@ -252,8 +280,10 @@ def warn_unscaled(names: Sequence[str], learnt: bool, fit_intercept: bool, spars
     )
     if not fit_intercept:
         remedy = "set fit_intercept=True, so that their noise can be centred, or subtract their means"
-    elif sparse:
+    elif hasattr(X, "tocsr"):
         remedy = "take them out, or pass them with their means subtracted in a dense X"
+    elif is_elsewhere(X):
+        remedy = "subtract their means"
     else:
         remedy = 'use bd.Dropout(centre="mean"), or subtract their means'
     count = len(names)

@@ -25,6 +25,8 @@ _FIRST = 1 << 10
 _SOME = 2000
 # A standard deviation below it, relative to the root mean square, is rounding.
 _ROUNDING = 1e-12
+# The same where it is the difference of two mean squares, each of which is rounded.
+_ROUNDING_ABOUT_ZERO = 1e-6
 
 
 def _is_sparse(X: Any) -> bool:
@@ -63,7 +65,8 @@ def column_spread(X: Any, weight: Array) -> Array:
     """Standard deviations of the columns about their means, (p,); 1 where a column does not vary.
 
     That is what scikit-learn's ``StandardScaler`` divides by, of dense, sparse and distributed rows alike. Of the last
-    the sums of squares are taken about zero, which leaves half of the digits at a mean of 1e4 deviations.
+    the sums of squares are taken about zero, which leaves half of the digits at a mean of 1e4 deviations, and a column
+    counts as one that does not vary at a mean of 1e6.
 
     Examples
     --------
@@ -76,7 +79,7 @@ def column_spread(X: Any, weight: Array) -> Array:
             total = design.total(block)[0]
             mean = np.asarray(design.rmatvec(block))[:, 0] / total
             square = np.asarray(design.sq_rmatvec(block))[:, 0] / total
-            variance, rounding = square - mean**2, 1e-10
+            variance, rounding = square - mean**2, _ROUNDING_ABOUT_ZERO
         elif _is_sparse(X):
             mean, variance, square = _sparse_moments(X, weight)
             rounding = _ROUNDING

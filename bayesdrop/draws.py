@@ -291,13 +291,13 @@ def draws_of(
     )
 
 
-def match_columns(X: Any, names: list[str], model: Model) -> Any:
+def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True) -> Any:
     """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
 
     Returns
     -------
     array or csr (n, p)
-        The rows, less the centre of the model's noise.
+        The rows, less the centre of the model's noise, or as they came if not ``shift``.
 
     Raises
     ------
@@ -326,4 +326,4 @@ def match_columns(X: Any, names: list[str], model: Model) -> Any:
     if order is not None:
         matrix = matrix[:, order]
     model.noise.check(float(matrix.min()))
-    return shifted(matrix, centre_of(model.noise))
+    return shifted(matrix, centre_of(model.noise)) if shift else matrix

@@ -172,7 +172,7 @@ def prior_draws(
     if intercept_scale is not None and not (np.isfinite(intercept_scale) and intercept_scale > 0):
         raise ValueError(f"intercept_scale: expected a finite number above 0, got {intercept_scale!r}.")
     names = [str(name) for name in (feature_names_of(X) if feature_names is None else feature_names)]
-    matrix = match_columns(X if feature_names is None else _plain(X), names, model)
+    matrix = match_columns(X if feature_names is None else _plain(X), names, model, shift=False)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = matrix.shape

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..centring import Settled, moved, settle, shifted
+from ..centring import Settled, moved, settle, shifted, warn_of_counts
 from ..designs import as_design, is_elsewhere
 from ..inference import Newton
 from ..inference.descent import Status
@@ -218,6 +218,7 @@ class DropoutEstimator(BaseEstimator):
         method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
+        warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
         if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
             warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
         self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)

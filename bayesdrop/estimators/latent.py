@@ -22,7 +22,6 @@ from ..latent.rates import learn_rates
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose
 from ..model import Model
-from ..noise.centre import needs_zero
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
@@ -92,7 +91,6 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self
         """
         model = self._model()
-        needs_zero(model.noise, "a hidden layer")
         self._check_limits()
         for name in ("n_hidden", "n_init"):
             value = getattr(self, name)

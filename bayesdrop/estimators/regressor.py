@@ -94,7 +94,8 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
     def predict(self, X: Any) -> Array:
         """Mean of the score under the noise, (n,).
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With
+        ``corrupted_inputs=True`` it is ``wᵀx + b``.
         """
         return self._moments(X)[0][:, 0]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..centring import settle
+from ..centring import settle, warn_of_counts
 from ..data import prepare
 from ..designs import Design, as_design
 from ..model import Model
@@ -37,13 +37,17 @@ _ROUND_OFF = 1e-20
 
 @dataclass(frozen=True)
 class BlockFit:
-    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), free rates and their posterior (k, K)."""
+    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), free rates and their posterior (k, K).
+
+    Where rates are learnt ``one_signed`` (p,) tells which features are never zero and of one sign.
+    """
 
     weights: Array
     rates: Array
     free_rates: Array
     posterior: tuple[Array, Array] | None
     occurrences: Array | None
+    one_signed: Array | None
     trace: Array
     status: Status
     iterations: int
@@ -113,9 +117,10 @@ def fit_block(
         minimise(method, easier, first, max(method.tol, _MODEST), method.max_iter, Trace())
         weights = first.weights
     point = Point.start(energy, weights)
-    learner, status, theta = None, None, np.empty((0, K))
+    learner, status, theta, one_signed = None, None, np.empty((0, K)), None
     if rate_map.is_free:
-        learner = SignCounts.take(design, target, weight[:, None]).learner(rate_map, many=K > 1)
+        counts = SignCounts.take(design, target, weight[:, None])
+        learner, one_signed = counts.learner(rate_map, many=K > 1), counts.one_signed()
         energy, status = _learn(learner, energy_at, energy, point, method, trace)
         theta = learner.rates()
     else:
@@ -126,6 +131,7 @@ def fit_block(
         free_rates=theta,
         posterior=learner.posterior() if learner else None,
         occurrences=learner.occurrences if learner else None,
+        one_signed=one_signed,
         trace=np.array(trace.values).reshape(-1, K),
         status=status or trace.status,
         iterations=trace.iterations,
@@ -239,6 +245,7 @@ def fit(
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, as_design(settled.X), rate_map, data.target[:, None], data.weight, method)
+    warn_of_counts(settled.X, block.one_signed, data.feature_names, model.fit_intercept)
     if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
         from sklearn.exceptions import ConvergenceWarning
 

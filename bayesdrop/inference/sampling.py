@@ -123,7 +123,8 @@ def sample(
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
         fixed rates, the group of each feature, and the ``centre`` of the noise where it is not 0. Masks and auxiliary
-        variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or
+        "interrupted".
 
     Raises
     ------
@@ -223,6 +224,9 @@ def sample(
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(settled.stated, data.classes)
     if settled.centre is not None:
         attrs["centred"] = centred_columns(settled.centre)
+    if settled.unscaled:
+        attrs["unscaled"] = json.dumps(settled.unscaled)
+    attrs["scale_ratio"] = settled.scale_ratio
     if method.integrates_masks and not marginalised:
         from .approximation import error_per_row
 

@@ -30,6 +30,7 @@ from ..inference.softmax import FORMS, expected_softmax, log_sum_exp
 from ..losses import Loss
 from ..moments import ScoreMoments
 from ..noise import Noise
+from ..noise.centre import needs_zero
 
 __all__ = [
     "Block",
@@ -275,6 +276,9 @@ class LatentEnergy:
     precision: Array
     fit_intercept: bool = True
     spread: bool = True
+
+    def __post_init__(self) -> None:
+        needs_zero(self.noise, "a hidden layer")
 
     def moments(self, design: Design) -> ScoreMoments:
         """Moments of the noised features of some rows."""
