@@ -136,7 +136,9 @@ def shifted(X: Any, centre: Array | None) -> Any:
     return result
 
 
-def settle(model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequence[str]) -> Settled:
+def settle(
+    model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequence[str], *, zeros_to_come: bool = False
+) -> Settled:
     """Find the centre of the noise and the scales of the prior, and shift the features.
 
     Parameters
@@ -151,6 +153,8 @@ def settle(model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequen
         ``model.bind(names)``: without noise nothing is centred.
     names : sequence of p str
         Names of the columns.
+    zeros_to_come : bool
+        Features of the rows to come go missing as zeros, so that noise about 0 is meant, wherever the columns are.
 
     Raises
     ------
@@ -186,9 +190,11 @@ def settle(model: Model, X: Any, weight: Array, rate_map: RateMap, names: Sequen
     if noise.centre is not None:
         stated = replace(stated, noise=replace(noise, centre=centre))
         inner = replace(inner, noise=replace(noise, centre=None))
-    unscaled, ratio = [], 1.0
-    if noisy and model.noise.has_rate and not is_elsewhere(X) and len(weight) >= _ROWS:
-        unscaled = _dropped_far(X, weight, rate_map, names, centre)
+    unscaled: list[str] = []
+    ratio = 1.0
+    if noisy and model.noise.has_rate and not is_elsewhere(X):
+        if len(weight) >= _ROWS and not zeros_to_come:
+            unscaled = _dropped_far(X, weight, rate_map, names, centre)
         if unscaled:
             _warn_far(unscaled, X, rate_map.is_free, model.fit_intercept)
         if not model.weight_prior.relative:

@@ -194,7 +194,8 @@ class DropoutEstimator(BaseEstimator):
     def _settle(self, model: Model, X: Any, weight: Array, rate_map: RateMap | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
-        found = settle(model, X, weight, model.bind(names) if rate_map is None else rate_map, names)
+        rate_map = model.bind(names) if rate_map is None else rate_map
+        found = settle(model, X, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         self.centre_ = found.centre
         return found
 
@@ -218,7 +219,8 @@ class DropoutEstimator(BaseEstimator):
         method = Newton(tol=self.tol, max_iter=self.max_iter) if self.method is None else self.method
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
-        warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
+        if not self.corrupted_inputs:
+            warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
         if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
             warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
         self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)
