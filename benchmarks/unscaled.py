@@ -2,7 +2,7 @@
 
 Errors (%) and log losses on 30 % of the rows, means over stratified random splits, the same for all; C = 1, the default
 prior, rates fixed and learnt. The centre is None, the means of the columns that one of four rules takes, from the
-training rows, or all means. ``kept`` rows have rate 0 (no noise), ``relative`` ones ``bd.Normal(1.0, relative=True)``.
+training rows, or all means. The column ``kept`` has rate 0; ``relative`` is ``bd.Normal(1.0, relative=True)``.
 
     never zero      dense columns without a zero and of one sign
     usual (auto)    of one sign, non-zero in more than half of the rows, with more than one value other than zero
