@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types bench bench-sampling bench-scale reproduce clean
+.PHONY: demo test test-slow test-lowest lint types bench bench-sampling bench-scale reproduce clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -20,6 +20,17 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# The oldest releases that pyproject.toml allows, in an environment of their own, and the tests that touch most of them.
+LOWEST := .venv-lowest
+test-lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
+	$(LOWEST)/bin/python -m pip check
+	$(LOWEST)/bin/python -m pytest -o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
+		tests/estimators/test_results.py tests/estimators/test_faults.py tests/predictive/test_arviz_binary.py \
+		tests/sampling/test_third_party.py tests/distributions/test_densities.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -65,4 +76,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info bayesdrop-output
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info bayesdrop-output

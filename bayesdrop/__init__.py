@@ -79,6 +79,7 @@ _HOME = {
     "posterior_predictive": "predictive",
     "predict": "prediction",
     "prior_draws": "predictive",
+    "reweight": "inference.reweighting",
 }
 _MODULES = ("baselines", "distributions", "groups", "models", "plots")
 
@@ -143,6 +144,7 @@ __all__ = [
     "posterior_predictive",
     "predict",
     "prior_draws",
+    "reweight",
     "sample",
     "sample_factorization",
     "sample_latent",
@@ -167,6 +169,7 @@ if TYPE_CHECKING:
     from .factorization import DropoutMatrixFactorization, sample_factorization
     from .formula import FormulaDesign, from_formula
     from .inference import EM, HMC, NUTS, Gibbs, Newton, NumpyroKernel, WeightsBlock, fit, sample, variational
+    from .inference.reweighting import reweight
     from .inference.stopping import Stop
     from .latent.methods import LBFGS, Alternating, Minibatch
     from .latent.posterior import sample_latent

@@ -92,6 +92,7 @@ def _fit(
     from . import inference, report
     from .losses import Hinge, Logistic
     from .model import Model
+    from .results import PLUG_IN_CAVEAT
     from .table import InputError
 
     rates = _rates(choice, table)
@@ -134,7 +135,7 @@ def _fit(
     if chain:
         report.print_sample(screen, fit, post, chain["draws"], "Raise --draws and --tune.")
     elif fit.rate_posterior is not None:
-        say("The plug-in intervals take the fitted weights as known; --sample gives the posterior.")
+        say(f"{PLUG_IN_CAVEAT.removesuffix('bd.sample gives the posterior.')}--sample gives the posterior.")
     report.write_fit(out, fit, post, {"group": table.groups, "subtracted": table.center, "divided_by": table.scale})
     if post is not None:
         report.write_posterior(out, post)

@@ -16,6 +16,7 @@ import numpy as np
 
 from .draws import read_group
 from .groups import arviz, dataset, group_names
+from .problems import Problem, approximation_problem, approximation_words, chain_problems
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,13 +42,6 @@ class Extreme(NamedTuple):
 
     value: float
     name: str
-
-
-class Problem(NamedTuple):
-    """What is wrong, and what to do."""
-
-    text: str
-    advice: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,7 @@ class Diagnosis:
     problems : list of Problem
         What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
     approximation : str
-        What the sampler approximates and how well; empty if it is exact.
+        What the sampler approximates and how well, or what :func:`bayesdrop.reweight` made of it; empty if it is exact.
 
     Examples
     --------
@@ -254,26 +248,21 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
                 "Bring the features to a common scale, lower C, or sample in double precision.",
             )
         )
+    if draws >= _LEAST_DRAWS and not broken and not attrs.get("reweighted"):
+        problems.extend(chain_problems(posterior))
     r_hat, bulk, tail = _mixing_extremes(posterior, chains, draws, bool(broken), problems, more)
     stats = groups.get("sample_stats")
     divergences = acceptance = energy = None
     if stats is not None:
         divergences, acceptance, energy = _from_stats(stats, draws, problems)
     rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
+    wrong = approximation_problem(attrs, chains * draws)
+    if wrong is not None:
+        problems.append(wrong)
     return Diagnosis(
         chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
-        _approximation(attrs),
+        approximation_words(attrs, chains * draws),
     )  # fmt: skip
-
-
-def _approximation(attrs: Mapping[str, Any]) -> str:
-    if "approximation" not in attrs:
-        return ""
-    text = str(attrs["approximation"])
-    if "approximation_error" not in attrs:
-        return text
-    error = float(attrs["approximation_error"])
-    return f"{text}. A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
 
 
 def _columns_advice(attrs: Mapping[str, Any]) -> str:

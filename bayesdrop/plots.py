@@ -15,6 +15,7 @@ import numpy as np
 from .curves import deletion_robustness, rate_path
 from .drawing import BLUE, CHAIN_COLORS, VERMILLION, new_axes, plain_frame
 from .latent.plots import class_responses, error_curves, hidden_units
+from .prior_intervals import drawn_prior_interval, prior_interval
 from .reliability import reliability_curve
 
 if TYPE_CHECKING:
@@ -58,32 +59,6 @@ def _draws(post: Any, var: str) -> tuple[Array, list[str], str]:
     return values, [str(name) for name in array[dims[0]].values], dims[0]
 
 
-def _equal_tailed(probability: float, a: Array, b: Array) -> tuple[Array, Array]:
-    from scipy.stats import beta
-
-    return beta.interval(probability, a, b)
-
-
-def prior_interval(fit: Fit, probability: float) -> tuple[Array, Array]:
-    """Equal-tailed prior interval of each learnt rate, (k,) and (k,)."""
-    if fit.rate_posterior is None:
-        raise ValueError("prior_interval: expected a fit with learnt rates, got one with fixed rates.")
-    prior = fit.model.bind(fit.feature_names).prior
-    return _equal_tailed(probability, *prior.concentrations(fit.rate_posterior.occurrences))
-
-
-def _sampled_prior(post: Any, k: int, probability: float) -> tuple[Array, Array] | None:
-    """Prior interval of each of k sampled rates where the draws say which prior it was, else None."""
-    from .description import ATTRIBUTE, rebuild
-
-    text = getattr(post, "attrs", {}).get(ATTRIBUTE)
-    prior: Any = getattr(rebuild(text).rates, "prior", None) if text else None
-    # A strength relative to the counts of the features needs the data, and a hierarchy has no numbers.
-    if prior is None or np.any(prior.a_per_count) or np.any(prior.b_per_count):
-        return None
-    return _equal_tailed(probability, *prior.concentrations(np.zeros(k)))
-
-
 def rates_forest(
     post: Any = None, fit: Fit | None = None, *, top: int | None = None, probability: float = 0.9, ax: Any = None
 ) -> Any:
@@ -93,13 +68,13 @@ def rates_forest(
     ----------
     post : ArviZ object or xarray.Dataset, optional
         What ``bd.sample`` returned: median, inner 50 % and outer ``probability`` interval are drawn, and the prior
-        unless its strength is relative to counts or it is hierarchical.
+        unless it is hierarchical.
     fit : Fit, optional
         What ``bd.fit`` returned: the learnt rate, its plug-in interval and the prior are drawn.
     top : int, optional
         Show this many of the largest and of the smallest rates; by default all up to 40, else 20 of each.
     probability : float
-        Of the equal-tailed intervals.
+        Of the intervals: equal-tailed ones, but of highest density for the plug-in posterior, as they hold its mode.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -159,15 +134,15 @@ def rates_forest(
             linestyle="none", label=f"posterior: median, 50 % and {100 * probability:g} %",
         )  # fmt: skip
     if plug_in is not None and fit is not None:
-        low, high = plug_in.interval(probability)
-        ax.hlines(rows - shift, low[order], high[order], color=VERMILLION, linewidth=1.3)
+        low, high = plug_in.take(order).interval(probability)
+        ax.hlines(rows - shift, low, high, color=VERMILLION, linewidth=1.3)
         ax.plot(
             plug_in.mode[order], rows - shift, "D", color=VERMILLION, markersize=3.6, linestyle="none",
             label=f"plug-in: learnt rate, {100 * probability:g} %",
         )  # fmt: skip
         prior: Any = prior_interval(fit, probability)
     else:
-        prior = _sampled_prior(post, len(names), probability)
+        prior = drawn_prior_interval(post, len(names), probability)
     if prior is not None:
         low, high = prior
         ax.barh(

@@ -1,24 +1,25 @@
 r"""``predict``: what a posterior says of new rows.
 
-A new row suffers the noise that the model has, so each draw averages over it. With ``(m, v)`` the mean and the
-variance of the score under the rates of the draw,
+A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
+weights and rates of the draw,
 
-    two classes   P(y = +1 | w, b, η) = E σ(s),   s ~ N(m, v)
-    numbers       E(y | w, b, η) = m
+    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.expectation`: exact, or to 0.002)
+    numbers       E(y | w, b, η) = E s
 
-The normal score is the central limit theorem's (Wager, Wang & Liang 2013, section 4); averages and quantiles are then
-taken over the draws.
+and averages and quantiles are taken over the draws. They are what :func:`bayesdrop.posterior_predictive` simulates. The
+interval of a new response is that of simulated ones, each with noise of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .designs import as_design
 from .draws import Draws, blocks, check_probability, match_columns, read_draws
+from .expectation import class_probability
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,8 +28,8 @@ __all__ = ["Prediction", "predict"]
 
 Array = Any
 
-# Responses that a predictive interval is read from, at least.
-_RESPONSES = 2000
+# Responses that a predictive interval is read from, at least: a tail of 5 % is then one of 5 % ± 0.11 %.
+_RESPONSES = 40_000
 _NOT_CALIBRATED = (
     "Not calibrated: the loss is no likelihood, so these are normalised pseudo-likelihoods, whose steepness depends "
     "on C. Use bd.Logistic() for probabilities."
@@ -156,11 +157,17 @@ def predict(
         If ``post`` is not from ``bd.sample``, ``X`` does not have its columns or holds NaN, or ``probability`` lies
         outside (0, 1).
 
+    Warns
+    -----
+    AccuracyWarning
+        If some average over the noise cannot be had to 0.002.
+
     Notes
     -----
-    Memory is bounded: rows and draws are taken a block at a time, in float64. The average over masks takes the score
-    as normal with its exact mean and variance; with few non-zero features, unequal weights and high rates it may be
-    a few thousandths off. Wager, Wang & Liang (2013), section 4.
+    Memory is bounded: rows and draws are taken a block at a time, in float64. Probabilities of single draws, and so
+    their mean and interval, are exact where a row has at most 6 entries that may be dropped or the noise is normal, and
+    within 0.002 elsewhere. An interval of a new response is read from 40,000 simulated ones at least: its content has a
+    standard error of ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
 
     Examples
     --------
@@ -184,13 +191,14 @@ def predict(
     repeats = 1 if loss.binary else -(-_RESPONSES // total)
     generator = np.random.default_rng(seed)
     for rows in blocks(n, total * repeats):
-        expected, spread = _moments(draws, matrix[rows], corrupted_inputs, not loss.binary)
+        if loss.binary:
+            expected = class_probability(draws, matrix[rows], corrupted_inputs)
+        else:
+            expected = _mean(draws, matrix[rows], corrupted_inputs)
+            drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs)
+            response[:, rows] = np.quantile(drawn, tails, axis=1)
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
         interval[:, rows] = np.quantile(expected, tails, axis=1)
-        if not loss.binary:
-            centre, var, weight = (np.repeat(part, repeats, axis=-1) for part in (expected, spread, draws.C))
-            score = centre + np.sqrt(var) * generator.normal(size=centre.shape)
-            response[:, rows] = np.quantile(loss.sample_response(generator, score, weight), tails, axis=1)
     low, high = interval
     if not loss.binary:
         return Prediction(mean, sd, low, high, probability, response_low=response[0], response_high=response[1])
@@ -200,16 +208,24 @@ def predict(
     return Prediction(mean, sd, low, high, probability, label, classes, note=note)
 
 
-def _moments(draws: Draws, X: Any, corrupted_inputs: bool, keep_variance: bool) -> tuple[Array, Array]:
-    """Expected response of each row and draw, (n, S), and the variance of the score if it is to be kept."""
-    design = as_design(X)
-    loss = draws.model.loss
-    expected = np.empty((X.shape[0], draws.size))
-    spread = np.empty_like(expected) if keep_variance else expected
+def _mean(draws: Draws, X: Any, corrupted_inputs: bool) -> Array:
+    """Expected response of each row and draw, (n, S)."""
+    design, expected = as_design(X), np.empty((X.shape[0], draws.size))
     for part in blocks(draws.size, max(X.shape)):
-        mean, var = draws.moments(design, part, corrupted_inputs)
-        if loss.binary:
-            expected[:, part] = np.clip(loss.expected_probability(mean, var, draws.model.C), 0.0, 1.0)
-        else:
-            expected[:, part], spread[:, part] = mean, var
-    return expected, spread
+        expected[:, part], _ = draws.moments(design, part, corrupted_inputs)
+    return expected
+
+
+def _responses(draws: Draws, X: Any, repeats: int, generator: np.random.Generator, corrupted_inputs: bool) -> Array:
+    """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
+    drawn = np.empty((X.shape[0], draws.size * repeats))
+    # Few draws are laid side by side, so that they take few passes over the rows.
+    for part in blocks(repeats, draws.size * max(X.shape)):
+        count = part.stop - part.start
+        weight, free = (np.tile(values, (count, 1)) for values in (draws.weight, draws.free_rate))
+        intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
+        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C)
+        score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
+        columns = slice(part.start * draws.size, part.stop * draws.size)
+        drawn[:, columns] = draws.model.loss.sample_response(generator, score, C)
+    return drawn

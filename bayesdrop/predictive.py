@@ -19,6 +19,7 @@ from .draws import Draws, blocks, check_count, match_columns, read_draws, read_g
 from .groups import assemble, extend
 from .model import Model
 from .rates import RateMap
+from .responses import class_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,7 +59,7 @@ def posterior_predictive(
     Returns
     -------
     InferenceData or DataTree
-        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as −1 and +1 (int8), numbers as float64.
+        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), numbers as float64.
         Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are drawn from
         its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its pseudo-likelihood,
         normalised over the two, which is not the model that was fitted (see :class:`bayesdrop.losses.Hinge`).
@@ -108,8 +109,9 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.float64)
     for part in blocks(draws.size, n):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
-        values[part] = loss.sample_response(generator, score, draws.C[part]).T
-    coords = {**draws.steps, "obs_id": np.arange(n)}
+        drawn = loss.sample_response(generator, score, draws.C[part]).T
+        values[part] = drawn > 0 if loss.binary else drawn
+    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if loss.binary else None)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 
@@ -144,8 +146,8 @@ def prior_draws(
     Returns
     -------
     InferenceData or DataTree
-        Groups ``prior`` (``weight``, ``rate``, ``intercept``, ``sigma``, ``global_scale`` as far as there are any)
-        and ``prior_predictive`` (``y``), one chain.
+        Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
+        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
 
     Raises
     ------
@@ -183,7 +185,7 @@ def prior_draws(
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=draws)
     data = Data(matrix, np.zeros(n), np.ones(n), names, None)
-    free = _prior_rates(rate_map, data, draws, generator)
+    free, groups = _prior_rates(rate_map, data, draws, generator)
     C = np.full(draws, float(model.C))
     variance = model.loss.variance_prior
     if variance is not None:
@@ -203,23 +205,28 @@ def prior_draws(
     if rate_map.is_free:
         parts["rate"] = (("chain", "draw", rate_map.dim), free[None])
         coords[rate_map.dim] = np.array(rate_map.names)
+    if rate_map.hierarchy is not None:
+        coords["group"] = np.array(rate_map.hierarchy.names)
+        parts |= {name: (("chain", "draw", "group"), value[None]) for name, value in groups.items()}
     attrs = {"model": repr(model), **attributes(settled.stated)}
     responses = _responses(found, matrix, generator, False)
     return assemble({"prior": xr.Dataset(parts, coords=coords), "prior_predictive": responses}, attrs)
 
 
-def _prior_rates(rate_map: RateMap, data: Data, draws: int, generator: np.random.Generator) -> Array:
-    """Free rates, (draws, k)."""
+def _prior_rates(
+    rate_map: RateMap, data: Data, draws: int, generator: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
     hierarchy = rate_map.hierarchy
     if hierarchy is None:
         shapes = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-        return generator.beta(*shapes, size=(draws, rate_map.size))
+        return generator.beta(*shapes, size=(draws, rate_map.size)), {}
     size = (draws, len(hierarchy.names))
     mean = generator.beta(*hierarchy.mean_prior.concentrations(np.zeros(size[1])), size=size)
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
     # A shape that underflows to 0 is no Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
-    return generator.beta(up, down)
+    return generator.beta(up, down), {"group_rate": mean, "group_strength": strength}
 
 
 def _plain(X: Any) -> Any:

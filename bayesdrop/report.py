@@ -178,8 +178,8 @@ def rate_frame(fit: Fit, post: Any = None) -> Any:
     """Rates as a pandas data frame, one row per free rate (per feature if they are fixed), in the order of the fit.
 
     Columns: ``learnt_rate``, ``plug_in_low``, ``plug_in_high``, ``occurrences`` and, if ``post`` is given,
-    ``posterior_median``, ``posterior_low``, ``posterior_high``, ``r_hat``, ``ess_bulk``, ``ess_tail``; intervals are
-    equal-tailed and hold 90 %.
+    ``posterior_median``, ``posterior_low``, ``posterior_high``, ``r_hat``, ``ess_bulk``, ``ess_tail``. Intervals hold
+    90 % and their estimate: plug-in ones have the highest density, those of the posterior equal tails.
     """
     import pandas as pd
 
@@ -261,12 +261,12 @@ def _range(values: np.ndarray) -> str:
 
 def hidden_by_plug_in(fit: Fit, post: Any) -> str:
     """What the plug-in intervals leave out, and how much the data said, in numbers."""
-    from . import plots
+    from .prior_intervals import prior_interval
 
     frame = rate_frame(fit, post)
     plug_in = frame["plug_in_high"] - frame["plug_in_low"]
     posterior = frame["posterior_high"] - frame["posterior_low"]
-    low, high = plots.prior_interval(fit, PROBABILITY)
+    low, high = prior_interval(fit, PROBABILITY)
     outside = (frame["posterior_median"] < frame["plug_in_low"]) | (frame["posterior_median"] > frame["plug_in_high"])
     many = len(frame) > 1
     widths = "Median widths" if many else "Widths"

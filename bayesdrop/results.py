@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from .inference.descent import Status
     from .model import Model
 
-__all__ = ["Fit", "RatePosterior", "centred_columns"]
+__all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
 
 Array = Any
+
+PLUG_IN_CAVEAT = (
+    "The plug-in interval ignores the uncertainty of weights and masks and may be narrower or wider than the "
+    "posterior's; bd.sample gives the posterior."
+)
 
 
 def centred_columns(centre: Array) -> str:
@@ -37,8 +42,8 @@ def centred_columns(centre: Array) -> str:
 class RatePosterior:
     """Plug-in posterior of the dropout rates, ``η | ŵ ~ Beta(a, b)``.
 
-    It takes the fitted weights as known and the masks as their signs, so it is narrower than the posterior that
-    ``bd.sample`` draws from.
+    It ignores the uncertainty of weights and masks, which it takes to be the fitted ones and their signs: it may be
+    narrower or wider than the posterior that ``bd.sample`` draws from, and lie elsewhere.
 
     Attributes
     ----------
@@ -76,13 +81,38 @@ class RatePosterior:
         return beta_mode(self.a, self.b)
 
     def interval(self, probability: float = 0.9) -> tuple[Array, Array]:
-        """Equal-tailed interval of the given probability."""
-        from scipy.stats import beta
+        """Highest-density interval of the given probability: the shortest, which holds the learnt rate always.
+
+        The rates are often learnt as 0 or 1 exactly, which an equal-tailed interval leaves out.
+
+        Raises
+        ------
+        ValueError
+            If ``probability`` is not in (0, 1).
+        """
+        from .priors.beta import highest_density
 
         if not 0 < probability < 1:
             raise ValueError(f"probability: expected a number in (0, 1), got {probability!r}.")
-        tail = (1 - probability) / 2
-        return beta.ppf(tail, self.a, self.b), beta.ppf(1 - tail, self.a, self.b)
+        return highest_density(self.a, self.b, probability)
+
+    def take(self, chosen: Array) -> RatePosterior:
+        """The rates of the given numbers, in their order.
+
+        Examples
+        --------
+        >>> a, b = np.array([3.0, 1.0]), np.array([1.0, 2.0])
+        >>> both = RatePosterior(a, b, a + b - 2, ["a", "b"], "feature")
+        >>> both.take([1]).names
+        ['b']
+        """
+        return replace(
+            self,
+            a=self.a[chosen],
+            b=self.b[chosen],
+            occurrences=self.occurrences[chosen],
+            names=[self.names[j] for j in chosen],
+        )
 
     @property
     def never_seen(self) -> list[str]:
@@ -180,16 +210,16 @@ class Fit:
             lines.append(centred_columns(self.centre))
         posterior = self.rate_posterior
         if posterior is not None:
-            low, high = posterior.interval(0.9)
             order = np.argsort(posterior.mode, kind="stable")
             shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
-            width = max(len(posterior.names[j]) for j in shown)
+            part = posterior.take(shown)
+            width = max(len("rate of"), *(len(name) for name in part.names))
             lines.append(f"{'rate of':<{width}}  learnt  90 % plug-in interval")
-            lines += [
-                f"{posterior.names[j]:<{width}}  {posterior.mode[j]:6.3f}  [{low[j]:.3f}, {high[j]:.3f}]" for j in shown
-            ]
+            ends = zip(part.names, part.mode, *part.interval(0.9), strict=True)
+            rows = [f"{name:<{width}}  {mode:6.3f}  [{low:.3f}, {high:.3f}]" for name, mode, low, high in ends]
             if len(shown) < len(order):
-                lines.insert(len(lines) - 6, f"… {len(order) - len(shown)} more …")
+                rows.insert(6, f"… {len(order) - len(shown)} more …")
+            lines += [*rows, PLUG_IN_CAVEAT]
             if posterior.never_seen:
                 lines.append(f"never seen, at their prior: {', '.join(posterior.never_seen[:10])}")
         return "\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..callers import warn_caller
 from ..centring import Settled, moved, settle, shifted, warn_of_counts
 from ..designs import as_design, is_elsewhere
 from ..inference import Newton
-from ..inference.descent import Status
+from ..inference.adapt import SignCounts
 from ..inference.fitting import BlockFit, fit_block
 from ..inference.online import Online
 from ..losses import Loss
@@ -160,7 +160,7 @@ class DropoutEstimator(BaseEstimator):
     rates_: Array
     n_features_in_: int
     centre_: Array | None
-    _free_rates: Array
+    _counts: SignCounts | None
     _online: Online | None
 
     def _loss(self) -> Loss:
@@ -221,25 +221,29 @@ class DropoutEstimator(BaseEstimator):
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
         if not self.corrupted_inputs:
             warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
-        if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(block.status.value, ConvergenceWarning, stacklevel=3)
-        self._keep_rates(rate_map, block.rates, block.free_rates, block.posterior, block.occurrences)
+        if block.status.is_unfinished:
+            warn_caller(block.status.value, ConvergenceWarning)
+        self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
+        self._counts = block.counts
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
         return replace(block, weights=settled.outward(block.weights))
 
     def _keep_rates(
-        self, rate_map: RateMap, rates: Array, free: Array, posterior: tuple[Array, Array] | None, occurrences: Array
+        self, rate_map: RateMap, rates: Array, posterior: tuple[Array, Array] | None, occurrences: Array | None
     ) -> None:
         self.rates_ = np.ascontiguousarray(rates.T) if rates.shape[1] > 1 else rates[:, 0].copy()
         self.rate_posterior_ = None
-        if posterior is not None:
+        if posterior is not None and occurrences is not None:
             a, b = posterior
             self.rate_posterior_ = RatePosterior(
                 _shape(a), _shape(b), _shape(occurrences), rate_map.names, rate_map.dim
             )
-        self._free_rates = free
+
+    def _earlier(self) -> tuple[Array, Array]:
+        """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""
+        return self._weights(), np.atleast_2d(self.rates_).T
 
     def _step_online(
         self,
@@ -268,18 +272,21 @@ class DropoutEstimator(BaseEstimator):
         design = as_design(shifted(X, centre))
         online = getattr(self, "_online", None)
         if online is None:
-            start = moved(self._weights(), centre, 1.0) if hasattr(self, "coef_") else None
-            online = Online.start(model, p, K, start)
+            start, counts = None, None
+            if hasattr(self, "coef_"):
+                start, counts = moved(self._weights(), centre, 1.0), getattr(self, "_counts", None)
+            online = Online.start(model, p, K, start, counts)
         if n_joint is None:
             online.update(model, design, rate_map, target, weight, n_total)
         else:
-            online.update_joint(joint_energy(self, model, design, target, model.C * weight, model.C * weight), n_total)
+            energy = joint_energy(self, model, design, target, model.C * weight, model.C * weight)
+            online.update_joint(energy, float(weight.sum()), n_total)
         self._online, self.centre_ = online, centre
+        rate = online.rate(rate_map)
         learner = online.learner
         self._keep_rates(
             rate_map,
-            np.broadcast_to(online.rate(rate_map), (p, K)),
-            np.empty((0, K)) if learner is None else learner.rates(),
+            np.broadcast_to(rate, (p, K)),
             None if learner is None else learner.posterior(),
             None if learner is None else learner.occurrences,
         )

@@ -6,26 +6,49 @@ by the softmax.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..centring import shifted
+from ..centring import moved, shifted
 from ..data import check_sample_weight, prepare
-from ..designs import as_design, in_memory
+from ..designs import as_design, in_memory, is_elsewhere, row_parts
+from ..draws import Draws, blocks
+from ..expectation import class_probability
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
 from .joint import fit_joint, joint_chances, joint_rates
 from .lazy import by_blocks
-from .names import FLOATS
+from .names import FLOATS, check_features
 from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
 Array = Any
+
+# Rows that are read at once for probabilities, where they are not in memory.
+_ROWS = 2048
+
+
+def _matrices(X: Any, centre: Array | None) -> Iterator[tuple[slice, Any]]:
+    """Rows less the centre and where they stand; a few at a time if they are elsewhere or the shift would fill them."""
+    if centre is None and not is_elsewhere(X):
+        yield slice(0, X.shape[0]), X
+        return
+    for rows, design in row_parts(X, _ROWS):
+        parts = [np.concatenate(column) for column in zip(*design.entries(), strict=True)]
+        row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+        matrix = csr_array((value, (row, column)), shape=design.shape)
+        if centre is None:
+            yield rows, matrix
+            continue
+        for few in blocks(*design.shape):
+            yield slice(rows.start + few.start, rows.start + few.stop), shifted(matrix[few].toarray(), centre)
 
 
 class _DropoutClassifier(ClassScores, DropoutEstimator):
@@ -141,7 +164,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         coef = getattr(self, "coef_", None)
         if coef is None or coef.shape[1] != p or not np.array_equal(self.classes_, classes):
             return None
-        return self._weights(), self._free_rates
+        return self._earlier()
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:
@@ -158,11 +181,27 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
     @by_blocks
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, (n, K); rows sum to 1."""
-        mean, var = self._moments(X)
+        """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1."""
+        check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return joint_chances(self, X, mean)
-        return shares(self._loss().expected_probability(mean, var, self.C))
+            return joint_chances(self, X)
+        return shares(self._positive(X))
+
+    def _positive(self, X: Any) -> Array:
+        """Probability of the positive class of each problem, its fit taken as a draw: (n, 1) or (n, K)."""
+        X, weights, centre = self._about_centre(check_features(self, X))
+        if self.corrupted_inputs:
+            centre = None  # wᵀx + b, with no noise to centre
+        coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(self.rates_)
+        draws = Draws(
+            model=self._model(), feature_names=[], weight=coef, intercept=moved(weights, centre, 1.0)[-1],
+            free_rate=rates, index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
+            C=np.full(len(coef), float(self.C)), power=1.0, marginalised=False, classes=None, steps={},
+        )  # fmt: skip
+        result = np.empty((X.shape[0], len(coef)))
+        for rows, part in _matrices(X, centre):
+            result[rows] = class_probability(draws, part, self.corrupted_inputs)
+        return result
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
@@ -294,8 +333,10 @@ class DropoutSVC(_DropoutClassifier):
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
     Chen 2015, section 3) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
-    linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge: a monotone transform of the score
-    whose steepness depends on C, not a calibrated probability. ``C`` is c of Chen et al. (2015).
+    linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge, averaged over the noise as by
+    :func:`bayesdrop.predict`: its steepness depends on C, and it is no calibrated probability. Nor is it a function of
+    the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of
+    Chen et al. (2015).
 
     Parameters
     ----------

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..callers import warn_caller
 from ..centring import Settled
 from ..designs import Design, row_parts
-from ..inference.descent import Status
+from ..inference.descent import status_at
 from ..inference.fitting import row_weights
 from ..inference.softmax import SoftmaxEnergy, expected_softmax, fit_softmax
 from ..model import Model
@@ -46,17 +46,18 @@ def fit_joint(
     energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
     start = np.zeros((p + 1, K)) if earlier is None else settled.inward(earlier[0])
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
-    if trace.status is Status.MAX_ITERATIONS:
-        warnings.warn(trace.status.value, ConvergenceWarning, stacklevel=4)
+    if trace.status.is_unfinished:
+        warn_caller(trace.status.value, ConvergenceWarning)
     weights = settled.outward(weights)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = rate_map.initial.copy()
     estimator.rate_posterior_ = None
-    estimator._free_rates = np.empty((0, 0))
+    estimator._counts = None
     estimator.objective_trace_ = np.array(trace.values)[:, 0]
     estimator.n_iter_ = trace.iterations
-    estimator.status_ = trace.status
+    # One energy of all classes, whose weights lie in one block.
+    estimator.status_ = status_at(weights[:-1].reshape(-1, 1), trace.values[-1], trace.status)
     return estimator
 
 
@@ -90,17 +91,19 @@ def joint_energy(
     )
 
 
-def joint_chances(estimator: Any, X: Any, mean: Array) -> Array:
-    """Expected softmax of new rows, (n, K), given the means of their scores."""
+def joint_chances(estimator: Any, X: Any) -> Array:
+    """Expected softmax of new rows, (n, K)."""
     X, weights, centre = estimator._about_centre(check_features(estimator, X))
     noise = estimator._model().noise
-    result = np.empty_like(mean)
-    K = mean.shape[1]
+    K = weights.shape[1]
+    result = np.empty((X.shape[0], K))
     for rows, part in row_parts(X, _ROWS):
         moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
         n = part.shape[0]
+        if estimator.corrupted_inputs:
+            result[rows] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            continue
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
-        cov = np.zeros((n, K, K)) if estimator.corrupted_inputs else energy.covariance(weights)
-        result[rows] = expected_softmax(mean[rows], cov)
+        result[rows] = expected_softmax(moments.mean(weights), energy.covariance(weights))
     return result

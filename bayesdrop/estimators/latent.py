@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +11,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..callers import warn_caller
 from ..designs import in_memory
-from ..inference.descent import Status, Trace
+from ..inference.descent import Trace
 from ..inference.softmax import FORMS
-from ..latent.energy import Block, Criterion, LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
-from ..latent.methods import LBFGS, LatentMethod, Minibatch
+from ..latent.criteria import Criterion, OneVersusRest, Softmax
+from ..latent.energy import Block, LatentEnergy, Parameters, blocks_of
+from ..latent.methods import LBFGS, LatentMethod, Minibatch, check_latent_method
 from ..latent.rates import learn_rates
+from ..latent.starts import random_start
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose
 from ..model import Model
 from ..rates import Fixed, PerFeature, RateMap
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, weigh_classes
+from .lazy import by_blocks
 from .names import FLOATS, default_names
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
@@ -34,8 +36,6 @@ Array = Any
 _DEFAULT_RATE = 0.5
 # Added to the variances of a kinked loss: the kink is round within a hundredth of the score.
 _ROUND = 1e-4
-# Steps after which the best of several starts is told from the others.
-_SCREEN = 15
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
@@ -112,71 +112,50 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             self.fit_intercept,
         )
         method = self._method(X.shape[0])
-        start = self._start(energy, method, classes)
+        start = self._last_fit(X.shape[1], classes)
+        plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
+        if start is None:
+            problems = len(classes) if many else 1
+            generator = check_random_state(self.random_state)
+            start = random_start(energy, method, self.n_hidden, problems, self.n_init, plan.start, generator)
         trace, posterior, occurrences = Trace(), None, None
         if rate_map.is_free:
             ratio = np.ones(target.shape[1])
             if rate_map.class_ratio if rate_map.class_ratio is not None else many:
                 positive = (weight[:, None] * (target > 0)).sum(axis=0)
                 ratio = positive / (weight.sum() - positive)
-            energy, found, posterior, occurrences = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
+            energy, found, posterior, occurrences = learn_rates(
+                energy, start, rate_map, method, plan, trace, model.C, ratio
+            )
         else:
-            found = method.minimise(energy, start, trace)
-        status = trace.status or Status.MAX_ITERATIONS
-        if status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
-            warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
+            found = method.minimise(energy, start, trace, plan.most)
+        if trace.status.is_unfinished:
+            warn_caller(trace.status.value, ConvergenceWarning)
         self.classes_ = classes
         self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
         self.hidden_intercept_ = found.hidden[-1].copy()
         self.coef_ = np.ascontiguousarray(found.output[:-1].T)
         self.intercept_ = found.output[-1].copy()
         rates = energy.rate[:, None]
-        free = np.empty((0, 1)) if posterior is None else rates
         both = None if posterior is None else (posterior[0][:, None], posterior[1][:, None])
-        self._keep_rates(rate_map, rates, free, both, np.zeros((0, 1)) if occurrences is None else occurrences[:, None])
+        self._keep_rates(rate_map, rates, both, None if occurrences is None else occurrences[:, None])
         self.objective_trace_ = np.array(trace.values)[:, 0] if trace.values else np.empty(0)
         self.n_iter_ = trace.iterations
-        self.status_ = status
+        self.status_ = trace.status
         return self
 
     def _method(self, n: int) -> LatentMethod:
         if self.method is not None:
+            check_latent_method(self.method)
             return self.method
         return Minibatch() if n > _MANY_ROWS else LBFGS(self.tol, self.max_iter)
 
-    def _start(self, energy: LatentEnergy, method: LatentMethod, classes: Array) -> Parameters:
-        """The last fit, or the best of ``n_init`` random starts after a few steps."""
-        p, problems = len(energy.rate), len(classes) if len(classes) > 2 else 1
-        earlier = self._parameters() if self.warm_start and hasattr(self, "hidden_coef_") else None
-        if earlier is not None and earlier.hidden.shape == (p + 1, self.n_hidden):
-            if np.array_equal(self.classes_, classes):
-                return earlier
-        generator = check_random_state(self.random_state)
-        # Pre-activations of unit size, centred, whatever the units of the features.
-        total, square, count = np.zeros(p), 0.0, 0.0
-        for block in energy.blocks:
-            moments = energy.moments_of(block)
-            total += moments.design.rmatvec(block.weight)
-            square += float(np.sum(moments.design.sq_rmatvec(block.weight)))
-            count += float(block.weight.sum())
-        gain = energy.noise.coefficients(energy.rate).gain
-        size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
-        best: tuple[float, Parameters] | None = None
-        # Starts are told apart without the variance of the noise, which takes most of the time.
-        plain = replace(energy, spread=False)
-        for _ in range(self.n_init):
-            hidden = generator.normal(size=(p + 1, self.n_hidden)) / size
-            hidden[-1] = -(gain * total / count) @ hidden[:-1] if self.fit_intercept else 0.0
-            output = generator.normal(size=(self.n_hidden + 1, problems)) / np.sqrt(self.n_hidden)
-            output[-1] = 0.0
-            start = Parameters(hidden, output)
-            if self.n_init > 1:
-                start = method.minimise(plain, start, Trace(), _SCREEN)
-            value = plain.value_and_gradient(start)[0] if self.n_init > 1 else 0.0
-            if best is None or value < best[0]:
-                best = (value, start)
-        assert best is not None
-        return best[1]
+    def _last_fit(self, p: int, classes: Array) -> Parameters | None:
+        """Weights of the last fit, if a warm start can go on from them."""
+        if not (self.warm_start and hasattr(self, "hidden_coef_")) or not np.array_equal(self.classes_, classes):
+            return None
+        earlier = self._parameters()
+        return earlier if earlier.hidden.shape == (p + 1, self.n_hidden) else None
 
     def _parameters(self) -> Parameters:
         return Parameters(
@@ -216,6 +195,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         energy = self._energy(X)
         return np.concatenate([expit(self._hidden_mean(energy, block)) for block in energy.blocks])
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more, to first order its mean under the noise.
 
@@ -227,6 +207,7 @@ class _LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         mean, _ = self._scores(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (n, K); rows sum to 1."""
         mean, cov = self._scores(X)

@@ -55,7 +55,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
                 X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
-            earlier = (self._weights(), self._free_rates)
+            earlier = self._earlier()
         settled = self._settle(model, X, weight)
         block = self._solve(settled, settled.X, y[:, None], weight, earlier)
         self.coef_ = block.weights[:-1, 0].copy()

@@ -39,8 +39,8 @@ def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
 
 
 def stack(labelled: Any, rows: Any) -> Any:
-    """Both matrices as one: sparse if the labelled one is."""
-    if hasattr(labelled, "tocsr"):
+    """Both matrices as one: sparse if either is, for sparse rows are the many and never made dense."""
+    if hasattr(labelled, "tocsr") or hasattr(rows, "tocsr"):
         parts: Any = [sparse.csr_array(part) for part in (labelled, rows)]
         return sparse.vstack(parts, format="csr")
-    return np.concatenate([labelled, rows.toarray() if hasattr(rows, "toarray") else rows])
+    return np.concatenate([labelled, rows])

@@ -36,7 +36,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr, ndtri
 
 from ..losses import Loss
-from ..noise import Noise
+from ..noise import Coefficients
 from .matrix import Matrix, product, squared_product
 
 __all__ = ["Density", "DensityOperands", "Evaluation"]
@@ -114,7 +114,7 @@ class Density:
     """
 
     loss: Loss
-    noise: Noise
+    noise: Any
     fit_intercept: bool
     free: int
     integrated: bool
@@ -137,9 +137,17 @@ class Density:
         """Weights (C, p) and intercept (C,)."""
         return theta[:, :p], theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
 
-    def rates(self, theta: Array) -> Array:
-        """Free rates (C, k)."""
-        return ndtr(theta[:, theta.shape[1] - self.free :])
+    def logit_rates(self, theta: Array) -> Array:
+        """Logits of the free rates (C, k)."""
+        u = theta[:, theta.shape[1] - self.free :]
+        return log_ndtr(u) - log_ndtr(-u)
+
+    def _coefficients(self, operands: DensityOperands, theta: Array) -> Coefficients:
+        """Coefficients of the noise of each feature, (C, p) or (1, p) each."""
+        if not self.free:
+            return self.noise.coefficients(operands.fixed_rate[None])
+        u = theta[:, theta.shape[1] - self.free :][:, operands.index]
+        return self.noise.coefficients(ndtr(u), ndtr(-u))
 
     @staticmethod
     def probit(rate: Array) -> Array:
@@ -149,8 +157,7 @@ class Density:
     def moments(self, operands: DensityOperands, theta: Array) -> tuple[Array, ...]:
         """Mean of the scores (C, n), and their variance if the noise gives them one."""
         weight, intercept = self.weights(theta, operands.precision.shape[0])
-        rate = self.rates(theta)[:, operands.index] if self.free else operands.fixed_rate[None]
-        gain, shift, quadratic, linear, constant = self.noise.coefficients(rate)
+        gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
         mean = product(operands.matrix, gain * weight) + intercept[:, None]
         if self.shift:
             mean = mean + jnp.sum(shift * weight, axis=1, keepdims=True)

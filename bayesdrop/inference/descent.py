@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Protocol
@@ -10,9 +11,12 @@ import numpy as np
 
 from .energy import Energy
 
-__all__ = ["Descent", "Point", "Status", "minimise"]
+__all__ = ["ROUND_OFF", "Descent", "Point", "Status", "check_method", "check_settings", "minimise", "status_at"]
 
 Array = Any
+
+# A weight is zero where its part ½w² of the penalty is below this share of the energy.
+ROUND_OFF = 1e-20
 
 
 class Status(Enum):
@@ -29,6 +33,20 @@ class Status(Enum):
         "The learnt rates did not settle: some weights keep changing sign. A prior with more strength, a smaller C "
         "or shared or group rates steady them."
     )
+    MAX_EPOCHS = (
+        "Stopped after the passes over the data that were allowed, the energy still falling: raise epochs, change "
+        "step_size, or loosen tol."
+    )
+    ALL_ZERO = (
+        "Converged with all weights zero (of one class at least, if there are several): the features say nothing of y "
+        "at these rates and this C, and every prediction is that of the intercept. Look for features that are zero, "
+        "constant or unrelated to y; else raise C, lower the rates or loosen the weight prior."
+    )
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the fit ended before the optimum, which is worth a warning."""
+        return self in (Status.MAX_ITERATIONS, Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
 
 
 @dataclass
@@ -142,6 +160,40 @@ class Descent(Protocol):
         """
 
 
+def check_settings(method: Any) -> None:
+    """Raise an error unless ``tol``, ``max_iter`` and, where a minimiser has them, the other settings are sound."""
+    tol = method.tol
+    number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
+    if not (number and math.isfinite(tol) and tol >= 0):
+        raise ValueError(f"tol: expected a finite number >= 0, got {tol!r}; 1e-8 is usual.")
+    for name in ("max_iter", "max_inner"):
+        count = getattr(method, name, 1)
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ValueError(f"{name}: expected a whole number of at least 1, got {count!r}.")
+    solver = getattr(method, "preconditioner", None)
+    if solver is not None and not hasattr(solver, "prepare"):
+        raise TypeError(
+            "preconditioner: expected Cholesky(), Woodbury() or Jacobi() of bayesdrop.solve, or None to choose by "
+            f"shape, got {solver!r}."
+        )
+
+
+def check_method(method: Any) -> None:
+    """Raise an error unless ``method`` is a minimiser that can be run.
+
+    Raises
+    ------
+    TypeError
+        If it is something else, a sampler say.
+    ValueError
+        If its tolerance or its number of steps is not sound.
+    """
+    if isinstance(method, type) or not all(hasattr(method, name) for name in ("step", "tol", "max_iter")):
+        advice = " bd.sample takes the samplers." if hasattr(method, "bind") else ""
+        raise TypeError(f"method: expected a minimiser such as bd.Newton() or bd.EM(), got {method!r}.{advice}")
+    check_settings(method)
+
+
 @dataclass
 class Trace:
     """Objective of each problem per iteration and how the run ended."""
@@ -188,6 +240,22 @@ def minimise(
             return done
     trace.status = Status.MAX_ITERATIONS
     return done
+
+
+def status_at(weights: Array, value: Array, status: Status) -> Status:
+    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight but round-off.
+
+    Parameters
+    ----------
+    weights : array (p, K)
+        Weights without the intercepts.
+    value : array (K,)
+        Energies.
+    status : Status
+        How the fit ended.
+    """
+    zero = np.all(np.abs(weights) <= np.sqrt(ROUND_OFF * np.abs(value)), axis=0)
+    return Status.ALL_ZERO if bool(np.any(zero)) and not status.is_unfinished else status
 
 
 def _smoothing(energy: Energy, point: Point, goal: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
-from .descent import Point
+from .descent import Point, check_settings
 from .energy import Curvature, Energy
 
 __all__ = ["EM"]
@@ -44,6 +44,9 @@ class EM:
     max_iter: int = 1000
     preconditioner: Preconditioner | None = None
     max_inner: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def step(self, energy: Energy, point: Point, goal: np.ndarray) -> np.ndarray:
         """One E-step and one M-step; see :class:`bayesdrop.inference.descent.Descent`."""

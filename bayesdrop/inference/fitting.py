@@ -6,13 +6,13 @@ on until the sign pattern stands still; from then on it is one convex solve (Zhu
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..callers import warn_caller
 from ..centring import settle, warn_of_counts
 from ..data import prepare
 from ..designs import Design, as_design
@@ -21,7 +21,7 @@ from ..moments import ScoreMoments
 from ..rates import RateMap
 from ..results import Fit, RatePosterior
 from .adapt import RateLearner, SignCounts
-from .descent import Descent, Point, Status, Trace, minimise
+from .descent import ROUND_OFF, Descent, Point, Status, Trace, check_method, minimise, status_at
 from .energy import Energy
 from .newton import Newton
 
@@ -31,26 +31,27 @@ Array = Any
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
-# A weight is zero where its part ½w² of the penalty is below this share of the energy.
-_ROUND_OFF = 1e-20
 
 
 @dataclass(frozen=True)
 class BlockFit:
-    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), free rates and their posterior (k, K).
-
-    Where rates are learnt ``one_signed`` (p,) tells which features are never zero and of one sign.
+    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
+    of signs that it follows from; None where no rate is free.
     """
 
     weights: Array
     rates: Array
-    free_rates: Array
     posterior: tuple[Array, Array] | None
+    counts: SignCounts | None
     occurrences: Array | None
-    one_signed: Array | None
     trace: Array
     status: Status
     iterations: int
+
+    @property
+    def one_signed(self) -> Array | None:
+        """Which features are never zero and of one sign, (p,) bool; None where no rate is free."""
+        return None if self.counts is None else self.counts.one_signed()
 
 
 def fit_block(
@@ -79,11 +80,13 @@ def fit_block(
         Row weights.
     method : Newton or EM
         Minimiser.
-    start : (array (p + 1, K), array (k, K)), optional
-        Weights and free rates of an earlier fit.
+    start : (array (p + 1, K), array (p, K)), optional
+        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin at the
+        means over their features.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
     """
+    check_method(method)
     p, K = design.shape[1], target.shape[1]
     model.noise.check(design.minimum())
     if rate_map.is_free and not model.loss.binary:
@@ -102,7 +105,7 @@ def fit_block(
     rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
-        rate = rate_map.expand(start[1])
+        rate = rate_map.mean(start[1])
 
     def energy_at(rate: Array) -> Energy:
         moments = ScoreMoments(design, model.noise, rate, model.fit_intercept)
@@ -117,23 +120,21 @@ def fit_block(
         minimise(method, easier, first, max(method.tol, _MODEST), method.max_iter, Trace())
         weights = first.weights
     point = Point.start(energy, weights)
-    learner, status, theta, one_signed = None, None, np.empty((0, K)), None
+    learner, counts, status = None, None, None
     if rate_map.is_free:
         counts = SignCounts.take(design, target, weight[:, None])
-        learner, one_signed = counts.learner(rate_map, many=K > 1), counts.one_signed()
+        learner = counts.learner(rate_map, many=K > 1)
         energy, status = _learn(learner, energy_at, energy, point, method, trace)
-        theta = learner.rates()
     else:
         minimise(method, energy, point, method.tol, method.max_iter, trace)
     return BlockFit(
         weights=point.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
-        free_rates=theta,
         posterior=learner.posterior() if learner else None,
+        counts=counts,
         occurrences=learner.occurrences if learner else None,
-        one_signed=one_signed,
         trace=np.array(trace.values).reshape(-1, K),
-        status=status or trace.status,
+        status=status_at(point.weights[:-1], point.value, trace.status if status is None else status),
         iterations=trace.iterations,
     )
 
@@ -177,14 +178,21 @@ def _learn(
     for _ in range(method.max_iter):
         reached = minimise(method, energy, point, method.tol, 1, trace, done)
         settled = point.remaining <= _MODEST * np.abs(point.value)
-        moved = learner.observe(point.weights[:-1], settled, np.sqrt(_ROUND_OFF * np.abs(point.value)))
+        moved = learner.observe(point.weights[:-1], settled, np.sqrt(ROUND_OFF * np.abs(point.value)))
         done = reached & ~moved
-        if np.all(done):
+        # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
+        untouched = not np.any(learner.signs) and not _has_rates(energy, learner)
+        if np.all(done) and not untouched:
             return energy, None
-        if np.any(moved):
+        if np.any(moved) or untouched:
+            done &= not untouched
             energy = energy_at(learner.rate_map.expand(learner.rates()))
             point.refresh(energy)
     return energy, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
+
+
+def _has_rates(energy: Energy, learner: RateLearner) -> bool:
+    return np.array_equal(energy.moments.rate, learner.rate_map.expand(learner.rates()))
 
 
 def fit(
@@ -225,6 +233,8 @@ def fit(
     ValueError
         If the data, the labels or the groups do not fit, or blocks change while they are read; the message names the
         argument and what to do.
+    TypeError
+        If ``method`` is no minimiser.
 
     Warns
     -----
@@ -246,10 +256,10 @@ def fit(
     settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, as_design(settled.X), rate_map, data.target[:, None], data.weight, method)
     warn_of_counts(settled.X, block.one_signed, data.feature_names, model.fit_intercept)
-    if block.status in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED):
+    if block.status.is_unfinished:
         from sklearn.exceptions import ConvergenceWarning
 
-        warnings.warn(block.status.value, ConvergenceWarning, stacklevel=2)
+        warn_caller(block.status.value, ConvergenceWarning)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
         a, b = block.posterior

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import logit
 
 from ..data import Data
 from ..model import Model
@@ -24,6 +25,9 @@ from .gibbs_state import Operands
 __all__ = ["Gibbs"]
 
 Array = Any
+
+# Warm-up is tempered where the response varies by more than so many variances of the noise.
+_TEMPERED = 0.2
 
 
 @dataclass(frozen=True)
@@ -106,14 +110,17 @@ class Gibbs:
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
+        first_power = _first_power(model, data) if tune and variance is None else 1.0
+        tempered = first_power < _TEMPERED
         kernel = GibbsKernel(
             loss=model.loss.plain,
-            noise=model.noise,
+            noise=model.noise,  # type: ignore[arg-type]  # has_rate was checked above
             fit_intercept=model.fit_intercept,
             per_feature=per_feature,
             grouped=grouped,
-            unit_weight=variance is None and bool(np.all(row_weight == 1)),
+            unit_weight=variance is None and not tempered and bool(np.all(row_weight == 1)),
             unknown_variance=variance is not None,
+            tempered=tempered,
             scale_mixture=None if prior.gaussian else type(prior),
             gaussian_draw=gaussian_draw,
             sweeps=int(self.sweeps_per_draw),
@@ -129,7 +136,7 @@ class Gibbs:
             row_weight=real(row_weight),
             precision=real(prior.first_precision(p)),
             scales=prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype)),
-            fixed_rate=real(rate_map.initial),
+            fixed_logit=real(logit(rate_map.initial)),
             index=jnp.asarray(rate_map.index, dtype=jnp.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
             prior_a=real(a),
@@ -137,6 +144,17 @@ class Gibbs:
             hierarchy=None if hierarchy is None else hierarchy_operands(hierarchy, self.dtype),
             variance_shape=real(1.0 if variance is None else variance.shape),
             variance_scale=real(1.0 if variance is None else variance.scale),
+            first_power=real(first_power),
             tune=jnp.int32(tune),
         )
         return kernel, operands
+
+
+def _first_power(model: Model, data: Data) -> float:
+    """Power of the likelihood under which all that the response varies is noise; 1 for classes."""
+    if not model.loss.quadratic:
+        return 1.0
+    total = float(data.weight.sum())
+    centred = data.target - float(data.weight @ data.target) / total
+    spread = model.C * float(data.weight @ (centred * centred)) / total
+    return 1.0 / max(spread, 1.0)

@@ -3,7 +3,7 @@
 The masks of a group follow its rate and the rate follows the masks, so that drawing either given the other hardly
 moves. Written as ``α_id = 1(u_id > η_j)``, with ``u_id`` uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where
 dropped, a mask is a function of the rate: ``η_j`` is drawn given the ``u``, and masks and scores move along (ancillary-
-sufficient interweaving; Yu & Meng 2011).
+sufficient interweaving; Yu & Meng 2011). Rates and uniform variables are compared as logits, which resolve both ends.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` groups, ``g`` groups in a block of them.
 """
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .gibbs_columns import Columns, partition
-from .gibbs_moves import ends, log_beta, slice_sample
+from .gibbs_moves import beta_width, log_beta, slice_sample
 
 __all__ = ["GroupBlock", "by_group", "group_blocks", "interweave"]
 
@@ -95,11 +95,11 @@ def interweave(
     columns: Columns,
     blocks: Sequence[GroupBlock],
     total_cost: Callable[[Array], Array],
-    multiplier: Callable[[Array], Array],
+    log_multiplier: Callable[[Array], Array],
     score: Array,
     kept: Sequence[Array],
     weight: Array,
-    rate: Array,
+    logit: Array,
     index: Array,
     precision: Array,
     prior_a: Array,
@@ -112,10 +112,10 @@ def interweave(
     ----------
     total_cost : callable
         From scores (C, n) to the loss of each chain (C,).
-    multiplier : callable
-        ``k(η)``, elementwise.
-    score, kept, weight, rate
-        State: (C, n), masks, effective weights (C, p), (C, k).
+    log_multiplier : callable
+        ``log k`` from logits of rates, elementwise.
+    score, kept, weight, logit
+        State: (C, n), masks, effective weights (C, p), logits of the rates (C, k).
     index : int array (p,)
         Group of each feature.
     precision, prior_a, prior_b
@@ -123,9 +123,9 @@ def interweave(
 
     Returns
     -------
-    score, kept, rate
+    score, kept, logit
     """
-    chains, k = rate.shape
+    chains, k = logit.shape
     dtype = score.dtype
     size = jnp.zeros(k, dtype).at[index].add(jnp.ones(index.shape, dtype))
     drops = [
@@ -137,38 +137,38 @@ def interweave(
     occurrences = by_group(total, index, k).astype(dtype)
     penalty = by_group((precision * weight * weight).T, index, k)
 
-    def prior(rate: Array, a: Array, b: Array, penalty: Array, size: Array) -> Array:
-        factor = multiplier(rate)
-        return log_beta(rate, a, b) - 0.5 * penalty / (factor * factor) - size * jnp.log(factor)
+    def prior(logit: Array, a: Array, b: Array, penalty: Array, size: Array) -> Array:
+        factor = log_multiplier(logit)
+        return log_beta(logit, a, b) - 0.5 * penalty * jnp.exp(-2 * factor) - size * factor
 
     key_masks, key_groups = jax.random.split(key)
     shape_a, shape_b = prior_a.T + dropped, prior_b.T + occurrences - dropped
 
-    def given_masks(rate: Array) -> Array:
-        return prior(rate, shape_a, shape_b, penalty, jnp.broadcast_to(size[:, None], rate.shape))
+    def given_masks(logit: Array) -> Array:
+        return prior(logit, shape_a, shape_b, penalty, jnp.broadcast_to(size[:, None], logit.shape))
 
-    new = slice_sample(key_masks, given_masks, rate.T, jnp.full((k, chains), 2, dtype), *ends(rate))
+    new = slice_sample(key_masks, given_masks, logit.T, beta_width(shape_a, shape_b))
     masks = kept[0] if columns.is_dense else _flatten(kept, chains)
 
     def group(carry: Any, inputs: Any) -> Any:
         score, masks = carry
-        block, rate, a, b, penalty, size, key = inputs
+        block, logit, a, b, penalty, size, key = inputs
         read, write, add, values, contribution = _entries(columns, block, weight)
         here = read(masks)
         key_uniform, key_rate = jax.random.split(key)
         uniform = jax.random.uniform(key_uniform, here.shape, dtype)
-        latent = jnp.where(here, 1 - (1 - rate[None, :, None]) * uniform, rate[None, :, None] * uniform)
+        latent = _latent_logit(logit[None, :, None], here, uniform)
         base = add(score, -jnp.where(here, contribution, 0))
 
-        def at(rate: Array) -> Array:
-            return add(base, jnp.where(latent > rate[None, :, None], contribution, 0))
+        def at(logit: Array) -> Array:
+            return add(base, jnp.where(latent > logit[None, :, None], contribution, 0))
 
-        def given_uniforms(rate: Array) -> Array:
-            return prior(rate, a, b, penalty, size) - total_cost(at(rate))
+        def given_uniforms(logit: Array) -> Array:
+            return prior(logit, a, b, penalty, size) - total_cost(at(logit))
 
-        rate = slice_sample(key_rate, given_uniforms, rate, jnp.full(rate.shape, 2, dtype), *ends(rate))
-        here = (latent > rate[None, :, None]) | (values == 0)
-        return (at(rate), write(masks, here)), rate
+        logit = slice_sample(key_rate, given_uniforms, logit, beta_width(a, b))
+        here = (latent > logit[None, :, None]) | (values == 0)
+        return (at(logit), write(masks, here)), logit
 
     keys = jax.random.split(key_groups, k)
     for block in blocks:
@@ -177,6 +177,18 @@ def interweave(
         (score, masks), drawn = jax.lax.scan(group, (score, masks), inputs)
         new = new.at[which].set(drawn)
     return score, (masks,) if columns.is_dense else _unflatten(masks, kept), new.T
+
+
+def _latent_logit(logit: Array, kept: Array, uniform: Array) -> Array:
+    """Logit of the uniform variable behind a mask: uniform on ``(η, 1)`` where kept, on ``(0, η)`` where dropped.
+
+    Dropped, it is ``u = ηU`` with odds ``e^l U / {1 + e^l (1 − U)}``; kept, ``1 − u = (1 − η)U``, the same with the
+    signs of both logits turned.
+    """
+    logit = jnp.where(kept, -logit, logit)
+    low, high = jnp.minimum(logit, 0), jnp.maximum(logit, 0)
+    odds = low + jnp.log(uniform) - jnp.log(jnp.exp(-high) + jnp.exp(low) * (1 - uniform))
+    return jnp.where(kept, -odds, odds)
 
 
 def _entries(columns: Columns, block: Any, weight: Array) -> tuple[Any, Any, Any, Array, Array]:

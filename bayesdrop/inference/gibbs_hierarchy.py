@@ -6,8 +6,9 @@ Given the rates the groups are independent of the data, and their two numbers ar
 the scales of ``logit μ`` and ``log s``, where they are close to orthogonal and close to normal. Where the data say
 little of single rates this hardly moves, and the joint move (:mod:`.gibbs_joint`) takes a group along with its rates.
 
-The Beta density is evaluated as ``−s·KL(μ, η)`` plus Stirling's terms, so that nothing of the size of ``s`` cancels:
-sums over thousands of rates keep their digits in single precision.
+All three, ``logit η``, ``logit μ`` and ``log s``, are what is held: each resolves its ends in any precision. The Beta
+density is evaluated as ``−s·KL(μ, η)`` plus Stirling's terms, so that nothing of the size of ``s`` cancels: sums over
+thousands of rates keep their digits in single precision.
 
 Shapes: ``C`` chains, ``k`` rates, ``g`` groups.
 """
@@ -24,16 +25,25 @@ from jax.scipy.special import gammaln
 
 from ..rates import Hierarchy
 from .gibbs_groups import by_group
-from .gibbs_moves import slice_sample
+from .gibbs_moves import beta_width, log_beta, log_rates, slice_sample
 
-__all__ = ["HierarchyOperands", "draw_groups", "hierarchy_operands", "in_support", "log_beta_density", "log_hyperprior"]
+__all__ = [
+    "HierarchyOperands",
+    "draw_groups",
+    "hierarchy_operands",
+    "log_beta_density",
+    "log_hyperprior",
+    "shapes",
+    "spread",
+]
 
 Array = Any
 
 # Means and strengths are drawn in turn, so many times a sweep.
 _ROUNDS = 3
-# Ends of logit μ and log s, far beyond what a proper prior makes likely.
-_LOGIT, _LOG_STRENGTH = 12.0, 11.0
+# Beyond these logit μ and log s the law of the rates stays as it is there: all of them are 0 or 1 to 10¹⁰ digits, and
+# shapes μs of the order of exp(−70) can still be divided by in single precision.
+_LOGIT, _LOG_STRENGTH = 40.0, 30.0
 
 
 class HierarchyOperands(NamedTuple):
@@ -78,52 +88,60 @@ def _stirling(x: Array) -> Array:
     return jnp.where(x < 8, direct, series)
 
 
-def log_beta_density(rate: Array, mean: Array, strength: Array) -> Array:
-    """Log density of ``Beta(μs, (1 − μ)s)``, normalised, elementwise."""
-    tiny = jnp.finfo(rate.dtype).tiny
-    log_rate, log_rest = jnp.log(jnp.maximum(rate, tiny)), jnp.log(jnp.maximum(1 - rate, tiny))
-    up, down = mean * strength, (1 - mean) * strength
-    divergence = mean * (jnp.log(mean) - log_rate) + (1 - mean) * (jnp.log1p(-mean) - log_rest)
+def _shapes(logit_mean: Array, log_strength: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """``log μ``, ``log(1 − μ)``, ``s``, ``A = μs`` and ``B = (1 − μ)s``, elementwise."""
+    log_strength = jnp.clip(log_strength, -_LOG_STRENGTH, _LOG_STRENGTH)
+    log_mean, log_rest = log_rates(jnp.clip(logit_mean, -_LOGIT, _LOGIT))
+    up, down = jnp.exp(log_mean + log_strength), jnp.exp(log_rest + log_strength)
+    return log_mean, log_rest, jnp.exp(log_strength), up, down
+
+
+def shapes(logit_mean: Array, log_strength: Array) -> tuple[Array, Array]:
+    """Shape parameters ``A = μs`` and ``B = (1 − μ)s`` of the rates of a group, elementwise."""
+    return _shapes(logit_mean, log_strength)[-2:]
+
+
+def log_beta_density(logit: Array, logit_mean: Array, log_strength: Array) -> Array:
+    """Log density of the logit of a ``Beta(μs, (1 − μ)s)`` variable, normalised, elementwise."""
+    log_rate, log_rest = log_rates(logit)
+    log_mean, log_rest_mean, strength, up, down = _shapes(logit_mean, log_strength)
+    divergence = up * (log_mean - log_rate) + down * (log_rest_mean - log_rest)
     stirling = _stirling(strength) - _stirling(up) - _stirling(down)
-    normaliser = 0.5 * (jnp.log(up) + jnp.log1p(-mean) - math.log(2 * math.pi)) + stirling
-    return normaliser - strength * divergence - log_rate - log_rest
+    return 0.5 * (jnp.log(up) + log_rest_mean - math.log(2 * math.pi)) + stirling - divergence
 
 
-def log_hyperprior(operands: HierarchyOperands, mean: Array, strength: Array) -> Array:
+def spread(logit_mean: Array, log_strength: Array) -> Array:
+    """Scale of the logits of a group, elementwise: their standard deviation or a little more, whatever the shapes."""
+    up, down = shapes(logit_mean, log_strength)
+    return jnp.sqrt(1 + up) / up + jnp.sqrt(1 + down) / down
+
+
+def log_hyperprior(operands: HierarchyOperands, logit_mean: Array, log_strength: Array) -> Array:
     """Log prior density of ``(logit μ, log s)`` up to a constant, elementwise, (C, g)."""
-    row = lambda value: jnp.broadcast_to(value.reshape(1, -1), mean.shape)  # noqa: E731
-    centre = row(operands.mean_a) * jnp.log(mean) + row(operands.mean_b) * jnp.log1p(-mean)
-    return centre + row(operands.shape) * jnp.log(strength) - strength / row(operands.scale)
-
-
-def in_support(mean: Array, strength: Array) -> Array:
-    """True where ``draw_groups`` could draw such a group, elementwise."""
-    logit, log_strength = jnp.log(mean) - jnp.log1p(-mean), jnp.log(strength)
-    return (jnp.abs(logit) < _LOGIT) & (jnp.abs(log_strength) < _LOG_STRENGTH)
+    row = lambda value: jnp.broadcast_to(value.reshape(1, -1), logit_mean.shape)  # noqa: E731
+    centre = log_beta(logit_mean, row(operands.mean_a), row(operands.mean_b))
+    return centre + row(operands.shape) * log_strength - jnp.exp(log_strength) / row(operands.scale)
 
 
 def draw_groups(
-    key: Array, operands: HierarchyOperands, rate: Array, mean: Array, strength: Array
+    key: Array, operands: HierarchyOperands, logit: Array, logit_mean: Array, log_strength: Array
 ) -> tuple[Array, Array]:
-    """Draw ``μ`` and ``s`` (C, g) given the rates (C, k)."""
-    groups = mean.shape[1]
+    """Draw ``logit μ`` and ``log s`` (C, g) given the logits of the rates (C, k)."""
+    groups, shape = logit_mean.shape[1], logit_mean.shape
 
-    def log_density(logit: Array, log_strength: Array) -> Array:
-        mean, strength = jax.nn.sigmoid(logit), jnp.exp(log_strength)
-        terms = log_beta_density(rate, mean[:, operands.index], strength[:, operands.index])
-        return by_group(terms.T, operands.index, groups).T + log_hyperprior(operands, mean, strength)
+    def log_density(logit_mean: Array, log_strength: Array) -> Array:
+        terms = log_beta_density(logit, logit_mean[:, operands.index], log_strength[:, operands.index])
+        return by_group(terms.T, operands.index, groups).T + log_hyperprior(operands, logit_mean, log_strength)
 
-    width = jnp.full(mean.shape, 2, mean.dtype)
+    mean_width = jnp.broadcast_to(beta_width(operands.mean_a, operands.mean_b)[None], shape)
+    # As for a Beta variable: ψ'(shape) is the variance of the logarithm.
+    strength_width = jnp.broadcast_to(6 * jnp.sqrt(1 + operands.shape) / operands.shape, shape)
 
     def one(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        logit, log_strength = carry
+        logit_mean, log_strength = carry
         key_mean, key_strength = jax.random.split(jax.random.fold_in(key, i))
-        logit = slice_sample(key_mean, lambda x: log_density(x, log_strength), logit, width, -_LOGIT, _LOGIT)
-        log_strength = slice_sample(
-            key_strength, lambda x: log_density(logit, x), log_strength, width, -_LOG_STRENGTH, _LOG_STRENGTH
-        )
-        return logit, log_strength
+        logit_mean = slice_sample(key_mean, lambda x: log_density(x, log_strength), logit_mean, mean_width)
+        log_strength = slice_sample(key_strength, lambda x: log_density(logit_mean, x), log_strength, strength_width)
+        return logit_mean, log_strength
 
-    start = jnp.log(mean) - jnp.log1p(-mean), jnp.log(strength)
-    logit, log_strength = jax.lax.fori_loop(0, _ROUNDS, one, start)
-    return jax.nn.sigmoid(logit), jnp.exp(log_strength)
+    return jax.lax.fori_loop(0, _ROUNDS, one, (logit_mean, log_strength))

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .gibbs_columns import Columns, gather, scatter
-from .gibbs_moves import mask_terms
+from .gibbs_moves import log_mask_sum
 
 __all__ = [
     "Metric",
@@ -89,6 +89,13 @@ def log_expected_likelihood(
     return jnp.log(total) - least
 
 
+def _moments(columns: Columns, weight: Array, intercept: Array, logit: Array, n: int) -> tuple[Array, Array]:
+    """Mean and variance of the scores over the masks: (C, n) each."""
+    drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
+    mean = columns.full_product(weight * keep, n) + intercept[:, None]
+    return mean, columns.full_squared_product(weight * weight * drop * keep, n)
+
+
 def mask_pass(
     columns: Columns,
     likelihood: RowLikelihood,
@@ -96,7 +103,7 @@ def mask_pass(
     row_weight: Array,
     weight: Array,
     intercept: Array,
-    rate: Array,
+    logit: Array,
     kept: Sequence[Array],
     uniform: Sequence[Array] | None,
 ) -> tuple[Array, Array, tuple[Array, ...]]:
@@ -106,8 +113,8 @@ def mask_pass(
     ----------
     target, row_weight : array (n,)
         Labels and loss weights.
-    weight, intercept, rate : array (C, p), (C,), (C, p)
-        Effective weights, intercept and rates per feature.
+    weight, intercept, logit : array (C, p), (C,), (C, p)
+        Effective weights, intercept and logits of the rates per feature.
     kept : sequence of bool arrays (q, C, m)
         Masks to score, one array per block; not read if ``uniform`` is given.
     uniform : sequence of arrays (q, C, m), or None
@@ -119,34 +126,32 @@ def mask_pass(
         ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks.
     """
     chains, n = weight.shape[0], target.shape[0]
-    mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
-    var = columns.full_squared_product(weight * weight * rate * (1 - rate), n)
+    mean, var = _moments(columns, weight, intercept, logit, n)
 
     def body(carry: Any, inputs: Any) -> Any:
         mean, var, total = carry
-        values, rows, masks, draws, v, eta = inputs
+        values, rows, masks, draws, v, logit = inputs
         shape = (chains, values.shape[0])
         pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
         y, s = (jnp.broadcast_to(pick(r)[None], shape) for r in (target, row_weight))
-        u, eta = v[:, None] * values[None], jnp.broadcast_to(eta[:, None], shape)
-        own = u * u * eta * (1 - eta)
+        u, logit = v[:, None] * values[None], jnp.broadcast_to(logit[:, None], shape)
+        drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
+        own = u * u * drop * keep
         here, rest = gather(mean, rows), jnp.maximum(gather(var, rows) - own, 0)
-        kept_value = log_expected_likelihood(likelihood, y, s, here + eta * u, rest, _LOOK_AHEAD_NODES)
-        dropped_value = log_expected_likelihood(likelihood, y, s, here - (1 - eta) * u, rest, _LOOK_AHEAD_NODES)
+        kept_value = log_expected_likelihood(likelihood, y, s, here + drop * u, rest, _LOOK_AHEAD_NODES)
+        dropped_value = log_expected_likelihood(likelihood, y, s, here - keep * u, rest, _LOOK_AHEAD_NODES)
         gain = kept_value - dropped_value
-        bonus, constant, slope = mask_terms(gain)
-        mixture = constant + slope * eta
         if draws is not None:
-            chance = (1 - eta) * jnp.where(gain > 0, 1, constant) / mixture
+            chance = jax.nn.sigmoid(gain - logit)
             masks = (draws < chance.astype(draws.dtype)) | (values == 0)[None]
-        total = total + jnp.sum(bonus + jnp.log(mixture) - jnp.where(masks, gain, 0), axis=-1)
-        mean = scatter(mean, rows, jnp.where(masks, eta, eta - 1) * u)
+        total = total + jnp.sum(log_mask_sum(gain, logit) - jnp.where(masks, gain, 0), axis=-1)
+        mean = scatter(mean, rows, jnp.where(masks, drop, -keep) * u)
         return (mean, scatter(var, rows, -own), total), masks
 
     carry, found = (mean, var, jnp.zeros(chains, mean.dtype)), []
     for i, block in enumerate(columns.blocks):
         draws = None if uniform is None else uniform[i]
-        parts = (weight.T[block.features], rate.T[block.features])
+        parts = (weight.T[block.features], logit.T[block.features])
         carry, masks = jax.lax.scan(body, carry, (block.values, block.rows, kept[i], draws, *parts))
         found.append(masks)
     score, _, total = carry
@@ -162,12 +167,10 @@ def surrogate_likelihood(
     row_weight: Array,
     weight: Array,
     intercept: Array,
-    rate: Array,
+    logit: Array,
 ) -> Array:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
-    n = target.shape[0]
-    mean = columns.full_product(weight * (1 - rate), n) + intercept[:, None]
-    var = columns.full_squared_product(weight * weight * rate * (1 - rate), n)
+    mean, var = _moments(columns, weight, intercept, logit, target.shape[0])
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
     return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES), axis=-1)

@@ -29,16 +29,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import logit
 
 from ..branch import where_needed
 from ..losses import Loss
-from ..noise import Noise
+from ..noise import MaskNoise
 from ..priors import WeightPrior
 from .gibbs_groups import interweave
-from .gibbs_hierarchy import draw_groups, log_beta_density, log_hyperprior
+from .gibbs_hierarchy import draw_groups, log_beta_density, log_hyperprior, shapes
 from .gibbs_joint import joint_moves
 from .gibbs_jump import RowLikelihood, first_metric
-from .gibbs_moves import FeatureStep, ends, log_beta, slice_sample, uniform_masks, update_feature
+from .gibbs_moves import FeatureStep, log_beta, log_rates, uniform_masks, update_feature
 from .gibbs_state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -59,7 +60,7 @@ class GibbsKernel:
 
     Attributes
     ----------
-    loss, noise : Loss, Noise
+    loss, noise : Loss, MaskNoise
         Components of the model.
     fit_intercept : bool
         Draw an intercept.
@@ -71,6 +72,8 @@ class GibbsKernel:
         Every ``C s_i`` is 1, and the noise variance known.
     unknown_variance : bool
         The noise variance is drawn.
+    tempered : bool
+        Warm-up begins with a flatter likelihood; see ``_temper``.
     scale_mixture : type or None
         Prior that draws the precisions of the weights; None if they are known.
     gaussian_draw : callable
@@ -82,12 +85,13 @@ class GibbsKernel:
     """
 
     loss: Loss
-    noise: Noise
+    noise: MaskNoise
     fit_intercept: bool
     per_feature: bool
     grouped: bool
     unit_weight: bool
     unknown_variance: bool
+    tempered: bool
     scale_mixture: type[WeightPrior] | None
     gaussian_draw: Callable[..., tuple[Array, Array]]
     sweeps: int
@@ -98,9 +102,9 @@ class GibbsKernel:
         """True if there are rates to draw."""
         return self.per_feature or self.grouped
 
-    def multiplier(self, rate: Array) -> Array:
-        """What a kept entry is multiplied by, ``k(η)``; shaped like ``rate``."""
-        return self.noise.coefficients(rate).gain / (1 - rate)
+    def log_multiplier(self, logit: Array) -> Array:
+        """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from logits of rates, elementwise."""
+        return self.noise.log_multiplier(logit)
 
     def cost(self, target: Array, score: Array, row_weight: Array) -> Array:
         """Loss of each score, elementwise, for ``σ² = 1``."""
@@ -109,7 +113,7 @@ class GibbsKernel:
 
     def cost_given(self, noise_precision: Array) -> Callable[[Array, Array, Array], Array]:
         """Loss of each score (…, C, m) where the chains have noise precisions (C,)."""
-        if not self.unknown_variance:
+        if not (self.unknown_variance or self.tempered):
             return jax.jit(self.cost)  # a sweep calls it at dozens of places: traced once for all of them
 
         def cost(target: Array, score: Array, row_weight: Array) -> Array:
@@ -131,20 +135,23 @@ class GibbsKernel:
         target = jnp.broadcast_to(operands.target[None], score.shape)
         return jnp.sum(self.cost(target, score, jnp.broadcast_to(operands.row_weight[None], score.shape)), axis=-1)
 
-    def feature_rate(self, operands: Operands, rate: Array) -> Array:
-        """Rates per feature: (C, k) to (C, p)."""
+    def feature_logit(self, operands: Operands, logit: Array) -> Array:
+        """Logits of the rates per feature: (C, k) to (C, p)."""
         if self.free:
-            return rate[:, operands.index]
-        return jnp.broadcast_to(operands.fixed_rate[None], (rate.shape[0], operands.fixed_rate.shape[0]))
+            return logit[:, operands.index]
+        return jnp.broadcast_to(operands.fixed_logit[None], (logit.shape[0], operands.fixed_logit.shape[0]))
+
+    def weights(self, operands: Operands, effective: Array, logit: Array) -> Array:
+        """Weights of effective ones: (C, p) and logits (C, k) to (C, p)."""
+        return effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, logit)))
 
     def rate_prior(self, operands: Operands, state: State) -> tuple[Array, Array]:
         """Shape parameters of the Beta priors of the free rates, (C, k) each."""
         if operands.hierarchy is None:
-            shape = state.rate.shape
+            shape = state.logit.shape
             return jnp.broadcast_to(operands.prior_a[None], shape), jnp.broadcast_to(operands.prior_b[None], shape)
         index = operands.hierarchy.index
-        mean, strength = state.group_mean[:, index], state.group_strength[:, index]
-        return mean * strength, (1 - mean) * strength
+        return shapes(state.group_logit[:, index], state.group_log_strength[:, index])
 
     def init(self, operands: Operands, key: Array, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
@@ -154,8 +161,9 @@ class GibbsKernel:
         k = operands.prior_a.shape[0]
         groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
         strength = jnp.ones(()) if operands.hierarchy is None else operands.hierarchy.shape * operands.hierarchy.scale
-        rate = jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98)
-        feature_rate = self.feature_rate(operands, rate)
+        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
+        feature_logit = self.feature_logit(operands, free)
+        keep = jax.nn.sigmoid(-feature_logit).T.astype(jnp.float32)
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
         precision = jnp.broadcast_to(operands.precision[None], (chains, p))
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
@@ -165,22 +173,20 @@ class GibbsKernel:
         for i, block in enumerate(columns.blocks):
             shape = (block.values.shape[0], chains, block.values.shape[1])
             uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
-            chance = feature_rate.T[block.features][:, :, None].astype(jnp.float32)
-            kept.append((uniform >= chance) | ~block.occurs[:, None, :])
-        effective = weight * self.multiplier(feature_rate)
+            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+        effective = weight * jnp.exp(self.log_multiplier(feature_logit))
         return State(
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
-            rate=rate,
+            logit=free,
             kept=tuple(kept),
             score=columns.product(kept, effective, n),
             precision=precision,
             scales=scales,
             noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
-            group_mean=jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9),
-            group_strength=jnp.full((chains, groups), strength, dtype),
+            group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
+            group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
             weight_width=4 / jnp.sqrt(operands.precision),
-            rate_width=jnp.full(p, 2, dtype),
             metric=first_metric(jnp.ones(p + self.fit_intercept + k + 2 * groups, dtype)),
             count=jnp.int32(0),
             key=key,
@@ -204,33 +210,45 @@ class GibbsKernel:
     def gibbs_sweep(self, operands: Operands, state: State, thorough: Array) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
-        state = self._draw_priors(operands, state._replace(key=key), key_prior)
+        state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             cost = partial(self.total_cost, operands)
-            score, kept, rate = interweave(
+            score, kept, new = interweave(
                 operands.columns,
                 operands.groups,
-                (lambda score: state.noise_precision * cost(score)) if self.unknown_variance else cost,
-                self.multiplier,
+                lambda score: state.noise_precision * cost(score),
+                self.log_multiplier,
                 state.score,
                 state.kept,
                 state.effective,
-                state.rate,
+                state.logit,
                 operands.index,
                 state.precision,
                 *self.rate_prior(operands, state),
                 key_groups,
             )
-            state = state._replace(score=score, kept=kept, rate=rate)
+            state = state._replace(score=score, kept=kept, logit=new)
         return state
+
+    def _temper(self, operands: Operands, state: State) -> State:
+        """Likelihood to a power that rises to 1 over the first half of the warm-up.
+
+        A small known variance makes every mask of the first sweeps permanent: weights that were drawn for wrong masks
+        fit those, and no single entry can change. At a power that takes all of the response for noise they are free.
+        """
+        if not self.tempered:
+            return state
+        done = jnp.minimum(2 * state.count / jnp.maximum(operands.tune, 1), 1).astype(state.score.dtype)
+        power = jnp.exp((1 - done) * jnp.log(operands.first_power))
+        return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
 
     def _draw_priors(self, operands: Operands, state: State, key: Array) -> State:
         """Precisions of weights and noise and the priors of rates, as far as they are unknown."""
         key_scale, key_noise, key_groups = jax.random.split(key, 3)
         if self.scale_mixture is not None:
-            weight = state.effective / self.multiplier(self.feature_rate(operands, state.rate))
+            weight = self.weights(operands, state.effective, state.logit)
             precision, scales = self.scale_mixture.sample_precision(key_scale, weight, state.scales)
             state = state._replace(precision=precision, scales=scales)
         if self.unknown_variance:
@@ -240,9 +258,9 @@ class GibbsKernel:
             state = state._replace(noise_precision=gamma / scale)
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
-                key_groups, operands.hierarchy, state.rate, state.group_mean, state.group_strength
+                key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
             )
-            state = state._replace(group_mean=mean, group_strength=strength)
+            state = state._replace(group_logit=mean, group_log_strength=strength)
         return state
 
     def _draw_weights(self, operands: Operands, state: State, key: Array) -> State:
@@ -254,18 +272,18 @@ class GibbsKernel:
         weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
             weight = jnp.broadcast_to(operands.row_weight[None], (chains, n))
-            weight = (weight * state.noise_precision[:, None] if self.unknown_variance else weight).reshape(-1)
+            weight = (weight * state.noise_precision[:, None]).reshape(-1)
         score = state.score.reshape(-1)
         pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
-        factor = self.multiplier(self.feature_rate(operands, state.rate))
+        factor = self.log_multiplier(self.feature_logit(operands, state.logit))
         effective, intercept = self.gaussian_draw(
             key_draw,
             operands.columns,
             state.kept,
             omega,
             kappa,
-            state.precision / (factor * factor),
+            state.precision * jnp.exp(-2 * factor),
             self.fit_intercept,
         )
         score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
@@ -281,32 +299,33 @@ class GibbsKernel:
         index = operands.index if free else jnp.zeros(0, jnp.int32)
         by_feature = [
             part.T
-            for part in (state.effective, self.feature_rate(operands, state.rate), state.precision)
+            for part in (state.effective, self.feature_logit(operands, state.logit), state.precision)
         ]  # fmt: skip
         a, b = (part.T[index] if free else by_feature[0] for part in (a, b))
         keys = jax.random.split(key_steps, p)
 
         def body(score: Array, inputs: tuple[Array, ...]) -> Any:
-            values, rows, kept, uniform, weight, rate, precision, widths, rate_width, a, b, key = inputs
+            values, rows, kept, uniform, weight, logit, precision, width, a, b, key = inputs
             pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
             step = FeatureStep(
-                values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, rate,
-                widths, rate_width, precision, a, b, key,
+                values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, logit,
+                width, precision, a, b, key,
             )  # fmt: skip
-            return update_feature(cost, self.multiplier, free, thorough, score, step)
+            return update_feature(cost, self.log_multiplier, free, thorough, score, step)
 
         score, drawn = state.score, []
         uniforms = uniform_masks(key_uniform, state.kept)
         for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
-            parts = (*by_feature, state.weight_width, state.rate_width, a, b, keys)
+            parts = (*by_feature, state.weight_width, a, b, keys)
             inputs = (block.values, block.rows, kept, uniform, *(part[block.features] for part in parts))
             score, new = jax.lax.scan(body, score, inputs)
             drawn.append(new)
-        weight, rate = by_feature[:2]
-        for block, (new_weight, new_rate, _) in zip(columns.blocks, drawn, strict=True):
-            weight, rate = weight.at[block.features].set(new_weight), rate.at[block.features].set(new_rate)
+        weight, free_logit = by_feature[:2]
+        for block, (new_weight, new_logit, _) in zip(columns.blocks, drawn, strict=True):
+            weight = weight.at[block.features].set(new_weight)
+            free_logit = free_logit.at[block.features].set(new_logit)
         if free and columns.empty.shape[0]:
-            weight, rate = self._draw_empty(columns.empty, key_empty, weight, rate, a, b)
+            weight, free_logit = self._draw_empty(columns.empty, key_empty, weight, free_logit, a, b)
         adapt = thorough & (state.count < operands.tune)
         weight_width = _adapted(adapt, state.weight_width, weight - by_feature[0])
         new = state._replace(
@@ -314,17 +333,17 @@ class GibbsKernel:
         )
         if not free:
             return new
-        free_rate = jnp.zeros_like(state.rate).at[:, operands.index].set(rate.T)
-        return new._replace(rate=free_rate, rate_width=_adapted(adapt, state.rate_width, rate - by_feature[1]))
+        return new._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(free_logit.T))
 
     def _draw_empty(
-        self, empty: Array, key: Array, weight: Array, rate: Array, a: Array, b: Array
+        self, empty: Array, key: Array, weight: Array, logit: Array, a: Array, b: Array
     ) -> tuple[Array, Array]:
         """Rates of features that never occur, from their priors, at fixed ``w``; all arrays (p, C)."""
-        old, a, b = rate[empty], a[empty], b[empty]
-        new = slice_sample(key, lambda r: log_beta(r, a, b), old, jnp.full(old.shape, 2, old.dtype), *ends(old))
-        effective = weight[empty] / self.multiplier(old) * self.multiplier(new)
-        return weight.at[empty].set(effective), rate.at[empty].set(new)
+        key_drop, key_keep = jax.random.split(key)
+        old = logit[empty]
+        new = jax.random.loggamma(key_drop, a[empty]) - jax.random.loggamma(key_keep, b[empty])
+        effective = weight[empty] * jnp.exp(self.log_multiplier(new) - self.log_multiplier(old))
+        return weight.at[empty].set(effective), logit.at[empty].set(new)
 
     def record(self, operands: Operands, state: State) -> dict[str, Array]:
         """What is kept of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
@@ -332,15 +351,15 @@ class GibbsKernel:
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks and latent scales included, up to
         a constant.
         """
-        columns, feature_rate = operands.columns, self.feature_rate(operands, state.rate)
-        weight = state.effective / self.multiplier(feature_rate)
+        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
+        weight = self.weights(operands, state.effective, state.logit)
         counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
         drops = columns.per_feature(counts, weight.shape[:1], jnp.int32).T
         keeps = (columns.occurrences[None] - drops).astype(weight.dtype)
-        tiny = jnp.finfo(weight.dtype).tiny
-        log_drop, log_keep = (jnp.log(jnp.maximum(r, tiny)) for r in (feature_rate, 1 - feature_rate))
+        log_drop, log_keep = log_rates(feature_logit)
         lp = (
-            jnp.sum(drops.astype(weight.dtype) * log_drop + keeps * log_keep, axis=-1)
+            # A rate that is fixed at 0 has no drops, and the logarithm −∞.
+            jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
             - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
             - state.noise_precision * self.total_cost(operands, state.score)
         )
@@ -356,17 +375,18 @@ class GibbsKernel:
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
             lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
         if self.free:
-            draw["rate"] = state.rate
+            draw["logit_rate"] = state.logit
+            # The density of the rates, not of their logits.
+            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
         if operands.hierarchy is not None:
             index = operands.hierarchy.index
-            draw["group_rate"], draw["group_strength"] = state.group_mean, state.group_strength
-            mean, strength = state.group_mean, state.group_strength
-            lp = lp + jnp.sum(log_beta_density(state.rate, mean[:, index], strength[:, index]), axis=-1)
-            # The density of (μ, s), not of the transformed pair.
-            jacobian = jnp.log(mean) + jnp.log1p(-mean) + jnp.log(strength)
-            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength) - jacobian, axis=-1)
+            mean, strength = state.group_logit, state.group_log_strength
+            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
+            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
+            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
+            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
         elif self.free:
-            lp = lp + jnp.sum(log_beta(state.rate, *self.rate_prior(operands, state)), axis=-1)
+            lp = lp + jnp.sum(log_beta(state.logit, *self.rate_prior(operands, state)), axis=-1)
         return {**draw, "lp": lp}
 
 

@@ -4,6 +4,10 @@ Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` w
 biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
 influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
 
+A rate is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
+small shape puts much of its mass nearer to 0 or 1 than a rate in single precision can come. Densities of rates are
+those of the logit, ``η^A (1 − η)^B`` for ``Beta(A, B)``.
+
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column.
 """
 
@@ -20,10 +24,11 @@ from .gibbs_columns import gather, scatter
 
 __all__ = [
     "FeatureStep",
-    "ends",
+    "beta_width",
     "log_beta",
+    "log_mask_sum",
+    "log_rates",
     "log_weight",
-    "mask_terms",
     "slice_sample",
     "uniform_masks",
     "update_feature",
@@ -35,13 +40,11 @@ Cost = Callable[[Array, Array, Array], Array]
 _TRIALS = 100
 
 
-def slice_sample(
-    key: Array, log_density: Callable[[Array], Array], start: Array, width: Array, low: float, high: float
-) -> Array:
+def slice_sample(key: Array, log_density: Callable[[Array], Array], start: Array, width: Array) -> Array:
     """Slice sampling on an interval of given width, placed at random and shrunk (Neal 2003, figures 3 and 5).
 
     The interval is not stepped out, so every trial is an evaluation that may be accepted; any width leaves the
-    density invariant. Each entry of ``start`` is a problem of its own.
+    density invariant, provided it does not depend on ``start``. Each entry of ``start`` is a problem of its own.
 
     Parameters
     ----------
@@ -53,14 +56,11 @@ def slice_sample(
         Current points, of positive density.
     width : array
         Width of the first interval, shaped like ``start``.
-    low, high : float
-        Ends of the support.
     """
     key_level, key_place, key_trial = jax.random.split(key, 3)
     level = log_density(start) - jax.random.exponential(key_level, start.shape, start.dtype)
     left = start - width * jax.random.uniform(key_place, start.shape, start.dtype)
-    right = jnp.minimum(left + width, high)
-    left = jnp.maximum(left, low)
+    right = left + width
 
     def unfinished(carry: Any) -> Array:
         return (carry[0] < _TRIALS) & ~jnp.all(carry[4])
@@ -78,21 +78,28 @@ def slice_sample(
     return jax.lax.while_loop(unfinished, trial, begin)[3]
 
 
-def mask_terms(gain: Array) -> tuple[Array, Array, Array]:
-    """Terms ``(g⁺, a, b)`` of ``log[(1 − η) e^g + η] = g⁺ + log(a + b η)``, ``g`` the log-likelihood gained by keeping.
+def log_rates(logit: Array) -> tuple[Array, Array]:
+    """``log η`` and ``log(1 − η)``, each to full relative precision."""
+    return -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
 
-    ``a + bη`` lies in [0, 1], so nothing overflows; all shaped like ``gain``.
+
+def log_mask_sum(gain: Array, logit: Array) -> Array:
+    """``log[(1 − η) e^g + η]``, a mask summed out, with ``g`` the log-likelihood gained by keeping; elementwise.
+
+    It is ``log(e^g + e^l) − log(1 + e^l)``. The two are subtracted part by part, so that nothing of the size of ``g``
+    or ``l`` is rounded.
     """
-    small = jnp.exp(-jnp.abs(gain))
-    keeps = gain > 0
-    slope = jnp.where(keeps, small - 1, 1 - small)
-    return jnp.maximum(gain, 0), jnp.where(keeps, 1, small), slope
+    larger = jnp.maximum(gain, logit) - jnp.maximum(logit, 0)
+    return larger + (jnp.log(1 + jnp.exp(-jnp.abs(gain - logit))) - jnp.log(1 + jnp.exp(-jnp.abs(logit))))
 
 
-def ends(rate: Array) -> tuple[float, float]:
-    """Support of a rate: the unit interval, less one unit of round-off at either end."""
-    eps = float(jnp.finfo(rate.dtype).eps)
-    return eps, 1 - eps
+def beta_width(a: Array, b: Array) -> Array:
+    """Width of a slice interval for the logit of a ``Beta(a, b)`` variable: four to six standard deviations.
+
+    The variance of the logit is ``ψ'(a) + ψ'(b)``, and ``ψ'(a) < (1 + a)/a²``. Data only make the density narrower; an
+    interval that is too wide costs a few more trials, as the logarithm of how much too wide it is.
+    """
+    return 4.5 * (jnp.sqrt(1 + a) / a + jnp.sqrt(1 + b) / b)
 
 
 def uniform_masks(key: Array, kept: Sequence[Array]) -> tuple[Array, ...]:
@@ -113,10 +120,10 @@ class FeatureStep(NamedTuple):
         Masks.
     uniform : array (C, m)
         Uniform numbers for the new masks.
-    weight, rate : array (C,)
-        Effective weight and rate.
-    weight_width, rate_width : array ()
-        First widths of the slice intervals.
+    weight, logit : array (C,)
+        Effective weight and logit of the rate.
+    weight_width : array ()
+        First width of the weight's slice interval.
     precision, prior_a, prior_b : array (C,)
         Prior of the weight and of the rate.
     key : key
@@ -130,30 +137,29 @@ class FeatureStep(NamedTuple):
     kept: Array
     uniform: Array
     weight: Array
-    rate: Array
+    logit: Array
     weight_width: Array
-    rate_width: Array
     precision: Array
     prior_a: Array
     prior_b: Array
     key: Array
 
 
-def log_beta(rate: Array, a: Array, b: Array) -> Array:
-    """Log density of ``Beta(a, b)`` up to a constant, elementwise; the rate is kept off 0 and 1 by one part in 10³⁸."""
-    tiny = jnp.finfo(rate.dtype).tiny
-    return (a - 1) * jnp.log(jnp.maximum(rate, tiny)) + (b - 1) * jnp.log(jnp.maximum(1 - rate, tiny))
+def log_beta(logit: Array, a: Array, b: Array) -> Array:
+    """Log density of the logit of a ``Beta(a, b)`` variable, ``a log η + b log(1 − η)``, up to a constant."""
+    log_rate, log_rest = log_rates(logit)
+    return a * log_rate + b * log_rest
 
 
-def log_weight(weight: Array, multiplier: Array, precision: Array) -> Array:
-    """Log density of effective weights, ``v ~ N(0, k²/P)``, up to a constant, elementwise."""
-    scaled = weight / multiplier
-    return -0.5 * precision * scaled * scaled - jnp.log(multiplier)
+def log_weight(weight: Array, log_multiplier: Array, precision: Array) -> Array:
+    """Log density of effective weights, ``v ~ N(0, k²/P)``, up to a constant, elementwise; ``log k`` is given."""
+    scaled = weight * jnp.exp(-log_multiplier)
+    return -0.5 * precision * scaled * scaled - log_multiplier
 
 
 def update_feature(
     cost: Cost,
-    multiplier: Callable[[Array], Array],
+    log_multiplier: Callable[[Array], Array],
     learn_rate: bool,
     thorough: Array,
     score: Array,
@@ -163,11 +169,11 @@ def update_feature(
 
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
     ``N(v_d; 0, k²/P_d) Beta(η_d; A, B) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
-    ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d]``.
+    ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d] = σ(g_i − l_d)``.
 
     Returns
     -------
-    score, (weight, rate, kept)
+    score, (weight, logit, kept)
         All new.
     """
     shape = step.kept.shape
@@ -180,35 +186,33 @@ def update_feature(
     def gain(weight: Array) -> Array:
         return dropped_cost - cost(target, base + weight[:, None] * values, row_weight)
 
-    factor = multiplier(step.rate)
+    factor = log_multiplier(step.logit)
 
     def weight_density(weight: Array) -> Array:
-        bonus, constant, slope = mask_terms(gain(weight))
-        terms = bonus + jnp.log(constant + slope * step.rate[:, None])
+        terms = log_mask_sum(gain(weight), step.logit[:, None])
         return jnp.sum(terms, axis=-1) + log_weight(weight, factor, step.precision)
 
     key_weight, key_rate = jax.random.split(step.key)
     width = step.weight_width * jnp.ones_like(step.weight)
 
     def draw_weight(weight: Array) -> Array:
-        return slice_sample(key_weight, weight_density, weight, width, -jnp.inf, jnp.inf)
+        return slice_sample(key_weight, weight_density, weight, width)
 
     weight = where_needed(thorough, draw_weight, step.weight)
     gained = gain(weight)
-    _, constant, slope = mask_terms(gained)
-    rate = step.rate
+    logit = step.logit
     if learn_rate:
 
-        def rate_density(rate: Array) -> Array:
-            total = jnp.sum(jnp.log(constant + slope * rate[:, None]), axis=-1)
-            prior = log_beta(rate, step.prior_a, step.prior_b)
-            return total + prior + log_weight(weight, multiplier(rate), step.precision)
+        def rate_density(logit: Array) -> Array:
+            total = jnp.sum(log_mask_sum(gained, logit[:, None]), axis=-1)
+            prior = log_beta(logit, step.prior_a, step.prior_b)
+            return total + prior + log_weight(weight, log_multiplier(logit), step.precision)
 
-        def draw_rate(rate: Array) -> Array:
-            return slice_sample(key_rate, rate_density, rate, step.rate_width * jnp.ones_like(rate), *ends(rate))
+        def draw_rate(logit: Array) -> Array:
+            return slice_sample(key_rate, rate_density, logit, beta_width(step.prior_a, step.prior_b))
 
-        rate = where_needed(thorough, draw_rate, rate)
-    chance = (1 - rate[:, None]) * jnp.where(gained > 0, 1, constant) / (constant + slope * rate[:, None])
+        logit = where_needed(thorough, draw_rate, logit)
+    chance = jax.nn.sigmoid(gained - logit[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution
-    return scatter(score, step.rows, change), (weight, rate, kept)
+    return scatter(score, step.rows, change), (weight, logit, kept)

@@ -29,8 +29,8 @@ class Operands(NamedTuple):
         Prior precision of the weights; where it is drawn, the one to start from.
     scales : pytree of arrays (1, …)
         Latent scales of the weights to start from, empty for a normal prior.
-    fixed_rate : array (p,)
-        Rates where none is free.
+    fixed_logit : array (p,)
+        Logits of the rates where none is free; −∞ where nothing is dropped.
     index : int array (p,)
         Free rate of each feature.
     groups : tuple of GroupBlock
@@ -41,8 +41,10 @@ class Operands(NamedTuple):
         Priors of the Beta priors that are drawn.
     variance_shape, variance_scale : array ()
         Inverse gamma prior of the noise variance, where it is drawn.
+    first_power : array ()
+        Power of the likelihood that warm-up begins with, where it is tempered.
     tune : int array ()
-        Number of first draws during which the slice widths adapt.
+        Number of first draws during which the sampler adapts.
     """
 
     columns: Columns
@@ -50,7 +52,7 @@ class Operands(NamedTuple):
     row_weight: Array
     precision: Array
     scales: Any
-    fixed_rate: Array
+    fixed_logit: Array
     index: Array
     groups: tuple[GroupBlock, ...]
     prior_a: Array
@@ -58,6 +60,7 @@ class Operands(NamedTuple):
     hierarchy: HierarchyOperands | None
     variance_shape: Array
     variance_scale: Array
+    first_power: Array
     tune: Array
 
 
@@ -68,8 +71,8 @@ class State(NamedTuple):
     ----------
     effective, intercept : array (C, p), (C,)
         Weights times what a kept entry is multiplied by.
-    rate : array (C, k)
-        Free rates.
+    logit : array (C, k)
+        Logits of the free rates.
     kept : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (C, n)
@@ -79,11 +82,11 @@ class State(NamedTuple):
     scales : pytree of arrays (C, …)
         Latent scales behind it.
     noise_precision : array (C,)
-        ``1/σ²``, or 1 where the loss has no unknown variance.
-    group_mean, group_strength : array (C, g)
-        Beta priors of the rates, where they are drawn.
-    weight_width, rate_width : array (p,)
-        First widths of the slice intervals.
+        ``1/σ²`` where it is drawn; else the power of the likelihood, 1 but in a tempered warm-up.
+    group_logit, group_log_strength : array (C, g)
+        Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
+    weight_width : array (p,)
+        First widths of the slice intervals of the weights.
     metric : Metric
         Metric of the joint move.
     count : int array ()
@@ -94,16 +97,15 @@ class State(NamedTuple):
 
     effective: Array
     intercept: Array
-    rate: Array
+    logit: Array
     kept: tuple[Array, ...]
     score: Array
     precision: Array
     scales: Any
     noise_precision: Array
-    group_mean: Array
-    group_strength: Array
+    group_logit: Array
+    group_log_strength: Array
     weight_width: Array
-    rate_width: Array
     metric: Metric
     count: Array
     key: Array

@@ -36,9 +36,10 @@ class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.inference.hmc_kernel`.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
-    fast approximation: they are integrated as if scores were normal, with the error that
-    :mod:`bayesdrop.inference.density` states, and the posterior says so in its attribute ``approximation``.
-    ``bd.Gibbs()`` is exact there.
+    fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
+    ``approximation`` and states the error: a row's, and that of the whole log-likelihood over the draws, which is what
+    tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
+    corrects the draws, ``bd.Gibbs()`` is exact.
 
     Parameters
     ----------

@@ -255,7 +255,7 @@ class HMCKernel:
         return where_needed(due, centre, state)
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, Array]:
-        """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""
+        """What is kept of a draw: weight (C, p), intercept (C,), logit_rate (C, k), lp and how the trajectory went."""
         theta = colour(state.centre, state.factor, state.position)
         weight, intercept = self.density.weights(theta, operands.density.precision.shape[0])
         ones = jnp.ones_like(state.acceptance)
@@ -271,5 +271,5 @@ class HMCKernel:
         if self.density.fit_intercept:
             draw["intercept"] = intercept
         if self.density.free:
-            draw["rate"] = self.density.rates(theta)
+            draw["logit_rate"] = self.density.logit_rates(theta)
         return draw

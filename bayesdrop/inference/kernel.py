@@ -18,7 +18,8 @@ from ..centring import settle
 from ..data import prepare
 from ..model import Model
 from .proper import check_proper
-from .target import STATISTICS, default_method, is_marginalised
+from .scales import natural
+from .target import STATISTICS, check_sampler, default_method, is_marginalised, with_dtype
 
 __all__ = ["NumpyroKernel", "NumpyroState"]
 
@@ -148,8 +149,7 @@ class NumpyroKernel(MCMCKernel):
         self._data = replace(self._data, X=settled.X)
         check_proper(model, self._data, self._rate_map, self._marginalised)
         self._method = default_method(model, self._marginalised) if method is None else method
-        if not hasattr(self._method, "bind"):
-            raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}.")
+        check_sampler(self._method)
         self._program = program
         self._tune = 0
         self._bound: tuple[Any, Any] | None = None
@@ -168,7 +168,7 @@ class NumpyroKernel(MCMCKernel):
         """Kernel and operands for the precision of the session."""
         wanted = str(jnp.result_type(float)), self._tune
         if self._bound is None or self._bound_to != wanted:
-            method = replace(self._method, dtype=wanted[0])
+            method = with_dtype(self._method, wanted[0])
             # NumPyro may call under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
                 self._bound = method.bind(
@@ -190,7 +190,8 @@ class NumpyroKernel(MCMCKernel):
         self._tune = int(num_warmup)
         kernel, operands = self._bind()
         first, words, chains = _first_key(rng_key)
-        return self._wrap(kernel.init(operands, first, chains or 1), rng_key, words)
+        with _full_precision():
+            return self._wrap(kernel.init(operands, first, chains or 1), rng_key, words)
 
     def sample(self, state: NumpyroState, model_args: Any, model_kwargs: Any) -> NumpyroState:
         """One draw of every chain."""
@@ -199,11 +200,12 @@ class NumpyroKernel(MCMCKernel):
         first, words, _ = _first_key(state.rng_key)
         # MCMC continues chains with another key by writing it over the old one.
         inner = _with_key(state.inner, first, jnp.any(words != state.seen))
-        return self._wrap(kernel.step(operands, inner), state.rng_key, words)
+        with _full_precision():
+            return self._wrap(kernel.step(operands, inner), state.rng_key, words)
 
     def _wrap(self, inner: Any, rng_key: Array, words: Array) -> NumpyroState:
         kernel, operands = self._bind()
-        record = kernel.record(operands, inner)
+        record = natural(kernel.record(operands, inner))
         if self._centre is not None:
             # NumPyro keeps every draw in the precision of the session, in which wᵀc is taken off.
             record["intercept"] = record["intercept"] - record["weight"] @ jnp.asarray(
@@ -222,6 +224,11 @@ class NumpyroKernel(MCMCKernel):
         if "acceptance_rate" not in stats:
             return ""
         return f"{stats['n_steps']} steps of size {stats['step_size']:.2e}. acc. prob={stats['acceptance_rate']:.2f}"
+
+
+def _full_precision() -> Any:
+    """Products as ``bd.sample`` takes them: some accelerators round the factors to ten bits unless told otherwise."""
+    return jax.default_matmul_precision("highest")
 
 
 def _first_key(rng_key: Array) -> tuple[Array, Array, int | None]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..solve import Preconditioner, choose_preconditioner, conjugate_gradient
-from .descent import Point
+from .descent import Point, check_settings
 from .energy import Energy
 
 __all__ = ["Newton"]
@@ -64,6 +64,9 @@ class Newton:
     max_iter: int = 200
     preconditioner: Preconditioner | None = None
     max_inner: int = 500
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def step(self, energy: Energy, point: Point, goal: Array) -> Array:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.inference.descent.Descent`."""

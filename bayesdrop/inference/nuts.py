@@ -30,7 +30,8 @@ Array = Any
 class NUTS:
     """NumPyro's No-U-Turn sampler.
 
-    Exact where there are no masks; with masks, they are integrated as if scores were normal, as by ``bd.HMC``.
+    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated, as
+    by ``bd.HMC``; :func:`bayesdrop.reweight` corrects the draws.
 
     Parameters
     ----------
@@ -148,12 +149,12 @@ class NUTSKernel:
         }
 
     def record(self, operands: NUTSOperands, state: Any) -> dict[str, Array]:
-        """What is kept of a draw: weight (C, p), intercept (C,), rate (C, k), lp and how the trajectory went."""
+        """What is kept of a draw: weight (C, p), intercept (C,), logit_rate (C, k), lp and how the trajectory went."""
         theta = colour(operands.centre, operands.factor, state.z)
         weight, intercept = self.density.weights(theta, operands.density.precision.shape[0])
         draw = {"weight": weight} | self.statistics(state)
         if self.density.fit_intercept:
             draw["intercept"] = intercept
         if self.density.free:
-            draw["rate"] = self.density.rates(theta)
+            draw["logit_rate"] = self.density.logit_rates(theta)
         return draw

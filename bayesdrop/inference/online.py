@@ -43,7 +43,7 @@ class Online:
     counts : SignCounts or None
         What the rates follow from.
     learner : RateLearner or None
-        Current rates where they are learnt.
+        Rates of the last step where they are learnt.
     steps : int
         Blocks seen.
     """
@@ -56,25 +56,30 @@ class Online:
     steps: int = 0
 
     @classmethod
-    def start(cls, model: Model, p: int, K: int, weights: Array | None = None) -> Online:
-        """Begin at ``weights`` (p + 1, K), zero by default."""
+    def start(
+        cls, model: Model, p: int, K: int, weights: Array | None = None, counts: SignCounts | None = None
+    ) -> Online:
+        """Begin at ``weights`` (p + 1, K), zero by default, and the counts of an earlier fit, if any."""
         precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
         first = np.zeros((p + 1, K)) if weights is None else weights.copy()
-        return cls(first, np.broadcast_to(precision, (p + 1, K)).copy())
+        return cls(first, np.broadcast_to(precision, (p + 1, K)).copy(), counts=counts)
 
     def rate(self, rate_map: RateMap) -> Array:
-        """Dropout rate of each feature, (p, K) or (p, 1)."""
-        if self.learner is None:
+        """Dropout rate of each feature, (p, K) or (p, 1), by the counts so far and the signs of the weights."""
+        self.learner = None
+        if not rate_map.is_free or self.counts is None:
             return rate_map.initial[:, None]
+        K = self.weights.shape[1]
+        self.learner = self.counts.learner(rate_map, many=K > 1)
+        self.learner.observe(self.weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
         return rate_map.expand(self.learner.rates())
 
     def _move(self, gradient: Array) -> None:
         self.weights = self.weights - gradient / np.maximum(self.curvature, np.finfo(float).tiny)
         self.steps += 1
 
-    def update_joint(self, energy: SoftmaxEnergy, total: float | None) -> None:
-        """Take one step on the energy of a block of rows, all classes jointly."""
-        here = float(len(energy.code))
+    def update_joint(self, energy: SoftmaxEnergy, here: float, total: float | None) -> None:
+        """Take one step on the energy of a block of rows, all classes jointly; ``here`` is the weight of its rows."""
         self.rows += here
         energy = replace(energy, precision=energy.precision * (here / (self.rows if total is None else total)))
         _, gradient, chance, bend = energy.evaluate(self.weights)
@@ -88,7 +93,7 @@ class Online:
         model.noise.check(design.minimum())
         here = float(weight.sum())
         self.rows += here
-        total = self.rows if total is None else total
+        pass_rows, total = total, self.rows if total is None else total
         precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
         moments = ScoreMoments(design, model.noise, self.rate(rate_map), model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
@@ -105,8 +110,5 @@ class Online:
             fresh = SignCounts.take(design, target, weight[:, None])
             # Rows that come again say nothing new: the counts stay those of one pass.
             known = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
-            share = min(1.0, total / (known + here))
+            share = 1.0 if pass_rows is None else min(1.0, pass_rows / (known + here))
             self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
-            self.learner = self.counts.learner(rate_map, many=target.shape[1] > 1)
-            nothing = np.zeros(target.shape[1])
-            self.learner.observe(self.weights[:-1], nothing > 0, nothing)

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .layout import Layout, layout_of
+from .scales import natural
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
@@ -141,6 +142,7 @@ def run(
     checkpoint: Checkpoint | None = None,
     stop: Stop | None = None,
     statistics: Sequence[str] = ("lp",),
+    required: Sequence[str] = (),
     max_seconds: float | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Run:
@@ -162,6 +164,9 @@ def run(
         Rule that ends the run before ``draws``.
     statistics : sequence of str
         What is recorded and is no posterior variable; the rule does not look at it.
+    required : sequence of str
+        What the kernel must record, by the names of :func:`bayesdrop.inference.scales.natural`, on axes that begin with
+        the chains.
     max_seconds : float, optional
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
     meanwhile : callable, optional
@@ -170,13 +175,30 @@ def run(
 
     Raises
     ------
+    TypeError
+        If the kernel does not record what is required; before the first draw.
     ValueError
         If the log density ``lp`` is not finite, at the start or after a draw, or the checkpoint is damaged.
     TimeoutError
         If the time is used up before a draw is kept.
     """
-    runner = _Runner(kernel, operands, tune, tune + draws, checkpoint, stop, tuple(statistics), max_seconds, meanwhile)
+    runner = _Runner(
+        kernel, operands, tune, tune + draws, checkpoint, stop, tuple(statistics), tuple(required), max_seconds,
+        meanwhile,
+    )  # fmt: skip
     return runner.run(key, chains, progress)
+
+
+def _check_record(record: dict[str, Array], chains: int, required: Sequence[str]) -> None:
+    """Raise TypeError unless what is ``required`` is recorded, chains first."""
+    record = natural(record)
+    wrong = [name for name in required if name not in record or np.shape(record[name])[:1] != (chains,)]
+    if wrong:
+        came = {name: np.shape(value) for name, value in record.items()}
+        raise TypeError(
+            f"method: expected a kernel that records {list(required)} of each of {chains} chains, got {came}; see "
+            "bayesdrop.inference.runner."
+        )
 
 
 @dataclass
@@ -200,6 +222,7 @@ class _Runner:
     checkpoint: Checkpoint | None
     stop: Stop | None
     statistics: tuple[str, ...]
+    required: tuple[str, ...]
     max_seconds: float | None
     meanwhile: Callable[[], None] | None
     position: tuple[Any, int] = (None, 0)
@@ -249,6 +272,7 @@ class _Runner:
         bar.set_description("compiling (once)")
         if self.position[0] is None:
             state, record = _init(self.kernel, chains, self.operands, key)
+            _check_record(record, chains, self.required)
             self._check_finite(record, state, "at the start")
             self.position = (state, 0)
         if self.layout is not None:

@@ -19,15 +19,20 @@ from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
 from ..diagnosis import diagnose_groups
 from ..draws import draws_of
+from ..expectation import MASKS
 from ..groups import arviz_beside, assemble
 from ..model import Model
 from ..noise.centre import centre_of
 from ..pointwise import log_likelihood_group
+from ..problems import approximation_problem
 from ..rates import RateMap
+from ..responses import observed_group
 from ..results import centred_columns
+from .approximation import ApproximationWarning, approximation_error
 from .proper import check_proper
+from .scales import natural
 from .stopping import Stop
-from .target import STATISTICS, default_method, is_marginalised
+from .target import STATISTICS, check_sampler, default_method, is_marginalised, sampler_settings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +41,8 @@ __all__ = ["IncompleteWarning", "MixingWarning", "sample"]
 
 Array = Any
 
-_MASKS = 64
+# Draws at which the error of an approximation is found.
+_REPORTED_DRAWS = 256
 
 
 class MixingWarning(UserWarning):
@@ -61,6 +67,7 @@ def sample(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     log_likelihood: bool = False,
+    masks: int = MASKS,
     checkpoint: Any = None,
     stop: Stop | None = None,
     max_seconds: float | None = None,
@@ -87,7 +94,7 @@ def sample(
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
         ``bd.HMC()`` where there are none. On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them
-        approximately and say so.
+        approximately, say so, and state their error; see :func:`bayesdrop.reweight`.
     target : str, optional
         Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
         ``p(y | w, η) = Σ_α p(α | η) exp{−C Σ s_i loss(y_i, wᵀ(x_i∘α_i) + b)}``. ``"marginalised"``: the
@@ -102,6 +109,9 @@ def sample(
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
         adds it later as well.
+    masks : int
+        For ``log_likelihood``: a row with no more masks than that has them enumerated, as in
+        :func:`bayesdrop.log_likelihood`.
     checkpoint : path, optional
         Folder, made if absent, to which finished draws and the sampler's state go every half a minute and at the end.
         A run that was interrupted or killed goes on where it was when it is called again with the same arguments,
@@ -121,10 +131,10 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the labels ``y`` as signs, or numbers; ``constant_data`` priors or
-        fixed rates, the group of each feature, and the ``centre`` of the noise where it is not 0. Masks and auxiliary
-        variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or
-        "interrupted".
+        ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
+        the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
+        of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
+        the run ended: "draws", "target", "budget" or "interrupted".
 
     Raises
     ------
@@ -132,6 +142,8 @@ def sample(
         If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
         run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.inference.proper`
         has it. The message names the argument and what to do.
+    TypeError
+        If ``method`` is no sampler, or does not record what the model has.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
 
@@ -139,6 +151,9 @@ def sample(
     -----
     UnscaledWarning
         If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+    ApproximationWarning
+        If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
+        deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
@@ -156,7 +171,8 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    for name, count, least in (("draws", draws, 1), ("tune", 1 if tune is None else tune, 1), ("chains", chains, 1)):
+    tuned = 1 if tune is None else tune
+    for name, count, least in (("draws", draws, 1), ("tune", tuned, 1), ("chains", chains, 1), ("masks", masks, 1)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}.")
     if not isinstance(model, Model):
@@ -181,8 +197,7 @@ def sample(
     _check_ending(stop, max_seconds, chains)
 
     method = default_method(model, marginalised) if method is None else method
-    if not hasattr(method, "bind"):
-        raise TypeError(f"method: expected a sampler such as bd.Gibbs(), got {method!r}; bd.fit takes the others.")
+    check_sampler(method)
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -205,6 +220,7 @@ def sample(
                 checkpoint=store,
                 stop=stop,
                 statistics=STATISTICS,
+                required=_recorded(model, rate_map),
                 max_seconds=max_seconds,
                 meanwhile=stack.enter_context(arviz_beside()),
             )
@@ -214,13 +230,12 @@ def sample(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
+    result = replace(result, draws=natural(result.draws))
     groups = _groups(settled.stated, data, rate_map, result)
     if log_likelihood:
         found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
-        # The masks come from a generator of their own, started from the key's bits.
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))))
         held = on_this_machine(data.X)
-        groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, _MASKS, generator)
+        groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, masks)
     attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(settled.stated, data.classes)
     if settled.centre is not None:
         attrs["centred"] = centred_columns(settled.centre)
@@ -228,11 +243,7 @@ def sample(
         attrs["unscaled"] = json.dumps(settled.unscaled)
     attrs["scale_ratio"] = settled.scale_ratio
     if method.integrates_masks and not marginalised:
-        from .approximation import error_per_row
-
-        few = draws_of(groups["posterior"], settled.stated, min(2, result.draws["lp"].shape[1]), marginalised=False)
-        attrs["approximation"] = "masks are integrated as if scores were normal; bd.Gibbs() draws them"
-        attrs["approximation_error"] = error_per_row(few, replace(data, X=on_this_machine(data.X)))
+        attrs |= _approximation(groups["posterior"], settled.stated, replace(data, X=on_this_machine(data.X)))
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -244,11 +255,33 @@ def sample(
             IncompleteWarning,
             stacklevel=2,
         )
-    # An early end has a warning of its own.
-    advice = diagnose_groups(groups, attrs | {"complete": 1}).advice
+    size = result.draws["lp"].size
+    wrong = approximation_problem(attrs, size)
+    if wrong is not None:
+        warnings.warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning, stacklevel=2)
+    # An early end and an approximation have warnings of their own.
+    known = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
+    advice = diagnose_groups(groups, known | {"complete": 1}).advice
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
     return assemble(groups, attrs)
+
+
+def _approximation(posterior: xr.Dataset, model: Model, data: Data) -> dict[str, str | int | float]:
+    """Attributes that say what was approximated, and how well, at a few hundred draws."""
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    few = draws_of(posterior, model, min(-(-_REPORTED_DRAWS // chains), draws), marginalised=False)
+    found = approximation_error(few, data)
+    attrs: dict[str, str | int | float] = {
+        "approximation": "masks are integrated as if scores were normal; bd.Gibbs() draws them",
+        "approximation_error": found.per_row,
+        "approximation_total": found.total,
+        "approximation_bound": found.bound,
+        "approximation_resolved": int(found.resolved),
+        "approximation_draws": found.draws,
+        "approximation_rows": found.rows,
+    }
+    return attrs if np.isnan(found.pareto_k) else attrs | {"approximation_pareto_k": found.pareto_k}
 
 
 def _check_sharded(data: Data) -> None:
@@ -276,6 +309,12 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
     number = isinstance(max_seconds, int | float | np.number) and not isinstance(max_seconds, bool)
     if not (number and np.isfinite(max_seconds) and max_seconds > 0):
         raise ValueError(f"max_seconds: expected a finite number of seconds above 0, got {max_seconds!r}.")
+
+
+def _recorded(model: Model, rate_map: RateMap) -> tuple[str, ...]:
+    """What any sampler of the model must record."""
+    optional = [("intercept", model.fit_intercept), ("rate", rate_map.is_free)]
+    return ("lp", "weight", *(name for name, there in optional if there))
 
 
 _SCALARS = ("intercept", "sigma", "global_scale")
@@ -322,15 +361,13 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
     stats = {name: (("chain", "draw"), result.draws[name]) for name in STATISTICS if name in result.draws}
-    rows = np.arange(len(data.target))
-    observed = {"y": ("obs_id", data.target.astype(np.int8) if model.loss.binary else data.target)}
     if np.any(data.weight != 1):
         constant["row_weight"] = ("obs_id", data.weight)
-        fixed_coords["obs_id"] = rows
+        fixed_coords["obs_id"] = np.arange(len(data.target))
     return {
         "posterior": xr.Dataset(posterior, coords=coords),
         "sample_stats": xr.Dataset(stats, coords=steps),
-        "observed_data": xr.Dataset(observed, coords={"obs_id": rows}),
+        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
         "constant_data": xr.Dataset(constant, coords=fixed_coords),
     }
 
@@ -352,6 +389,6 @@ def _attributes(
         "model": repr(model),
         "method": repr(method),
         "target": "marginalised" if marginalised else "noising",
-        "settings": json.dumps({name: str(getattr(method, name)) for name in method.__dataclass_fields__}),
+        "settings": json.dumps(sampler_settings(method)),
     }
     return attrs

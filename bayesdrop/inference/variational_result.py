@@ -13,6 +13,7 @@ from ..centring import moved
 from ..description import attributes
 from ..groups import assemble
 from ..noise.centre import centre_of
+from ..responses import observed_group
 from ..results import RatePosterior, centred_columns
 
 if TYPE_CHECKING:
@@ -172,14 +173,12 @@ class Variational:
             constant["rate_prior_a"], constant["rate_prior_b"] = ((rate.dim, part) for part in prior)
             if rate.dim == "group":
                 constant["feature_group"] = ("feature", np.array(rate.names)[self.rate_map.index])
-        rows = np.arange(len(self.target))
         if np.any(self.row_weight != 1):
             constant["row_weight"] = ("obs_id", self.row_weight)
-            fixed_coords["obs_id"] = rows
-        observed = self.target.astype(np.int8) if self.model.loss.binary else self.target
+            fixed_coords["obs_id"] = np.arange(len(self.target))
         groups = {
             "posterior": xr.Dataset(posterior, coords=coords),
-            "observed_data": xr.Dataset({"y": ("obs_id", observed)}, coords={"obs_id": rows}),
+            "observed_data": observed_group(self.target, self.classes, binary=self.model.loss.binary),
             "constant_data": xr.Dataset(constant, coords=fixed_coords),
         }
         attrs: dict[str, str | int | float] = {

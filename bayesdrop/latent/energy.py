@@ -20,25 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from ..designs import Design, as_design
-from ..inference.softmax import FORMS, expected_softmax, log_sum_exp
-from ..losses import Loss
 from ..moments import ScoreMoments
 from ..noise import Noise
 from ..noise.centre import needs_zero
+from .criteria import Criterion
 
 __all__ = [
     "Block",
-    "Criterion",
+    "Evaluation",
     "LatentEnergy",
-    "OneVersusRest",
     "Parameters",
-    "Softmax",
     "blocks_of",
     "hidden_moments",
 ]
@@ -72,6 +69,24 @@ class Parameters(NamedTuple):
         """The inverse of :meth:`flatten`, in the shapes of these parameters."""
         cut = self.hidden.size
         return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
+
+
+class Evaluation(NamedTuple):
+    """The energy, or what some rows add to it, at given weights.
+
+    Attributes
+    ----------
+    value : float
+        What is minimised, the kink of a loss smoothed.
+    gradient : Parameters
+        Gradient of ``value``.
+    objective : float
+        The same with the loss as it is: what is reported.
+    """
+
+    value: float
+    gradient: Parameters
+    objective: float
 
 
 class Block(NamedTuple):
@@ -108,91 +123,6 @@ def blocks_of(X: Any, target: Array, weight: Array, units: int) -> list[Block]:
     keep = (n * p if dense else X.nnz) <= _KEPT
     cuts = (slice(start, start + rows) for start in range(0, n, rows))
     return [Block(X[cut], target[cut], weight[cut], as_design(X[cut]) if keep else None) for cut in cuts]
-
-
-class Criterion(Protocol):
-    """Protocol of a marginalised loss of the scores of a row."""
-
-    def pairs(self, problems: int) -> tuple[Array, Array]:
-        """Problems whose covariances the loss looks at: two arrays (J,) of numbers below ``M``."""
-
-    def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are."""
-
-
-@dataclass(frozen=True)
-class OneVersusRest:
-    """One loss per problem, of its own variance.
-
-    Attributes
-    ----------
-    loss : Loss
-        Marginalised loss.
-    smoothing : float
-        Added to the variances: what a kinked loss without noise needs to have a gradient.
-    """
-
-    loss: Loss
-    smoothing: float = 0.0
-
-    def pairs(self, problems: int) -> tuple[Array, Array]:
-        """Each problem with itself."""
-        return np.arange(problems), np.arange(problems)
-
-    def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
-        """See :class:`Criterion`; ``target`` (m, M) of −1 and +1."""
-        if cov is None and self.smoothing == 0:
-            value, slope = self.loss.plain_value_and_slope(target, mean)
-            return value.sum(axis=1), slope, None
-        var = (np.zeros_like(mean) if cov is None else cov) + self.smoothing
-        slopes = self.loss.derivatives(target, mean, var)
-        return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
-
-
-@dataclass(frozen=True)
-class Softmax:
-    """``log Σ exp(s_k) − s_y`` and what the noise adds to it; see :mod:`bayesdrop.inference.softmax`.
-
-    Attributes
-    ----------
-    form : str
-        ``"taylor"`` or ``"gaussian"``.
-    """
-
-    form: str
-
-    def pairs(self, problems: int) -> tuple[Array, Array]:
-        """All pairs, each once."""
-        first, second = np.triu_indices(problems)
-        return first, second
-
-    def __call__(self, target: Array, mean: Array, cov: Array | None) -> tuple[Array, Array, Array | None]:
-        """See :class:`Criterion`; ``target`` (m,) of class numbers."""
-        rows = np.arange(len(mean))
-        level, slope = log_sum_exp(mean)
-        value = level - mean[rows, target]
-        slope[rows, target] -= 1
-        if cov is None:
-            return value, slope, None
-        first, second = self.pairs(mean.shape[1])
-        extra, more, to_cov, _ = FORMS[self.form](mean, unpack(cov, first, second))
-        return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
-
-    @staticmethod
-    def chances(mean: Array, cov: Array | None) -> Array:
-        """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
-        if cov is None:
-            return log_sum_exp(mean)[1]
-        return expected_softmax(mean, unpack(cov, *np.triu_indices(mean.shape[1])))
-
-
-def unpack(flat: Array, first: Array, second: Array) -> Array:
-    """Symmetric matrices (m, K, K) of which ``flat`` (m, J) holds the entries of the pairs."""
-    size = int(second.max()) + 1
-    full = np.empty((len(flat), size, size))
-    full[:, first, second] = flat
-    full[:, second, first] = flat
-    return full
 
 
 def hidden_moments(moments: ScoreMoments, hidden: Array, products: Array | None = None) -> tuple[Array, Array | None]:
@@ -323,11 +253,12 @@ class LatentEnergy:
             np.concatenate([parameters.output[:-1], np.broadcast_to(none, (1, parameters.output.shape[1]))]),
         )
 
-    def value_and_gradient(self, parameters: Parameters) -> tuple[float, Parameters]:
+    def value_and_gradient(self, parameters: Parameters) -> Evaluation:
         """``U`` and its gradient."""
-        total, gradient = self.prior(parameters)
-        value, more = self.of_rows(self.blocks, parameters)
-        return total + value, self.tied(Parameters(gradient.hidden + more.hidden, gradient.output + more.output))
+        penalty, slope = self.prior(parameters)
+        value, gradient, objective = self.of_rows(self.blocks, parameters)
+        both = Parameters(slope.hidden + gradient.hidden, slope.output + gradient.output)
+        return Evaluation(penalty + value, self.tied(both), penalty + objective)
 
     def tied(self, gradient: Parameters) -> Parameters:
         """Leave out the intercepts if there are none."""
@@ -336,10 +267,10 @@ class LatentEnergy:
             gradient.output[-1] = 0
         return gradient
 
-    def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> tuple[float, Parameters]:
+    def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> Evaluation:
         """What some rows add to the energy, and to its gradient."""
         forms = _Forms(parameters, self.criterion.pairs(parameters.output.shape[1])) if self.has_variance else None
-        total = 0.0
+        total, rounded = 0.0, 0.0
         hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
         spread = np.zeros_like(forms.products) if forms is not None else np.zeros((0, 0))
         for_matrix = np.zeros_like(forms.matrix) if forms is not None else np.zeros((0, 0))
@@ -350,13 +281,15 @@ class LatentEnergy:
             slope = unit * (1 - unit)
             score = unit @ parameters.output[:-1] + parameters.output[-1]
             for_mean = np.zeros_like(unit)
+            spreads = None
             if forms is None or cov is None:
                 value, for_score, _ = self.criterion(block.target, score, None)
             else:
                 one, other = slope[:, forms.first], slope[:, forms.second]
                 pair = one * other
                 bent = pair * cov
-                value, for_score, for_cov = self.criterion(block.target, score, bent @ forms.matrix)
+                spreads = bent @ forms.matrix
+                value, for_score, for_cov = self.criterion(block.target, score, spreads)
                 for_cov = block.weight[:, None] * for_cov
                 for_matrix += bent.T @ for_cov
                 for_bent = for_cov @ forms.matrix.T
@@ -369,10 +302,11 @@ class LatentEnergy:
             for_score = block.weight[:, None] * for_score
             for_mean += slope * (for_score @ parameters.output[:-1].T)
             total += float(block.weight @ value)
+            rounded += float(np.sum(block.weight * self.criterion.excess(block.target, score, spreads, value)))
             output[:-1] += unit.T @ for_score
             output[-1] += for_score.sum(axis=0)
             hidden += moments.mean_adjoint(for_mean)
         if forms is not None:
             hidden[:-1] += forms.to_hidden(spread)
             output[:-1] += forms.to_output(for_matrix)
-        return total, Parameters(hidden, output)
+        return Evaluation(total, Parameters(hidden, output), total - rounded)

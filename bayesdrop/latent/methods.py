@@ -15,16 +15,17 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import line_search
 from scipy.special import expit
 
 from ..inference.descent import Status, Trace
-from .energy import LatentEnergy, OneVersusRest, Parameters, hidden_moments, unpack
+from .criteria import OneVersusRest, unpack
+from .energy import LatentEnergy, Parameters, hidden_moments
 
-__all__ = ["LBFGS", "Alternating", "LatentMethod", "Minibatch"]
+__all__ = ["LBFGS", "Alternating", "LatentMethod", "Minibatch", "Plan", "check_latent_method"]
 
 Array = Any
 
@@ -35,8 +36,30 @@ _WINDOW = 10
 _FIRST = 0.3
 
 
+class Plan(NamedTuple):
+    """How a method spends its steps where there is more to find than the weights.
+
+    Attributes
+    ----------
+    start : int
+        Steps on each of several random starts; 0 for one start, taken as it is.
+    rounds, round : int
+        Most rounds between which the rates are updated, and steps of each.
+    most : int or None
+        Steps after the starts, those of the rounds included; None: what the method may take, after the rounds.
+    """
+
+    start: int
+    rounds: int
+    round: int
+    most: int | None
+
+
 class LatentMethod(Protocol):
     """Protocol of a minimiser."""
+
+    def plan(self, starts: int, learns: bool) -> Plan:
+        """Divide the steps among ``starts`` random starts, the rounds of learnt rates, and the rest."""
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
@@ -49,8 +72,21 @@ def _check(name: str, value: Any, least: float, whole: bool) -> None:
         raise ValueError(f"{name}: expected {kind} of at least {least:g}, got {value!r}.")
 
 
+def check_latent_method(method: Any) -> None:
+    """Raise TypeError unless ``method`` minimises the energy of a hidden layer."""
+    if isinstance(method, type) or not all(hasattr(method, name) for name in ("plan", "minimise")):
+        raise TypeError(
+            f"method: expected a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch(), got {method!r}."
+        )
+
+
+# Steps on each of several starts, rounds of the rates, and steps of a round, where a step costs a pass over the data
+# and some hundreds are allowed.
+_PLAN = Plan(15, 30, 20, None)
+
+
 def _descend(
-    function: Callable[[Array], tuple[float, Array]], start: Array, least: float, steps: int, trace: Trace
+    function: Callable[[Array], tuple[float, Array, float]], start: Array, least: float, steps: int, trace: Trace
 ) -> Array:
     """L-BFGS from a vector until ten steps gain less than ``10 least``; every step of it is one of the trace.
 
@@ -60,9 +96,9 @@ def _descend(
     """
     history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
     here, values = start, list[float]()
-    seen: dict[bytes, tuple[float, Array]] = {}
+    seen: dict[bytes, tuple[float, Array, float]] = {}
 
-    def both(x: Array) -> tuple[float, Array]:
+    def both(x: Array) -> tuple[float, Array, float]:
         # The search asks for value and slope of one point apart.
         key = x.tobytes()
         if key not in seen:
@@ -76,7 +112,7 @@ def _descend(
     def slope_at(x: Array) -> Array:
         return both(x)[1]
 
-    value, slope = both(here)
+    value, slope, _ = both(here)
     trace.status = Status.MAX_ITERATIONS
     for _ in range(steps):
         direction = _two_loops(slope, history)
@@ -93,14 +129,14 @@ def _descend(
             history.clear()  # once more, down the slope
             continue
         there = here + length * direction
-        new_value, new_slope = both(there)
+        new_value, new_slope, objective = both(there)
         step, change = there - here, new_slope - slope
         curvature = float(step @ change)
         if curvature > np.finfo(float).eps * float(change @ change):
             history.append((step, change, 1 / curvature))
         here, value, slope = there, new_value, new_slope
         values.append(value)
-        trace.values.append(np.array([value]))
+        trace.values.append(np.array([objective]))
         trace.iterations += 1
         if len(values) > _WINDOW and values[-1 - _WINDOW] - value < _WINDOW * least:
             trace.status = Status.CONVERGED
@@ -149,13 +185,17 @@ class LBFGS:
         _check("tol", self.tol, 0.0, False)
         _check("max_iter", self.max_iter, 1, True)
 
+    def plan(self, starts: int, learns: bool) -> Plan:
+        """See :class:`LatentMethod`."""
+        return _PLAN
+
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`."""
         most = self.max_iter if steps is None else min(steps, self.max_iter)
 
-        def function(flat: Array, of: LatentEnergy) -> tuple[float, Array]:
-            value, gradient = of.value_and_gradient(start.like(flat))
-            return value, gradient.flatten()
+        def function(flat: Array, of: LatentEnergy) -> tuple[float, Array, float]:
+            found = of.value_and_gradient(start.like(flat))
+            return found.value, found.gradient.flatten(), found.objective
 
         flat, least = start.flatten(), self.tol * energy.row_weight
         if not trace.values and energy.has_variance:
@@ -192,6 +232,10 @@ class Alternating:
         _check("max_iter", self.max_iter, 1, True)
         _check("steps", self.steps, 1, True)
 
+    def plan(self, starts: int, learns: bool) -> Plan:
+        """See :class:`LatentMethod`."""
+        return _PLAN
+
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`; raise ValueError where the loss has no auxiliary variables."""
         criterion = energy.criterion
@@ -200,19 +244,19 @@ class Alternating:
                 "method: alternating updates need the augmentation bound, one class against the rest; use bd.LBFGS() "
                 'for the softmax and the other bounds, or set bound="augmentation".'
             )
-        here, before = start, energy.value_and_gradient(start)[0]
+        here, before = start, energy.value_and_gradient(start).value
         trace.status = Status.MAX_ITERATIONS
         for _ in range(self.max_iter if steps is None else min(steps, self.max_iter)):
             here = here._replace(output=output_update(energy, criterion, here))
 
-            def function(flat: Array, now: Parameters = here) -> tuple[float, Array]:
-                value, gradient = energy.value_and_gradient(now._replace(hidden=flat.reshape(now.hidden.shape)))
-                return value, gradient.hidden.ravel()
+            def function(flat: Array, now: Parameters = here) -> tuple[float, Array, float]:
+                found = energy.value_and_gradient(now._replace(hidden=flat.reshape(now.hidden.shape)))
+                return found.value, found.gradient.hidden.ravel(), found.objective
 
             flat = _descend(function, here.hidden.ravel(), 0.0, self.steps, Trace())
             here = here._replace(hidden=flat.reshape(here.hidden.shape))
-            value = energy.value_and_gradient(here)[0]
-            trace.values.append(np.array([value]))
+            value, _, objective = energy.value_and_gradient(here)
+            trace.values.append(np.array([objective]))
             trace.iterations += 1
             if before - value <= self.tol * energy.row_weight:
                 trace.status = Status.CONVERGED
@@ -260,27 +304,40 @@ class Minibatch:
     batch_size : int
         Rows of a step.
     epochs : int
-        Passes over the data.
+        Passes over the data in all, at least 1: those that tell several starts apart (a fifth at most) and those
+        between which the rates are learnt (half of the rest at most, one a time) are among them.
     step_size : float
         First step of each weight, above 0.
     seed : int
         Order of the rows.
+    tol : float
+        The fit has converged if an epoch lowers the energy by less than this for each unit ``C s_i`` of the rows'
+        weight, the mean of the last ten or of the later half; a value is the mean over the steps of its epoch. What is
+        too slow for its ``step_size`` looks converged too.
 
     Examples
     --------
     >>> Minibatch(500, epochs=5)
-    Minibatch(batch_size=500, epochs=5, step_size=0.02, seed=0)
+    Minibatch(batch_size=500, epochs=5, step_size=0.02, seed=0, tol=0.0001)
     """
 
     batch_size: int = 500
     epochs: int = 20
     step_size: float = 0.02
     seed: int = 0
+    tol: float = 1e-4
 
     def __post_init__(self) -> None:
+        _check("tol", self.tol, 0.0, False)
         _check("batch_size", self.batch_size, 1, True)
         _check("epochs", self.epochs, 1, True)
         _check("step_size", self.step_size, 1e-12, False)
+
+    def plan(self, starts: int, learns: bool) -> Plan:
+        """See :class:`LatentMethod`; steps are epochs."""
+        first = self.epochs // (5 * starts) if starts > 1 else 0
+        left = self.epochs - first * starts
+        return Plan(first, max(1, left // 2) if learns else 0, 1, left)
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`LatentMethod`; a step is an epoch, and its value is the mean over its batches."""
@@ -291,23 +348,28 @@ class Minibatch:
         turns = epochs * sum(-(-size // self.batch_size) for size in sizes)
         flat, done = start.flatten(), 0
         first, second = np.zeros_like(flat), np.zeros_like(flat)
+        values = list[float]()
         for _ in range(epochs):
-            total = 0.0
+            total, minimised = 0.0, 0.0
             for block in (energy.blocks[b] for b in generator.permutation(len(sizes))):
                 order = generator.permutation(len(block.weight))
                 for begin in range(0, len(order), self.batch_size):
                     rows = order[begin : begin + self.batch_size]
                     here = start.like(flat)
-                    value, gradient = energy.of_rows([block.take(rows, n / len(rows))], here)
+                    value, gradient, objective = energy.of_rows([block.take(rows, n / len(rows))], here)
                     penalty, slope = energy.prior(here)
-                    total += (value + penalty) * len(rows) / n
+                    total += (objective + penalty) * len(rows) / n
+                    minimised += (value + penalty) * len(rows) / n
                     pull = energy.tied(Parameters(gradient.hidden + slope.hidden, gradient.output + slope.output))
                     done += 1
                     first = 0.9 * first + 0.1 * pull.flatten()
                     second = 0.999 * second + 0.001 * pull.flatten() ** 2
                     rate = self.step_size * (1 - done / turns) / (1 - 0.9**done)
                     flat = flat - rate * first / (np.sqrt(second / (1 - 0.999**done)) + 1e-12)
+            values.append(minimised)
             trace.values.append(np.array([total]))
             trace.iterations += 1
-        trace.status = Status.CONVERGED
+        window = min(_WINDOW, epochs // 2)
+        still = window > 0 and values[-1 - window] - values[-1] < window * self.tol * energy.row_weight
+        trace.status = Status.CONVERGED if still else Status.MAX_EPOCHS
         return start.like(flat)

@@ -13,6 +13,7 @@ from ..data import Data, prepare
 from ..groups import assemble
 from ..model import Model
 from ..noise.centre import needs_zero
+from ..responses import observed_group
 from .alignment import align_units
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def sample_latent(
     -------
     arviz.InferenceData or xarray.DataTree
         ``posterior`` has ``hidden_weight`` (chain, draw, hidden, feature), ``output_weight`` (chain, draw, hidden),
-        ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed.
+        ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed;
+        ``observed_data`` as ``bd.sample`` has it. The attribute ``complete`` is 0 if the run was interrupted.
 
     Raises
     ------
@@ -84,6 +86,8 @@ def sample_latent(
 
     Warns
     -----
+    IncompleteWarning
+        If the run was interrupted from the keyboard; the draws that were finished are there.
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size below 400.
 
@@ -100,7 +104,7 @@ def sample_latent(
     (2, 5, 2, 2)
     """
     from ..diagnosis import diagnose_groups
-    from ..inference.sampling import MixingWarning
+    from ..inference.sampling import IncompleteWarning, MixingWarning
 
     counts = (("draws", draws, 1), ("tune", tune, 1), ("chains", chains, 1), ("n_hidden", n_hidden, 1))
     for name, count, least in counts:
@@ -118,6 +122,13 @@ def sample_latent(
     attrs = _attributes(model, int(n_hidden), result, int(tune))
     for group in groups.values():
         group.attrs.update(attrs)
+    if not result.complete:
+        warnings.warn(
+            f"interrupted: {result.draws['lp'].shape[1]} of {draws} draws of each chain are there. The attribute "
+            "`complete` is 0.",
+            IncompleteWarning,
+            stacklevel=2,
+        )
     advice = diagnose_groups(groups, attrs | {"complete": 1}).advice
     if advice:
         warnings.warn(advice, MixingWarning, stacklevel=2)
@@ -142,7 +153,8 @@ def _run(
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)
     model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)
-    with jax.enable_x64(method.dtype == "float64"):
+    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         real = partial(jnp.asarray, dtype=method.dtype)
         density = LatentDensity(model.loss.plain, model.noise, units, p, model.fit_intercept, rate_map.size)
         operands = operands_of(model, data, rate_map, method.dtype)
@@ -193,13 +205,11 @@ def _groups(model: Model, data: Data, draws: dict[str, Array]) -> dict[str, xr.D
     else:
         constant["fixed_rate"] = ("feature", rate_map.initial)
     names = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
-    rows = np.arange(len(data.target))
-    observed = data.target.astype(np.int8) if model.loss.binary else data.target
     fixed = {name: value for name, value in coords.items() if name in ("feature", rate_map.dim)}
     return {
         "posterior": xr.Dataset(variables, coords=coords),
         "sample_stats": xr.Dataset({name: (both, draws[name]) for name in names}, {c: coords[c] for c in both}),
-        "observed_data": xr.Dataset({"y": ("obs_id", observed)}, {"obs_id": rows}),
+        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
         "constant_data": xr.Dataset(constant, fixed),
     }
 
@@ -209,6 +219,8 @@ def _attributes(model: Model, units: int, result: Any, tune: int) -> dict[str, s
         "inference_library": "bayesdrop",
         "sampling_time": result.seconds,
         "tuning_steps": tune,
+        "complete": int(result.complete),
+        "stopped": result.stopped,
         "model": repr(model),
         "n_hidden": units,
         "units": "aligned: permuted and turned to the labelling of the most probable draw",

@@ -22,14 +22,13 @@ from ..inference.descent import Status, Trace
 from ..priors.beta import beta_mode
 from ..rates import RateMap
 from .energy import LatentEnergy, Parameters
-from .methods import LatentMethod
+from .methods import LatentMethod, Plan
 
 __all__ = ["learn_rates", "sign_counts"]
 
 Array = Any
 
 _LARGEST = 1 - 1e-6
-_ROUNDS, _STEPS = 30, 20
 # Rates that move by less are settled.
 _SETTLED = 2e-3
 
@@ -73,6 +72,7 @@ def learn_rates(
     start: Parameters,
     rate_map: RateMap,
     method: LatentMethod,
+    plan: Plan,
     trace: Trace,
     weight_per_row: float,
     ratio: Array,
@@ -89,9 +89,9 @@ def learn_rates(
         ``n`` of each free rate.
     """
     here, posterior, occurrences = start, (np.empty(0), np.empty(0)), np.empty(0)
-    settled = False
-    for turn in range(_ROUNDS):
-        here = method.minimise(energy, here, trace, _STEPS)
+    settled, turn = False, 0
+    for turn in range(plan.rounds):
+        here = method.minimise(energy, here, trace, plan.round)
         against, total = (
             rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, here, weight_per_row, ratio)
         )
@@ -99,14 +99,16 @@ def learn_rates(
         posterior, occurrences = (a + against, b + total - against), total
         update = rate_map.expand(np.minimum(beta_mode(*posterior), _LARGEST))
         # Later rounds move half way: a rate and the weights that it favours may chase each other.
-        rate = update if turn < _ROUNDS // 3 else 0.5 * (update + energy.rate)
+        rate = update if turn < plan.rounds // 3 else 0.5 * (update + energy.rate)
         # Three entries more or fewer of few are the same rate.
         near = rate_map.expand(np.maximum(_SETTLED, 3 / np.maximum(total, 3)))
         settled = bool(np.all(np.abs(rate - energy.rate) < near))
         if settled:
             break
         energy = replace(energy, rate=rate)
-    here = method.minimise(energy, here, trace)
+    left = None if plan.most is None else plan.most - (turn + 1) * plan.round
+    if left is None or left > 0:
+        here = method.minimise(energy, here, trace, left)
     if not settled:
         trace.status = Status.RATES_UNSETTLED
     return energy, here, posterior, occurrences

@@ -24,10 +24,12 @@ JAX arrays both work.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "pseudo_from"]
+__all__ = ["Derivatives", "Loss", "Pseudo", "ScoreCost", "choose", "is_finite_number", "misplaced_bound", "pseudo_from"]
 
 Array = Any
 Form = TypeVar("Form")
@@ -134,8 +136,36 @@ class Loss(Protocol):
     def log_constant(self, weight: Any) -> Array:
         """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes."""
 
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Probability of ``y = +1`` given the score, that of :meth:`sample_response`; binary losses only.
+
+        ``weight`` is ``C``, a number or an array that broadcasts against the score.
+        """
+
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Probability of ``y = +1`` when the score has the given moments; binary losses only."""
+        """Expectation of :meth:`probability` for a normal score of the given moments; binary losses only."""
+
+
+def is_finite_number(value: Any) -> bool:
+    """True for a finite real number; booleans and text are none.
+
+    Examples
+    --------
+    >>> is_finite_number(0.5), is_finite_number("0.5"), is_finite_number(True)
+    (True, False, False)
+    """
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def misplaced_bound(value: Any, forms: Mapping[str, Any]) -> str:
+    """Advice where the name of a form came as the first setting, which is another; empty otherwise.
+
+    Examples
+    --------
+    >>> misplaced_bound("gaussian", {"gaussian": None})
+    ' The bound goes by its name: bound="gaussian".'
+    """
+    return f' The bound goes by its name: bound="{value}".' if isinstance(value, str) and value in forms else ""
 
 
 def choose(forms: Mapping[str, Form], bound: str, loss: str, advice: str = "") -> Form:

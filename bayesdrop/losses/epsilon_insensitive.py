@@ -17,7 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import normal_score, positive_part
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
+from .base import (
+    Array,
+    Derivatives,
+    Pseudo,
+    ScoreCost,
+    choose,
+    is_finite_number,
+    misplaced_bound,
+    pseudo_from,
+)
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -51,8 +60,11 @@ class EpsilonInsensitive:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"epsilon: expected a finite number >= 0, got {self.epsilon!r}.")
+        if not (is_finite_number(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(
+                f"epsilon: expected a finite number >= 0, got {self.epsilon!r}."
+                f"{misplaced_bound(self.epsilon, positive_part.FORMS)}"
+            )
         choose(
             positive_part.FORMS,
             self.bound,
@@ -129,6 +141,10 @@ class EpsilonInsensitive:
     def log_constant(self, weight: Any) -> Array:
         """``−log(2ε + 2/C)``; see :class:`bayesdrop.losses.base.Loss`."""
         return -np.log(2 * self.epsilon + 2 / np.asarray(weight, dtype=np.float64))
+
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Raise TypeError: a real ``y`` has no class probability."""
+        raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""

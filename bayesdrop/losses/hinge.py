@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import normal_score, positive_part
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
+from .base import (
+    Array,
+    Derivatives,
+    Pseudo,
+    ScoreCost,
+    choose,
+    is_finite_number,
+    misplaced_bound,
+    pseudo_from,
+)
 
 __all__ = ["Hinge"]
 
@@ -55,8 +64,11 @@ class Hinge:
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.margin) and self.margin > 0):
-            raise ValueError(f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0.")
+        if not (is_finite_number(self.margin) and self.margin > 0):
+            raise ValueError(
+                f"margin: expected a finite number above 0, got {self.margin!r}; the usual SVM has 1.0."
+                f"{misplaced_bound(self.margin, positive_part.FORMS)}"
+            )
         choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
 
     @property
@@ -103,22 +115,37 @@ class Hinge:
         """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
 
         The hinge is no likelihood: normalising changes it by a factor that depends on the score, so these are not
-        draws from the model that was fitted but from its nearest kin; see :meth:`expected_probability`.
+        draws from the model that was fitted but from its nearest kin; see :meth:`probability`.
         """
-        chance = self.plain.expected_probability(score, np.zeros_like(score), weight)
+        chance = self.probability(score, weight)
         return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
 
     def log_constant(self, weight: Any) -> Array:
         """Zero; see :class:`bayesdrop.losses.base.Loss`."""
         return np.zeros(np.shape(weight))
 
-    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Normalised pseudo-likelihood ``e^{−Cφ(+1)} / (e^{−Cφ(+1)} + e^{−Cφ(−1)})``.
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Normalised pseudo-likelihood ``e^{−C loss(+1)} / (e^{−C loss(+1)} + e^{−C loss(−1)})``.
 
-        The hinge is no normalised likelihood, so this is a monotone transform of the score whose
-        steepness depends on ``C``; it is not calibrated.
+        The hinge is no normalised likelihood, so this is a monotone transform of the score whose steepness depends on
+        ``C``; it is not calibrated.
+        """
+        xp = score.__array_namespace__()
+        zero = xp.zeros_like(score)
+        gap = xp.maximum(self.margin + score, zero) - xp.maximum(self.margin - score, zero)
+        return 0.5 * (1 + xp.tanh(0.5 * weight * gap))
+
+    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
+        """Expectation of :meth:`probability` for a normal score, by the trapezium rule.
+
+        With nodes 1/20 of a standard deviation apart it is exact to 1e-3 while ``C`` times the standard deviation is
+        below 20, and to 0.01 whatever they are.
         """
         xp = mean.__array_namespace__()
-        one = xp.ones_like(mean)
-        gap = weight * (self.value(-one, mean, var) - self.value(one, mean, var))
-        return 0.5 * (1 + xp.tanh(0.5 * gap))
+        spread = xp.sqrt(var)
+        nodes = np.linspace(-8.0, 8.0, 321)
+        shares = np.exp(-0.5 * nodes * nodes)
+        total = xp.zeros_like(mean)
+        for node, share in zip(nodes.tolist(), (shares / shares.sum()).tolist(), strict=True):
+            total = total + share * self.probability(mean + node * spread, weight)
+        return total

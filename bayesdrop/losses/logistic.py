@@ -225,12 +225,16 @@ class Logistic:
 
     def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
         """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.base.Loss`."""
-        del weight
-        return np.where(generator.random(np.shape(score)) < 0.5 * (1 + np.tanh(0.5 * score)), 1.0, -1.0)
+        return np.where(generator.random(np.shape(score)) < self.probability(score, weight), 1.0, -1.0)
 
     def log_constant(self, weight: Any) -> Array:
         """Zero; see :class:`bayesdrop.losses.base.Loss`."""
         return np.zeros(np.shape(weight))
+
+    def probability(self, score: Array, weight: Any) -> Array:
+        """``σ(s)``, whatever the weight: ``C`` tempers the posterior, not the probability of a new label."""
+        del weight
+        return 0.5 * (1 + score.__array_namespace__().tanh(0.5 * score))
 
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """``E σ(s)`` for a normal score, to 1e-11: minus the slope of the Gaussian form."""

@@ -106,6 +106,10 @@ class Squared:
         """``½ log(C/2π)``; see :class:`bayesdrop.losses.base.Loss`."""
         return 0.5 * np.log(np.asarray(weight, dtype=np.float64) / (2 * np.pi))
 
+    def probability(self, score: Array, weight: Any) -> Array:
+        """Raise TypeError: a real ``y`` has no class probability."""
+        raise TypeError("Squared is a loss of real targets; class probabilities need Hinge or Logistic.")
+
     def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
         """Raise TypeError: a real ``y`` has no class probability."""
         raise TypeError("Squared is a loss of real targets; class probabilities need Hinge or Logistic.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Coefficients", "Noise"]
+__all__ = ["Coefficients", "Expansion", "MaskNoise", "Noise"]
 
 Array = Any
 
@@ -47,6 +47,37 @@ class Coefficients(NamedTuple):
         )
 
 
+class Expansion(NamedTuple):
+    """What follows the variance in the logarithm of a characteristic function, and how fast the tails fall.
+
+    For a noised entry and real ``u``, with ``(i, j, k) = powers``,
+
+        log E exp{iu(x̃ − E x̃)} = −½ Var u² − (i/6) third x^i u³ + (1/24) fourth x^j u⁴ + r,
+        |exp(r) − 1| <= exp(remainder |x|^k |u|⁵) − 1,
+
+    and a sum of independent ``w_d (x̃_d − E x̃_d)`` is beyond ``√(2VL) + jump max|w_d| L`` on either side with a
+    probability of ``e^{−L}`` at most, ``V`` being the sum of ``proxy x² w²``, or the variance where ``proxy`` is None.
+
+    Attributes
+    ----------
+    third, fourth, remainder : array
+        Coefficients, shaped like the rate.
+    powers : tuple of three int
+        Powers of ``x`` that they come with.
+    proxy : array or None
+        Variance of a normal law whose moment-generating function is no smaller, for ``x = 1``.
+    jump : float
+        Scale of exponential tails; 0 where they fall as a normal law's.
+    """
+
+    third: Array
+    fourth: Array
+    remainder: Array
+    powers: tuple[int, int, int]
+    proxy: Array | None
+    jump: float
+
+
 @runtime_checkable
 class Noise(Protocol):
     """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored where ``has_rate`` is false."""
@@ -61,6 +92,9 @@ class Noise(Protocol):
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
 
+    def expansion(self, rate: Array) -> Expansion:
+        """Third and fourth cumulant and a bound of what follows, each shaped like ``rate``; see :class:`Expansion`."""
+
     def check(self, minimum: float) -> None:
         """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
 
@@ -68,10 +102,24 @@ class Noise(Protocol):
         """Corrupt ``x`` once with a :class:`numpy.random.Generator`; same shape as ``x``."""
 
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
-        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`."""
+        """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`.
+
+        A noise without rates takes imaginary ``t`` too, where it is the logarithm of the characteristic function.
+        """
 
     def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
         """Derivative of :meth:`log_mgf` in ``t``, elementwise: the mean of ``x̃`` of the law tilted by ``exp(tx̃)``."""
 
     def mgf_limit(self) -> float:
         """Bound that ``|t|`` must stay below for :meth:`log_mgf` to be finite; infinite if there is none."""
+
+
+@runtime_checkable
+class MaskNoise(Noise, Protocol):
+    """What a noise with dropout rates offers beside: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
+
+    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+        """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
+
+    def log_multiplier(self, logit: Array) -> Array:
+        """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""

@@ -14,10 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, Coefficients
+from .base import Array, Coefficients, Expansion
 from .centre import AUTO, check_centre
 
 __all__ = ["Dropout"]
+
+# A kept entry is divided by no less than this, or its square would overflow in single precision. Entries that are kept
+# more rarely are never seen.
+_LEAST_KEPT = 1e-17
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,41 @@ class Dropout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", check_centre(self.centre))
 
-    def coefficients(self, rate: Array) -> Coefficients:
-        """Coefficients of the quadratic variance function of ``x − c``."""
+    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+        """Coefficients of the quadratic variance function of ``x − c``; ``keep`` is ``1 − η`` where known better."""
         xp = rate.__array_namespace__()
-        zero = xp.zeros_like(rate)
+        zero, keep = xp.zeros_like(rate), 1 - rate if keep is None else keep
         if self.unbiased:
-            return Coefficients(xp.ones_like(rate), zero, rate / (1 - rate), zero, zero)
-        return Coefficients(1 - rate, zero, rate * (1 - rate), zero, zero)
+            return Coefficients(xp.ones_like(rate), zero, rate / xp.maximum(keep, _LEAST_KEPT), zero, zero)
+        return Coefficients(keep, zero, rate * keep, zero, zero)
+
+    def log_multiplier(self, logit: Array) -> Array:
+        """Logarithm of what a kept entry is multiplied by: 0, or ``−log(1 − η)`` if unbiased, from logits of rates."""
+        xp = logit.__array_namespace__()
+        if not self.unbiased:
+            return xp.zeros_like(logit)
+        return xp.minimum(xp.logaddexp(logit, xp.zeros_like(logit)), -np.log(_LEAST_KEPT))
+
+    def expansion(self, rate: Array) -> Expansion:
+        """Cumulants of a two-point law; its tails are below those of a normal law (Kearns & Saul 1998).
+
+        The remainder, ``η(1 − η)|u|⁵/80``, holds at every rate and ``u``; where both are small 1/120 would do.
+        """
+        keep, spread = 1 - rate, rate * (1 - rate)
+        scale = 1 / keep if self.unbiased else np.ones_like(rate)
+        small = np.finfo(float).tiny
+        odds = np.log(np.maximum(keep, small)) - np.log(np.maximum(rate, small))
+        # (1 − 2η)/(2 log odds), ¼ at a rate of ½, where both vanish.
+        even = np.abs(odds) < 1e-4
+        proxy = np.where(even, 0.25, (1 - 2 * rate) / np.where(even, 1.0, 2 * odds))
+        return Expansion(
+            third=scale**3 * spread * (2 * rate - 1),
+            fourth=scale**4 * spread * (1 - 6 * spread),
+            remainder=scale**5 * spread / 80,
+            powers=(3, 4, 5),
+            proxy=scale**2 * np.where(spread > 0, proxy, 0.0),
+            jump=0.0,
+        )
 
     def check(self, minimum: float) -> None:
         """Accept any finite data."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, Coefficients
+from .base import Array, Coefficients, Expansion
 
 __all__ = ["PoissonNoise"]
 
@@ -31,6 +31,11 @@ class PoissonNoise:
         xp = rate.__array_namespace__()
         zero, one = xp.zeros_like(rate), xp.ones_like(rate)
         return Coefficients(one, zero, zero, one, zero)
+
+    def expansion(self, rate: Array) -> Expansion:
+        """All cumulants are ``x``; the series of ``e^{iu}`` leaves ``|u|⁵/120``, and tails are those of Bernstein."""
+        one = np.ones_like(rate)
+        return Expansion(one, one, one / 120, powers=(1, 1, 1), proxy=None, jump=1 / 3)
 
     def check(self, minimum: float) -> None:
         """Refuse negative data, which cannot be the mean of a Poisson variable."""

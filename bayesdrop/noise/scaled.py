@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, Coefficients
+from .base import Array, Coefficients, Expansion
 from .centre import AUTO, check_centre
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
@@ -28,6 +28,11 @@ class _Scaled:
     def mgf_limit(self) -> float:
         """Infinite: the moment-generating function is finite everywhere."""
         return np.inf
+
+    def expansion(self, rate: Array) -> Expansion:
+        """Nothing follows the variance of a normal law."""
+        zero = np.zeros_like(rate)
+        return Expansion(zero, zero, zero, powers=(0, 0, 0), proxy=None, jump=0.0)
 
     def _coefficients(self, rate: Array, quadratic: float, constant: float) -> Coefficients:
         xp = rate.__array_namespace__()
@@ -86,8 +91,16 @@ class LaplaceNoise(_Scaled):
         """Add Laplace noise."""
         return x + generator.laplace(scale=self.scale, size=np.shape(x))
 
+    def expansion(self, rate: Array) -> Expansion:
+        """``−log(1 + u²b²)``: fourth cumulant ``12b⁴``, the rest below ``|ub|⁵/5``, tails exponential."""
+        zero = np.zeros_like(rate)
+        scale = self.scale * np.ones_like(rate)
+        return Expansion(zero, 12 * scale**4, scale**5 / 5, powers=(0, 0, 0), proxy=None, jump=self.scale)
+
     def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
-        """``t x − log(1 − t² scale²)``, infinite for ``|t| scale >= 1``."""
+        """``t x − log(1 − t² scale²)``, infinite for real ``|t| scale >= 1``."""
+        if np.iscomplexobj(t):
+            return t * x - np.log(1 - (t * self.scale) ** 2)
         square = np.minimum((t * self.scale) ** 2, 1.0)
         with np.errstate(divide="ignore"):
             return t * x - np.log1p(-square)

@@ -105,6 +105,18 @@ class RateMap:
             axis=-1,
         )
 
+    def mean(self, rate: Array) -> Array:
+        """Each rate (p, K) replaced by the mean over the features that share its free rate.
+
+        Examples
+        --------
+        >>> shared = RateMap(np.array([0, 0, 1]), np.zeros(3), ["a", "b"], "group", Beta())
+        >>> shared.mean(np.array([[0.1], [0.3], [0.5]])).ravel().tolist()
+        [0.2, 0.2, 0.5]
+        """
+        size = np.bincount(self.index, minlength=self.size)[:, None]
+        return self.expand(self.collapse(rate) / np.maximum(size, 1))
+
 
 @runtime_checkable
 class Rates(Protocol):

@@ -169,3 +169,45 @@ def test_log_mgf_generates_the_moments(noise):
         points, weights = _central(order)
         difference = sum(w * noise.log_mgf(t * h, x, rate) for t, w in zip(points, weights, strict=True)) / h**order
         assert np.max(np.abs(difference - expected)) < 1e-9, order
+
+
+def _log_characteristic(noise, u, x, rate):
+    """``log E exp{iu(x̃ − E x̃)}``, each noise by its own law; for two points from the likelier, whose log is near 0."""
+    if noise.has_rate:
+        kept = x / (1 - rate) if noise.unbiased else x
+        angle = u * kept
+        likely = rate < 0.5
+        rare = np.where(likely, rate * np.expm1(-1j * angle), (1 - rate) * np.expm1(1j * angle))
+        return np.log1p(rare) + 1j * angle * np.where(likely, rate, rate - 1)
+    return noise.log_mgf(1j * u, x, rate) - 1j * u * _moments(noise, x, rate)[0]
+
+
+def test_what_follows_the_variance_is_below_its_bound(noise):
+    """``|e^r − 1| <= exp(bound) − 1``, in logarithms where it is large, for arguments from 0.3 to 60."""
+    x, rate = _cases(noise)
+    rates = [1e-6, 1e-3, 0.03, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.7, 0.9, 0.999] if noise.has_rate else [0.0]
+    for r in rates:
+        rate = np.full_like(x, r)
+        third, fourth, remainder, powers, _, _ = noise.expansion(rate)
+        var = _moments(noise, x, rate)[1]
+        for u in np.geomspace(0.3, 60, 400):
+            series = -0.5 * var * u**2 + fourth * x ** powers[1] * u**4 / 24
+            rest = _log_characteristic(noise, u, x, rate) - series + 1j * third * x ** powers[0] * u**3 / 6
+            bound = remainder * np.abs(x) ** powers[2] * u**5
+            small = (bound < 30) & (rest.real < 30)
+            found = np.where(small, np.log1p(np.abs(np.expm1(np.where(small, rest, 0)))), rest.real)
+            assert np.all(found <= bound * (1 + 1e-9) + 1e-12 * (1 + np.abs(series)))
+
+
+def test_tails_are_below_their_bound(noise):
+    """``log E exp{t(x̃ − E x̃)} <= ½ V t²/(1 − jump |t|)``, from which the window of a score follows (Chernoff)."""
+    x, rate = _cases(noise)
+    expansion = noise.expansion(rate)
+    mean, var = _moments(noise, x, rate)
+    proxy = var if expansion.proxy is None else expansion.proxy * x**2
+    if expansion.proxy is not None:
+        assert np.all(proxy >= var * (1 - 1e-12))
+    end = 0.99 / expansion.jump if expansion.jump else 20.0
+    for t in np.r_[-np.geomspace(1e-3, end, 60), np.geomspace(1e-3, end, 60)]:
+        found = noise.log_mgf(np.array(t), x, rate) - t * mean
+        assert np.all(found <= 0.5 * proxy * t**2 / (1 - expansion.jump * abs(t)) * (1 + 1e-9) + 1e-12)

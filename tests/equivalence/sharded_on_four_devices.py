@@ -170,7 +170,7 @@ def test_the_state_of_the_chains_lies_with_the_chains_and_the_rows():
         (state.effective, (4, p), (2, p)),
         (state.score, (4, n), (2, n // 2)),
         (state.kept[0], (p, 4, n), (p, 2, n // 2)),
-        (state.rate, (4, p), (2, p)),
+        (state.logit, (4, p), (2, p)),
     ):
         assert array.shape == whole
         assert {shard.data.shape for shard in array.addressable_shards} == {part}

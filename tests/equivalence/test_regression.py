@@ -92,6 +92,7 @@ def test_posterior_of_a_regression_is_the_enumerated_one(loss):
 
     from bayesdrop.data import prepare
     from bayesdrop.inference.runner import as_key, run
+    from bayesdrop.inference.scales import natural
 
     rng = np.random.default_rng(2)
     X = np.round(rng.normal(size=(10, 2)), 1)
@@ -117,7 +118,8 @@ def test_posterior_of_a_regression_is_the_enumerated_one(loss):
     data = prepare(X, y, binary=False)
     with jax.enable_x64(False):
         kernel, operands = bd.Gibbs(joint_moves=0).bind(model, data, model.bind(data.feature_names), 200)
-        result = run(kernel, operands, as_key(0), tune=200, draws=300, chains=64, progress=False).draws
+        result = run(kernel, operands, as_key(0), tune=200, draws=300, chains=64, progress=False)
+    result = natural(result.draws)
     weight, rates = result["weight"].astype(float), result["rate"].astype(float)
     parts = [weight, weight**2, result["intercept"].astype(float)[..., None], rates, weight * rates]
     chains = np.concatenate(parts, axis=-1).mean(axis=1)

@@ -103,6 +103,17 @@ def test_rates_that_do_not_fit(rates, message):
         (lambda: bd.Beta.from_mode(0.5, -1), "strength: expected finite numbers >= 0"),
         (lambda: bd.Normal(0.0), "Normal scale"),
         (lambda: bd.Hinge(margin=-1), "margin"),
+        (lambda: bd.Hinge("gaussian"), r'margin: expected a finite number above 0, got .gaussian.*bound="gaussian"'),
+        (lambda: bd.EpsilonInsensitive("gaussian"), r'epsilon: expected a finite number >= 0.*bound="gaussian"'),
+        (lambda: bd.EpsilonInsensitive(None), "epsilon: expected a finite number"),
+        (lambda: bd.Hinge(True), "margin: expected a finite number"),
+        (lambda: bd.Newton(max_iter=0), "max_iter: expected a whole number of at least 1, got 0"),
+        (lambda: bd.Newton(max_iter=2.5), "max_iter: expected a whole number"),
+        (lambda: bd.Newton(max_inner=0), "max_inner: expected a whole number"),
+        (lambda: bd.EM(max_iter=0), "max_iter: expected a whole number of at least 1, got 0"),
+        (lambda: bd.EM(tol=-1e-8), "tol: expected a finite number >= 0"),
+        (lambda: bd.EM(tol=float("nan")), "tol: expected a finite number >= 0"),
+        (lambda: bd.Newton(tol="tight"), "tol: expected a finite number >= 0"),
         (lambda: bd.GaussianNoise(-1.0), "scale"),
         (lambda: bd.Model(C=0.0), "C: expected a finite number above 0"),
         (lambda: bd.Model(noise=bd.PoissonNoise(), rates=bd.Fixed(0.3)), "takes no rates"),
@@ -113,7 +124,37 @@ def test_components(make, message):
         make()
 
 
+class Still:
+    """A minimiser of one's own that may take no step."""
+
+    tol, max_iter = 1e-8, 0
+
+    def step(self, energy, point, goal):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("rates", [bd.Fixed(0.3), bd.PerFeature()], ids=["fixed", "learnt"])
+@pytest.mark.parametrize(
+    ("method", "kind", "message"),
+    [
+        (bd.HMC(), TypeError, r"method: expected a minimiser such as bd.Newton\(\).*bd.sample takes the samplers"),
+        (bd.LBFGS(), TypeError, "method: expected a minimiser"),
+        (bd.Newton, TypeError, "method: expected a minimiser"),
+        ("newton", TypeError, "method: expected a minimiser"),
+        (Still(), ValueError, "max_iter: expected a whole number of at least 1, got 0"),
+    ],
+    ids=["sampler", "hidden layer's", "class", "text", "no steps"],
+)
+def test_what_is_no_minimiser(method, kind, message, rates):
+    with pytest.raises(kind, match=message):
+        bd.fit(bd.Model(rates=rates), X, Y, method=method)
+    with pytest.raises(kind, match=message):
+        bd.DropoutSVC(rates, method=method).fit(X, Y)
+
+
 def test_types_of_components():
+    with pytest.raises(TypeError, match="preconditioner: expected Cholesky"):
+        bd.Newton(preconditioner="cholesky")
     with pytest.raises(TypeError, match="loss: expected an object such as bd.Logistic"):
         bd.Model(loss="hinge")
     with pytest.raises(TypeError, match="rates: expected an object such as bd.PerFeature"):

@@ -19,7 +19,15 @@ BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 ABOUT_ZERO = bd.DropoutSVC(0.3, noise=bd.Dropout(centre=None))
 
 
-@parametrize_with_checks([bd.DropoutSVC(), bd.DropoutLogisticRegression(), ABOUT_ZERO])
+def _known_differences(estimator):
+    """Averages over masks are no function of the mean score, so that they may order two close rows differently."""
+    learnt_hinge = isinstance(estimator, bd.DropoutSVC) and estimator.rates is None
+    return {"check_decision_proba_consistency": "probabilities average over masks"} if learnt_hinge else {}
+
+
+@parametrize_with_checks(
+    [bd.DropoutSVC(), bd.DropoutLogisticRegression(), ABOUT_ZERO], expected_failed_checks=_known_differences
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

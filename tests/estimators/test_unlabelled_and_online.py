@@ -173,3 +173,80 @@ def test_partial_fit_has_scikit_learns_manners():
     before = fitted.coef_.copy()
     fitted.partial_fit(X[:5], y[:5], n_total=len(X))
     assert 0 < np.max(np.abs(fitted.coef_ - before)) < 1.0
+
+
+@pytest.mark.parametrize(("first", "second"), [("sparse", "dense"), ("dense", "sparse"), ("sparse", "sparse")])
+def test_sparse_rows_stay_sparse_beside_any_others(first, second, monkeypatch):
+    """Labelled or not: the unlabelled rows are the many, and may be millions with a wide vocabulary."""
+    X, y, more = problem()
+    forms = {"sparse": sparse.csr_array, "dense": np.asarray}
+    expected = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y, unlabelled=more)
+
+    def refuse(self, *args, **kwargs):
+        raise AssertionError("sparse rows were made dense")
+
+    with monkeypatch.context() as patch:
+        for name in ("toarray", "todense"):
+            patch.setattr(sparse.csr_array, name, refuse)
+        found = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(forms[first](X), y, unlabelled=forms[second](more))
+    gap = 2 * np.sqrt(2e-12 * expected.objective_trace_[-1])
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=gap)
+
+
+@pytest.mark.parametrize("case", ["binary", "one against the rest", "softmax", "softmax, no n_total"])
+def test_online_a_row_of_weight_two_is_the_row_twice(case):
+    """In the step itself, whatever spreads the penalty of the weights over the rows."""
+    X, y, _ = problem(n=40)
+    y = y if case == "binary" else np.arange(40) % 3
+    kind = "softmax" if case.startswith("softmax") else "one_vs_rest"
+    rates = 0.3 if kind == "softmax" else None
+    options = {} if case.endswith("n_total") else {"n_total": 70.0}
+    weight = np.ones(40)
+    weight[:10] = 2.0
+    twice = np.append(np.arange(40), np.arange(10))
+    one, other = (bd.DropoutLogisticRegression(rates, multiclass=kind, C=0.7) for _ in range(2))
+    for _ in range(3):
+        one.partial_fit(X, y, classes=np.unique(y), sample_weight=weight, **options)
+        other.partial_fit(X[twice], y[twice], classes=np.unique(y), **options)
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(one.rates_, other.rates_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_online_steps_go_on_from_learnt_rates(classes):
+    """The step is taken at the rates of the fit, and the counts after it are those of all rows, in a loop."""
+    X, y, _ = problem(n=80)
+    y = y if classes == 2 else np.arange(80) % 3
+    batch, fresh = slice(0, 60), slice(60, 80)
+    rates = bd.PerFeature(bd.Beta(2, 3), class_ratio=False)
+    model = bd.DropoutLogisticRegression(rates).fit(X[batch], y[batch])
+    fitted = model.rates_.copy()
+    known = bd.DropoutLogisticRegression(fitted if classes == 2 else 0.3)
+    if classes == 2:
+        known.fit(X[batch], y[batch])
+        known.coef_, known.intercept_ = model.coef_.copy(), model.intercept_.copy()
+        known.partial_fit(X[fresh], y[fresh], n_total=80)
+    model.partial_fit(X[fresh], y[fresh], n_total=80)
+    if classes == 2:
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-10)
+    expected = np.empty((len(model.coef_), 5))
+    for k, coef in enumerate(model.coef_):
+        positive = 1 if classes == 2 else k
+        for d in range(5):
+            seen, against = 0, 0
+            for x, label in zip(X[:, d], y, strict=True):
+                seen += x != 0
+                against += (1 if label == positive else -1) * x * coef[d] < 0
+            expected[k, d] = (2 - 1 + against) / (2 + 3 - 2 + seen)
+    np.testing.assert_allclose(np.atleast_2d(model.rates_), expected, rtol=1e-10)
+    assert np.max(np.abs(model.rates_ - fitted)) < 0.2
+
+
+def test_online_steps_take_another_rate_structure():
+    X, y, _ = problem()
+    model = bd.DropoutSVC(bd.PerGroup(["a", "a", "b", "b", "b"])).partial_fit(X, y, classes=[0, 1])
+    model.set_params(rates=bd.PerFeature()).partial_fit(X, y)
+    assert len(model.rate_posterior_.names) == 5
+    model.set_params(rates=0.25).partial_fit(X, y)
+    np.testing.assert_array_equal(model.rates_, 0.25)
+    assert model.rate_posterior_ is None

@@ -56,16 +56,17 @@ def test_it_separates_what_no_line_does(kind, bound):
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("options", [{"rates": 0.3}, {"rates": bd.PerFeature()}])
 def test_sparse_is_dense(kind, options):
-    """The energies of the ends to a hundredth: rounding differs, and the way down is chaotic."""
+    """After few steps: rounding differs, the way down is chaotic, and the ends have nothing to say."""
     X, y = load_iris(return_X_y=True)
     X = np.where(X > 1, X, 0.0)
     extra = {"multiclass": "one_vs_rest"} if kind is bd.LatentDropoutLogisticRegression else {}
-    model = kind(n_hidden=3, n_init=1, tol=1e-9, random_state=0, **options, **extra)
-    with np.errstate(all="raise"):
+    model = kind(n_hidden=3, n_init=1, tol=1e-9, max_iter=2, random_state=0, **options, **extra)
+    with np.errstate(all="raise"), pytest.warns(ConvergenceWarning):
         dense, thin = clone(model).fit(X, y), clone(model).fit(sparse.csr_array(X), y)
-    assert dense.objective_trace_[-1] == pytest.approx(thin.objective_trace_[-1], rel=1e-2)
+    np.testing.assert_allclose(dense.objective_trace_, thin.objective_trace_, rtol=1e-8)
+    np.testing.assert_allclose(dense.coef_, thin.coef_, rtol=1e-6)
     np.testing.assert_allclose(dense.decision_function(sparse.csr_array(X)), dense.decision_function(X), rtol=1e-10)
-    np.testing.assert_allclose(dense.rates_, thin.rates_, atol=0.05)
+    np.testing.assert_array_equal(dense.rates_, thin.rates_)
 
 
 def test_softmax_and_one_against_the_rest():
@@ -146,3 +147,18 @@ def test_too_few_steps_are_said():
     X, y = moons()
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         bd.LatentDropoutSVC(0.1, n_hidden=4, max_iter=3, n_init=1).fit(X, y)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_dask_arrays_are_taken_by_every_prediction(labels):
+    """Lazy, a block at a time, and equal to the same rows in memory."""
+    import dask.array as da
+
+    X, y = moons()
+    y = y if labels == 2 else np.arange(len(y)) % 3
+    model = bd.LatentDropoutLogisticRegression(0.1, n_hidden=3, n_init=1, tol=1e-2, random_state=0).fit(X, y)
+    rows = da.from_array(X[:20], chunks=(7, -1))
+    for name in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+        lazy = getattr(model, name)(rows)
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), getattr(model, name)(X[:20]))

@@ -1,12 +1,15 @@
 """Minimisers of the energy of a hidden layer: downhill, to a stationary point, and the paper's step is the EM step."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.inference.descent import Status, Trace
-from bayesdrop.latent.energy import LatentEnergy, OneVersusRest, Parameters, Softmax, blocks_of
+from bayesdrop.latent.criteria import OneVersusRest, Softmax
+from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
 from bayesdrop.latent.methods import output_update
 from bayesdrop.latent.rates import sign_counts
 
@@ -33,16 +36,23 @@ def problem(loss=None, rate=0.3, problems=3, fit_intercept=True):
     return energy, start
 
 
+class Traced(OneVersusRest):
+    """Its trace is what is minimised, the smoothing included."""
+
+    def excess(self, target, mean, cov, value):
+        return 0.0
+
+
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge()])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_alternating_never_goes_uphill_and_ends_at_a_stationary_point(loss, rate):
     energy, start = problem(loss, rate)
-    trace = Trace()
+    energy, trace = replace(energy, criterion=Traced(loss, 1e-3)), Trace()
     end = bd.Alternating(tol=1e-13, max_iter=2000, steps=20).minimise(energy, start, trace)
     values = np.array(trace.values)[:, 0]
     assert trace.status is Status.CONVERGED
     assert np.all(np.diff(values) <= 1e-12 * np.abs(values[1:]))
-    value, gradient = energy.value_and_gradient(end)
+    value, gradient, _ = energy.value_and_gradient(end)
     first = energy.value_and_gradient(start)[1].flatten()
     assert np.linalg.norm(gradient.flatten()) < 1e-3 * np.linalg.norm(first)
     # From there the other minimiser gains nothing but the tail of a slow descent.
@@ -152,3 +162,79 @@ def test_sign_counts_are_those_of_the_linearised_score():
 def test_bad_settings(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("rates", [0.3, bd.PerFeature()], ids=["fixed", "learnt"])
+@pytest.mark.parametrize(("epochs", "n_init"), [(1, 3), (7, 3), (20, 3), (40, 1)])
+def test_minibatches_keep_to_the_passes_that_they_were_given(epochs, n_init, rates, monkeypatch):
+    """Rows whose gradient was asked for, starts and rounds of the rates included: 665 passes for 20 once."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows, real = [0], LatentEnergy.of_rows
+
+    def counting(self, blocks, parameters):
+        rows[0] += sum(len(block.weight) for block in blocks)
+        return real(self, blocks, parameters)
+
+    monkeypatch.setattr(LatentEnergy, "of_rows", counting)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(90, 3))
+    method = bd.Minibatch(30, epochs=epochs, tol=0.0)
+    model = bd.LatentDropoutSVC(rates, n_hidden=2, n_init=n_init, method=method, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, (X[:, 0] > 0).astype(int))
+    assert epochs - 2 <= rows[0] / 90 <= epochs
+    assert model.status_ in (Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
+    if rates != 0.3:
+        assert model.rate_posterior_.occurrences.tolist() == [90.0] * 3
+
+
+def test_minibatches_say_whether_the_energy_still_falls():
+    """The rule stated once more: the mean gain of the last ten epochs for each unit of the rows' weight."""
+    energy, start = problem()
+    for method in (bd.Minibatch(20, epochs=3), bd.Minibatch(20, epochs=300, step_size=0.05), bd.Minibatch(20, 1)):
+        trace = Trace()
+        method.minimise(energy, start, trace)
+        values = [float(value[0]) for value in trace.values]
+        window = min(10, len(values) // 2)
+        weight = sum(float(w) for block in energy.blocks for w in block.weight)
+        slow = window > 0 and (values[-1 - window] - values[-1]) / window < 1e-4 * weight
+        assert trace.status is (Status.CONVERGED if slow else Status.MAX_EPOCHS)
+    assert len(values) == 1
+    assert Status.MAX_EPOCHS.is_unfinished
+    assert not Status.CONVERGED.is_unfinished
+
+
+METHODS = [bd.LBFGS(max_iter=30), bd.Alternating(max_iter=3), bd.Minibatch(90, epochs=6)]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("method", METHODS, ids=["LBFGS", "Alternating", "Minibatch"])
+def test_the_trace_is_the_energy_of_the_hinge_itself(method, rate):
+    """Row by row at the weights found; the smoothed energy, by which the method goes, is another number."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(90, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = bd.LatentDropoutSVC(rate, n_hidden=2, C=0.7, n_init=1, method=method, random_state=0).fit(X, y)
+    value = 0.5 * np.sum(model.hidden_coef_**2) + 0.5 * np.sum(model.coef_**2)
+    rounded = value
+    for x, label in zip(X, y, strict=True):
+        unit = expit((1 - rate) * model.hidden_coef_ @ x + model.hidden_intercept_)
+        pull = (model.coef_[0] * unit * (1 - unit)) @ model.hidden_coef_
+        slack = 1 - (2 * label - 1) * (model.coef_[0] @ unit + model.intercept_[0])
+        var = rate * (1 - rate) * np.sum(pull**2 * x**2)
+        value += 0.7 * 0.5 * (slack + np.sqrt(slack**2 + var))
+        rounded += 0.7 * 0.5 * (slack + np.sqrt(slack**2 + var + 1e-4))
+    assert rounded - value > 1e-5 * value
+    last = model.objective_trace_[-1]
+    if isinstance(method, bd.Minibatch):  # one step before the last: a batch is all rows
+        assert last == pytest.approx(value, rel=0.02)
+    else:
+        assert last == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", [bd.Newton(), bd.HMC(), "adam", bd.LBFGS])
+def test_methods_of_other_kinds_are_refused(method):
+    with pytest.raises(TypeError, match=r"method: expected a minimiser such as bd\.LBFGS\(\)"):
+        bd.LatentDropoutSVC(0.1, method=method).fit(np.eye(4), [0, 1, 0, 1])

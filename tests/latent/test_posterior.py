@@ -71,7 +71,8 @@ def test_density_is_the_program(storage):
 )
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
-    from bayesdrop.latent.energy import LatentEnergy, OneVersusRest, Parameters, blocks_of
+    from bayesdrop.latent.criteria import OneVersusRest
+    from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
 
     X, y, power = (part[3:] for part in problem())
     free = P if noise.has_rate else 0
@@ -172,6 +173,38 @@ def test_posterior_in_arviz():
     assert group["rate"].dims == ("chain", "draw", "group")
     assert bool(((group["rate"] > 0) & (group["rate"] < 1)).all())
     assert "hidden layer" in str(dataset(post, "posterior").attrs["approximation"])
+    assert post.attrs["complete"] == 1
+
+
+def test_an_interrupted_run_says_so(monkeypatch):
+    """It holds the draws that were finished; and it was drawn with products in full precision."""
+    from bayesdrop.inference import runner
+    from bayesdrop.inference.sampling import IncompleteWarning
+
+    X, y = nonlinear(60)
+    precision, chunk = [], runner._Runner._chunk
+
+    def interrupted(self, count):
+        precision.append(jax.config.jax_default_matmul_precision)
+        if self.done >= 8:
+            raise KeyboardInterrupt
+        chunk(self, 1)
+
+    monkeypatch.setattr(runner._Runner, "_chunk", interrupted)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"), pytest.warns() as caught:
+        post = bd.sample_latent(
+            bd.Model(rates=bd.PerGroup(["a", "a", "b"])), sparse.csr_array(X), y, n_hidden=2, draws=20, tune=3,
+            chains=2, progress=False, feature_names=["u", "v", "w"],
+        )  # fmt: skip
+    found = [str(item.message) for item in caught if item.category is IncompleteWarning]
+    assert len(found) == 1
+    assert "interrupted: 5 of 20 draws" in found[0]
+    assert dataset(post, "posterior").sizes["draw"] == 5
+    assert post.attrs["complete"] == 0
+    assert post.attrs["stopped"] == "interrupted"
+    assert set(precision) == {"highest"}
+    observed = dataset(post, "observed_data")
+    assert observed["class"].values[observed["y"].values].tolist() == y.tolist()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The wheel holds every package, imports in a clean environment, and importing stays light."""
 
+import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -63,6 +64,19 @@ def test_the_wheel_installs_and_imports_elsewhere(wheel, tmp_path):
     done = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "CONVERGED"
+
+
+def test_lower_bounds_are_read_from_the_project():
+    """Each core dependency has one, and that of JAX has what the samplers call: enable_x64 came with 0.8."""
+    spec = importlib.util.spec_from_file_location("lowest", Path(__file__).with_name("lowest.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pins = dict(pin.split("==") for pin in module.pins())
+    assert len(pins) == len(PROJECT["project"]["dependencies"]) + 1
+    assert tuple(map(int, pins["jax"].split("."))) >= (0, 8)
+    for text in ("numpy", "numpy<3", "numpy==2.0"):
+        with pytest.raises(ValueError, match="lower bound"):
+            module.lowest(text)
 
 
 def test_import_is_light():

@@ -33,7 +33,7 @@ def by_hand(X, y):
     parts = {"weight": (dims, rng.normal(scale=0.1, size=(2, 100, 6))), "intercept": (dims[:2], np.zeros((2, 100)))}
     parts["rate"] = (dims, rng.beta(1, 9, size=(2, 100, 6)))
     coords = {"chain": [0, 1], "draw": np.arange(100), "feature": [f"x{d}" for d in range(6)]}
-    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", 2 * y - 1)})}
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", y)})}
     return bd.groups.assemble(groups, attributes(bd.Model(), [0, 1]))
 
 

@@ -76,6 +76,37 @@ def test_posterior_comes_as_arviz_object_or_dataset(wrap):
     assert len(plots.ranks(post)) == 2
 
 
+@pytest.mark.parametrize("bare", [False, True], ids=["with priors stored", "description alone"])
+@pytest.mark.parametrize(
+    ("rates", "shapes"),
+    [
+        (None, (1, 1)),
+        (bd.PerFeature(), (1, 1)),
+        (bd.PerFeature(bd.Beta(2, 5)), (2, 5)),
+        (bd.PerFeature(bd.Beta.from_mode(0.25, relative_strength=0.5)), (1 + 0.125 * 40, 1 + 0.375 * 40)),
+    ],
+    ids=["default", "flat", "given", "relative"],
+)
+def test_forest_of_draws_shows_their_prior(rates, shapes, bare):
+    """Rates by default have a prior too. Relative to counts it is known where the numbers are stored."""
+    from scipy.stats import beta
+
+    from bayesdrop.description import attributes
+
+    attrs = attributes(bd.Model(rates=rates))
+    draws = _posterior(["a", "b"]).assign_attrs(attrs)
+    constant = xr.Dataset({f"rate_prior_{n}": ("feature", [v, v]) for n, v in zip("ab", shapes, strict=True)})
+    post = draws if bare else bd.groups.assemble({"posterior": draws, "constant_data": constant}, attrs)
+    ax = plots.rates_forest(post, probability=0.8)
+    if bare and shapes[0] > 2:
+        assert len(ax.patches) == 0
+        return
+    expected = beta.interval(0.8, *map(float, shapes))
+    assert len(ax.patches) == 2
+    for bar in ax.patches:
+        np.testing.assert_allclose([bar.get_x(), bar.get_x() + bar.get_width()], expected, rtol=1e-12)
+
+
 def test_forest_says_what_it_cannot_show(problem):
     with pytest.raises(ValueError, match="got neither"):
         plots.rates_forest()

@@ -32,7 +32,8 @@ def make_post(model, weight, *, intercept=None, rate=None, sigma=None, X=None, y
     if stats is not None:
         groups["sample_stats"] = xr.Dataset({k: (("chain", "draw"), v) for k, v in stats.items()}, coords=steps)
     if y is not None:
-        groups["observed_data"] = xr.Dataset({"y": ("obs_id", np.asarray(y))}, coords={"obs_id": np.arange(len(y))})
+        y = (np.asarray(y) > 0).astype(np.int8) if model.loss.binary else np.asarray(y)
+        groups["observed_data"] = xr.Dataset({"y": ("obs_id", y)}, coords={"obs_id": np.arange(len(y))})
     if row_weight is not None:
         constant["row_weight"] = ("obs_id", row_weight)
     if constant:

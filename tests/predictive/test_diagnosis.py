@@ -94,6 +94,60 @@ def test_constant_variables_are_left_out(build):
     assert "nan" not in str(found)
 
 
+def test_a_constant_posterior_is_none(build):
+    def still(values):
+        values[:] = 0.25
+
+    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
+    assert not found.ok
+    assert "no chain ever moves" in str(found)
+    assert "Nothing speaks against" not in str(found)
+
+    def one(values):
+        values[2] = values[0, 0]
+
+    found = bd.diagnose(_change(_good(build), weight=one, rate=one, intercept=one))
+    assert "chain 2 never moves" in str(found)
+
+
+def test_copies_of_a_chain_are_found(build):
+    def copied(values):
+        values[:] = values[:1]
+
+    found = bd.diagnose(_change(_good(build), weight=copied, rate=copied, intercept=copied))
+    assert found.r_hat.value < 1.01  # which is why it needs words of its own
+    assert not found.ok
+    assert "chain 1, 2, 3 holds the very draws of chain 0" in found.problems[0].text
+    assert "seed" in found.problems[0].advice
+
+    def twins(values):
+        values[3] = values[1]
+
+    found = bd.diagnose(_change(_good(build), weight=twins, rate=twins, intercept=twins))
+    assert "chain 3 holds the very draws of chain 1" in found.problems[0].text
+    # A variable that agrees in all chains, a fixed scale say, makes no copies.
+    assert bd.diagnose(_change(_good(build), weight=copied)).ok
+
+
+def test_an_approximation_owns_up(build):
+    post = _good(build)
+    error = {"approximation": "masks are integrated", "approximation_error": 0.05, "approximation_resolved": 1}
+    post.attrs |= error | {"approximation_total": 0.9, "approximation_bound": 0.95}
+    assert bd.diagnose(post).ok
+    assert "off by 0.05 (root mean square, at these draws), that of all rows by 0.9 nats" in str(bd.diagnose(post))
+    post.attrs |= {"approximation_total": 4.2, "approximation_bound": 4.4, "approximation_pareto_k": 0.6}
+    found = bd.diagnose(post)
+    assert "off by 4.2 nats (standard deviation over draws; Pareto k 0.60), above 1" in found.problems[0].text
+    assert "bd.reweight(post, X, y)" in found.problems[0].advice
+    post.attrs |= {"approximation_total": 1.5, "approximation_bound": 3.0, "approximation_resolved": 0}
+    assert "no more than that it is below 3" in bd.diagnose(post).problems[0].text
+    post.attrs["reweighted"] = 1
+    post.attrs |= {"reweight_pareto_k": 0.3, "reweight_effective_draws": 900.0}
+    assert bd.diagnose(post).ok
+    post.attrs["reweight_pareto_k"] = 0.9
+    assert "a few draws decide" in bd.diagnose(post).problems[0].text
+
+
 def test_chains_stuck_at_different_places_are_no_constants(build):
     def stuck(values):
         values[:, :, 0] = np.arange(4)[:, None]

@@ -90,49 +90,16 @@ def test_blocks_do_not_matter(build, monkeypatch, block):
         np.testing.assert_allclose(pieces, whole, rtol=1e-12)
 
 
-@pytest.mark.parametrize("block", [None, 150])
+@pytest.mark.parametrize("masks", [1, 64, 4096])
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Squared()], ids=repr)
-def test_many_masks_are_averaged_without_bias(build, enumerate_masks, monkeypatch, loss, block):
-    """Rows with up to 12 noised entries and 300 masks each, where up to 2⁸ masks would be summed.
-
-    The likelihood, not its logarithm, is unbiased; its variance over masks is known from the enumeration.
-    """
-    if block is not None:
-        monkeypatch.setattr("bayesdrop.draws.BLOCK", block)
-    post, model, X, y = _setting(build, loss, bd.PerFeature(), p=12, n=4, seed=4, chains=1, draws=2)
+def test_many_masks_are_summed_without_bias(build, enumerate_masks, loss, masks):
+    """Rows with up to 12 noised entries; all enumerated at ``masks=4096``. The logarithm itself, and no noise."""
+    post, model, X, y = _setting(build, loss, bd.PerFeature(), p=12, n=4, seed=4, chains=1, draws=4)
     X[X == 0] = 0.7
-    X[3, :5] = 0.0  # few enough to be summed
-    masks = 300
-    expected, second = _by_hand(enumerate_masks, post, model, X, y)
-    runs = np.array(
-        [
-            np.exp(
-                bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y), masks=masks, seed=s), "log_likelihood")[
-                    "y"
-                ].values
-            )
-            for s in range(20)
-        ]
-    )
-    np.testing.assert_allclose(runs[:, :, :, 3], np.broadcast_to(expected[:, :, 3], (20, 1, 2)), rtol=1e-10)
-    drawn = (0, 1, 2)
-    error = np.sqrt((second - expected**2) / (masks * len(runs)))[:, :, drawn]
-    z = (runs.mean(axis=0)[:, :, drawn] - expected[:, :, drawn]) / error
-    assert np.max(np.abs(z)) < 5, z
-    # As spread as independent masks are: a chi-square with 19 degrees of freedom, 5e-7 in each tail.
-    ratio = 19 * runs.var(axis=0, ddof=1)[:, :, drawn] / (error**2 * len(runs))
-    assert np.all((ratio > 1.7) & (ratio < 70)), ratio
-
-
-def test_seeds(build):
-    post, model, X, y = _setting(build, bd.Logistic(), bd.PerFeature(), p=12)
-    X[X == 0] = 0.1
-    values = [
-        bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y), seed=s), "log_likelihood")["y"].values
-        for s in (0, 0, 1)
-    ]
-    np.testing.assert_array_equal(values[0], values[1])
-    assert not np.array_equal(values[0], values[2])
+    X[3, :5] = 0.0
+    expected, _ = _by_hand(enumerate_masks, post, model, X, y)
+    found = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y), masks=masks), "log_likelihood")["y"].values
+    np.testing.assert_allclose(found, np.log(expected), rtol=0, atol=1e-11 if masks == 4096 else 2e-3)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -175,17 +142,24 @@ def test_each_draw_has_its_noise_variance(build):
 
 
 def test_sampling_adds_the_same_group():
+    """Nine entries a row, so that 64 masks do not enumerate them and 512 do; the draws are the same."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 3))
+    X = rng.normal(size=(20, 9))
     y = np.where(X[:, 0] + rng.normal(size=20) > 0, "yes", "no")
+    options = {"draws": 5, "tune": 5, "chains": 2, "progress": False, "log_likelihood": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        post = bd.sample(bd.Model(), X, y, draws=5, tune=5, chains=2, progress=False, log_likelihood=True)
-    later = bd.log_likelihood(post, X, y)
-    np.testing.assert_allclose(
-        bd.groups.dataset(post, "log_likelihood")["y"], bd.groups.dataset(later, "log_likelihood")["y"], rtol=1e-6
-    )
+        post = bd.sample(bd.Model(), X, y, masks=512, **options)
     assert bd.predict(post, X).label.dtype.kind == "U"
+    held = bd.groups.dataset(post, "log_likelihood")["y"].values
+    same, other = (
+        bd.groups.dataset(bd.log_likelihood(post, X, y, masks=masks), "log_likelihood")["y"].values
+        for masks in (512, 64)
+    )
+    np.testing.assert_allclose(held, same, rtol=1e-12)
+    assert 0 < np.max(np.abs(held - other)) < 2e-3
+    with pytest.raises(ValueError, match="masks: expected a whole number of at least 1"):
+        bd.sample(bd.Model(), X, y, masks=0, **options)
 
 
 def test_other_rows_are_refused(build):

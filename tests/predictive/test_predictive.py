@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse
 from scipy.special import exp1
-from scipy.stats import beta, binomtest, halfcauchy, invgamma, kstest, laplace, norm, spearmanr
+from scipy.stats import beta, binomtest, gamma, halfcauchy, invgamma, kstest, laplace, norm, spearmanr
 
 import bayesdrop as bd
 import bayesdrop.losses
@@ -134,8 +134,8 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
         if loss.binary:
             density = [_density(loss, s, 1.0 if loss.normalised else C) for s in score]
             each = np.array([d(1.0) / (d(1.0) + d(-1.0)) for d in density])
-            mean = 2 * chance @ each - 1
-            var = 1 - mean**2
+            mean = chance @ each
+            var = mean * (1 - mean)
         else:
             density = _density(loss, 0.0, C)
             own = _integral(_times_power(density, 0.0, 2), loss, 0.0) / _integral(density, loss, 0.0)
@@ -241,7 +241,7 @@ def test_prior_draws_follow_the_prior(rates):
     y = bd.groups.dataset(tree, "prior_predictive")["y"].values[0].astype(float)
     assert y.shape == (20_000, 4)
     # The prior is symmetric, so that either class is as likely as the other.
-    assert np.max(np.abs(y.mean(axis=0))) < LIMIT / np.sqrt(20_000)
+    assert np.max(np.abs(y.mean(axis=0) - 0.5)) < LIMIT * 0.5 / np.sqrt(20_000)
 
 
 def test_laplace_weights_are_drawn():
@@ -282,7 +282,7 @@ def test_horseshoe_weights_are_drawn():
     assert spearmanr(np.abs(local[:, 0]), np.abs(local[:, 1])).pvalue > FALSE_ALARM
     assert spearmanr(np.abs(local[:, 0]), scale).pvalue > FALSE_ALARM
     y = bd.groups.dataset(tree, "prior_predictive")["y"].values[0]
-    assert set(np.unique(y)) == {-1, 1}
+    assert set(np.unique(y)) == {0, 1}
     # The prior is symmetric, so that either class is as likely as the other.
     for column in y.T:
         assert binomtest(int(np.sum(column > 0)), len(column)).pvalue > FALSE_ALARM
@@ -333,6 +333,23 @@ def test_hierarchical_rates_are_drawn_with_their_hierarchy():
     for i, j, expected in ((0, 0, between + within), (1, 1, between + within), (0, 2, between), (0, 1, 0.0)):
         product = centred[:, i] * centred[:, j]
         assert abs(product.mean() - expected) < LIMIT * product.std() / np.sqrt(len(rate)) + 1e-4, (i, j)
+
+
+def test_a_hierarchy_is_drawn_and_kept():
+    """``group_rate`` and ``group_strength`` follow their priors, and the rates of a draw those of their group."""
+    rates = Hierarchical(["a", "b", "a"], bd.Beta(2, 3), Gamma(3.0, 4.0))
+    tree = bd.prior_draws(bd.Model(rates=rates, fit_intercept=False), X, draws=20_000)
+    prior = bd.groups.dataset(tree, "prior")
+    assert prior["group"].values.tolist() == ["a", "b"]
+    for name, law in (("group_rate", beta(2, 3)), ("group_strength", gamma(3.0, scale=4.0))):
+        assert prior[name].dims == ("chain", "draw", "group")
+        for value in prior[name].values[0].T:
+            assert kstest(value, law.cdf).pvalue > LEAST
+    mean, strength = (prior[name].values[0][:, [0, 1, 0]] for name in ("group_rate", "group_strength"))
+    # Given the group every rate is a Beta variable, so its own distribution function makes it uniform.
+    uniform = beta.cdf(prior["rate"].values[0], mean * strength, (1 - mean) * strength)
+    for value in uniform.T:
+        assert kstest(value, "uniform").pvalue > LEAST
 
 
 def test_prior_draws_need_a_proper_prior():

@@ -21,6 +21,7 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data import prepare
+from bayesdrop.inference.scales import natural
 
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
@@ -121,7 +122,7 @@ def p_values_of(model, method, seed):
 
             def thinned(state, _):
                 state = jax.lax.fori_loop(0, THIN, lambda _, s: kernel.step(ops, s), state)
-                return state, kernel.record(ops, state)
+                return state, natural(kernel.record(ops, state))
 
             return jax.lax.scan(thinned, state, None, DRAWS)[1]
 

@@ -15,6 +15,7 @@ import bayesdrop as bd
 from bayesdrop.data import prepare
 from bayesdrop.inference import gibbs_columns
 from bayesdrop.inference.runner import as_key, run
+from bayesdrop.inference.scales import natural
 
 LIMIT = 5.0
 
@@ -144,7 +145,8 @@ def chain_means(model, X, y, method, *, sample_weight=None, chains=64, tune=300,
         kernel, operands = method.bind(model, data, rate_map, tune)
         result = run(kernel, operands, as_key(seed), tune=tune, draws=draws, chains=chains, progress=False)
     drawn = {
-        name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in result.draws.items()
+        name: value.astype(float).reshape(chains * draws, *value.shape[2:])
+        for name, value in natural(result.draws).items()
     }
     nothing = {"intercept": np.zeros(chains * draws), "rate": np.zeros((chains * draws, 0))}
     values = statistics(model, {**nothing, **drawn}).reshape(chains, draws, -1).mean(axis=1)
@@ -330,5 +332,5 @@ def test_a_feature_that_never_occurs_keeps_its_prior():
     X[:, 1] = 0.0
     model = bd.Model(bd.Hinge(), rates=bd.PerFeature(bd.Beta(2, 5)))
     _, _, result = chain_means(model, X, y, BOTH, draws=300, tune=100)
-    drawn = result.draws["rate"][:, :, 1].astype(float).mean(axis=1)
+    drawn = natural(result.draws)["rate"][:, :, 1].mean(axis=1)
     assert abs(drawn.mean() - 2 / 7) < LIMIT * drawn.std() / np.sqrt(len(drawn))

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import logit
 from scipy import stats
 
 import bayesdrop as bd
@@ -88,15 +89,15 @@ def prior_state(model, kernel, operands, key):
     key_state, key_rate, key_weight, key_mask, key_label, key_scale, key_noise, key_group = jax.random.split(key, 8)
     state = kernel.init(operands, key_state, 1)
     state = state._replace(
-        group_mean=jax.random.beta(key_group, 2.0, 3.0, state.group_mean.shape, jnp.float64),
-        group_strength=5 * jax.random.gamma(key_noise, 2.0, state.group_strength.shape, jnp.float64),
+        group_logit=logit(jax.random.beta(key_group, 2.0, 3.0, state.group_logit.shape, jnp.float64)),
+        group_log_strength=jnp.log(5 * jax.random.gamma(key_noise, 2.0, state.group_logit.shape, jnp.float64)),
     )
     a, b = kernel.rate_prior(operands, state)
     rate = jnp.clip(jax.random.beta(key_rate, a, b), 1e-12, 1 - 1e-12)
     precision, scales = SCALES[type(model.weight_prior)](key_scale, state, model.weight_prior)
-    per_feature = kernel.feature_rate(operands, rate)
+    per_feature = rate[:, operands.index] if kernel.free else jnp.full((1, P), 0.3)
     weight = jax.random.normal(key_weight, (1, P), state.effective.dtype) / jnp.sqrt(precision)
-    effective = weight * kernel.multiplier(per_feature)
+    effective = weight / (1 - per_feature) if kernel.noise.unbiased else weight
     (masks,) = state.kept
     uniform = jax.random.uniform(key_mask, masks.shape, jnp.float64)
     kept = ((uniform >= per_feature.T[:, :, None]) | ~operands.columns.blocks[0].occurs[:, None, :],)
@@ -105,7 +106,7 @@ def prior_state(model, kernel, operands, key):
     if kernel.unknown_variance:
         noise = jax.random.gamma(key_noise, operands.variance_shape, (1,), jnp.float64) / operands.variance_scale
     state = state._replace(
-        rate=rate,
+        logit=logit(rate),
         effective=effective,
         kept=kept,
         score=score,
@@ -124,13 +125,13 @@ def labels(kernel, key, state):
 
 def statistics(model, kernel, operands, state, label):
     """Functions of parameters, masks and labels, twenty-three at most; what a model lacks is constant."""
-    weight = (state.effective / kernel.multiplier(kernel.feature_rate(operands, state.rate)))[0]
-    rate = state.rate[0] if state.rate.size else jnp.full(2, 0.5)
+    rate = jax.nn.sigmoid(state.logit[0]) if state.logit.size else jnp.full(2, 0.5)
+    weight = state.effective[0] * (1 - rate[operands.index]) if kernel.noise.unbiased else state.effective[0]
     score = state.score[0]
     share = jnp.mean(state.kept[0][:, 0, :].astype(score.dtype), axis=1)
     if isinstance(model.weight_prior, bd.Horseshoe) or kernel.unknown_variance:
         weight, score, label = (x / (1 + jnp.abs(x)) for x in (weight, score, label))
-    mean, strength = state.group_mean[0], jnp.log(state.group_strength[0])
+    mean, strength = jax.nn.sigmoid(state.group_logit[0]), state.group_log_strength[0]
     mean, strength = (x if x.size else jnp.zeros(2) for x in (mean, strength))
     recorded = kernel.record(operands, state)
     size = jnp.log(recorded.get("global_scale", jnp.ones(1)))[0]
@@ -198,5 +199,5 @@ def test_a_planted_error_is_found(joint_moves, monkeypatch):
 
     right = gibbs_moves.log_beta
     for module in (gibbs_moves, gibbs_joint):
-        monkeypatch.setattr(module, "log_beta", lambda rate, a, b: right(rate, a, b + 0.5))
+        monkeypatch.setattr(module, "log_beta", lambda logit, a, b: right(logit, a, b + 0.5))
     assert worst("per feature", joint_moves) > BOUND

@@ -506,7 +506,7 @@ def worst(name):
             (state, sign), _ = jax.lax.scan(body, (state, sign), jax.random.split(keys[4], steps))
             theta = colour(state.centre, state.factor, state.position)[0]
             score = jnp.asarray(1.5 * X) @ theta[:3]
-            rate = kernel.density.rates(theta[None])[0] if kernel.density.free else jnp.zeros(2)
+            rate = jax.nn.sigmoid(kernel.density.logit_rates(theta[None]))[0] if kernel.density.free else jnp.zeros(2)
             return jnp.stack([
                 theta[0], theta[0] ** 2, theta[2] ** 2, theta[0] * theta[1],
                 rate[0], rate[0] ** 2, rate[-1], rate[0] * theta[0] ** 2, jnp.mean(sign * score),

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import logit
 
 import bayesdrop as bd
 from bayesdrop.data import prepare
 from bayesdrop.inference import gibbs_columns, gibbs_gaussian
 from bayesdrop.inference.gibbs_columns import dense_columns, sparse_columns
 from bayesdrop.inference.gibbs_jump import first_metric, mask_pass, trajectory
-from bayesdrop.inference.gibbs_moves import mask_terms, slice_sample
+from bayesdrop.inference.gibbs_moves import log_mask_sum, slice_sample
 from bayesdrop.inference.runner import as_key, run
 
 DENSE = np.random.default_rng(0).normal(size=(20, 4)) * (np.random.default_rng(1).random((20, 4)) < 0.7)
@@ -79,12 +80,17 @@ def test_a_second_run_compiles_nothing():
     assert len(TRACES) == traced
 
 
-def test_mask_terms_equal_the_logarithm_they_stand_for():
-    gain = jnp.array([-200.0, -3.0, 0.0, 2.0, 60.0])
-    for rate in (0.01, 0.5, 0.99):
-        bonus, constant, slope = mask_terms(gain)
-        exact = np.logaddexp(np.log(1 - rate) + np.asarray(gain, dtype=float), np.log(rate))
-        np.testing.assert_allclose(bonus + jnp.log(constant + slope * rate), exact, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_log_mask_sum_is_right_at_both_ends(dtype):
+    """``log[(1 − η) e^g + η]`` to the last digits, however near the rate is to 0 or 1, against longer arithmetic."""
+    gain, logit = (
+        part.ravel() for part in np.meshgrid([-200.0, -3, -1e-6, 0, 2, 60, 300], [-300.0, -40, -1, 0, 8, 200])
+    )
+    with jax.enable_x64(dtype == "float64"):
+        found = np.asarray(log_mask_sum(jnp.asarray(gain, dtype), jnp.asarray(logit, dtype)), np.longdouble)
+    wide, far = gain.astype(dtype).astype(np.longdouble), logit.astype(np.longdouble)
+    exact = np.logaddexp(wide, far) - np.logaddexp(np.longdouble(0), far)
+    np.testing.assert_allclose(found, exact, rtol=4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).eps)
 
 
 def brute_force_log_q(model, masks, weight, intercept, rate):
@@ -129,7 +135,7 @@ def test_look_ahead_proposal_is_a_distribution_and_its_ratio_is_right(loss):
             total += probability / copies
             average += probability * np.exp(ratio) / copies
             data = (operands.columns, kernel.likelihood_given(jnp.ones(1)), operands.target, operands.row_weight)
-            theta = (jnp.asarray(weight)[None], jnp.array([intercept]), jnp.asarray(rate)[None])
+            theta = (jnp.asarray(weight)[None], jnp.array([intercept]), jnp.asarray(logit(rate))[None])
             scored, score, _ = mask_pass(*data, *theta, (jnp.asarray(masks.T[:, None]),), None)
             np.testing.assert_allclose(scored[0], ratio.sum(), atol=1e-6)
             np.testing.assert_allclose(score[0], (DENSE * masks) @ weight + intercept, atol=1e-12)
@@ -176,9 +182,9 @@ def test_trajectories_keep_the_density():
 def test_slice_sampling_keeps_the_density():
     # Beta(3, 2) through 40,000 problems of one step each, started from exact draws; 5 standard errors: 6e-7 a moment.
     start = jax.random.beta(jax.random.key(0), 3.0, 2.0, (40_000,))
-    log_density = lambda x: 2 * jnp.log(x) + jnp.log1p(-x)  # noqa: E731
+    log_density = lambda x: jnp.where((x > 0) & (x < 1), 2 * jnp.log(jnp.abs(x)) + jnp.log(jnp.abs(1 - x)), -jnp.inf)  # noqa: E731
     for width in (0.1, 2.0):
-        new = np.asarray(slice_sample(jax.random.key(1), log_density, start, jnp.full(40_000, width), 0.0, 1.0), float)
+        new = np.asarray(slice_sample(jax.random.key(1), log_density, start, jnp.full(40_000, width)), float)
         assert abs(new.mean() - 0.6) < 5 * 0.2 / 200
         assert abs((new**2).mean() - 0.4) < 5 * 0.23 / 200
         assert np.mean(new != np.asarray(start)) > 0.99

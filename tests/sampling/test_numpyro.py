@@ -511,3 +511,30 @@ def test_row_weights_are_repetitions():
     drawn = [jax.jit(block)(jax.random.key(0), sites, {}) for block in (twice, heavy)]
     for name in sites:
         np.testing.assert_allclose(drawn[0][name], drawn[1][name], rtol=1e-4)
+
+
+def _precisions(jaxpr):
+    """Precisions of all products in a program and those inside it."""
+    found = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            found.add(str(equation.params["precision"]))
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else [value]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    found |= _precisions(inner)
+    return found
+
+
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["Gibbs", "HMC"])
+def test_products_are_taken_in_full_precision(method):
+    """As in bd.sample; on some accelerators the default rounds factors to ten bits."""
+    kernel = bd.NumpyroKernel(PLAIN, X, Y, method=method)
+    keys = jax.random.split(jax.random.key(0), 2)
+    start = jax.eval_shape(lambda keys: kernel.init(keys, 2, None, (), {}), keys)
+    steps = jax.make_jaxpr(lambda state: kernel.sample(state, (), {}))(start)
+    begin = jax.make_jaxpr(lambda keys: kernel.init(keys, 2, None, (), {}))(keys)
+    found = _precisions(steps.jaxpr) | _precisions(begin.jaxpr)
+    assert found
+    assert all("HIGHEST" in precision for precision in found), found

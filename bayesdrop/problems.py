@@ -1,0 +1,136 @@
+"""What can be wrong with a posterior although R-hat and effective sample sizes are content.
+
+Chains that are copies of each other agree perfectly, and draws that never move have no R-hat at all. An approximation
+may mix well and be of another posterior; how far it is away stands in the attributes that a sampler, or
+:func:`bayesdrop.reweight`, left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .pareto import largest_k
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Problem", "approximation_problem", "approximation_words", "chain_problems"]
+
+# An error that moves the log-likelihood by less than this, from draw to draw, hardly moves the posterior.
+_NATS_LIMIT = 1.0
+
+
+class Problem(NamedTuple):
+    """What is wrong, and what to do."""
+
+    text: str
+    advice: str
+
+
+def chain_problems(posterior: xr.Dataset) -> list[Problem]:
+    """Chains that hold the draws of another, or never move.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Variables on ``chain`` and ``draw``, all finite.
+    """
+    values = [part.transpose("chain", "draw", ...).values for part in posterior.values()]
+    count = posterior.sizes["chain"]
+    names = (
+        [str(name) for name in posterior["chain"].values] if "chain" in posterior.coords else [*map(str, range(count))]
+    )
+    still = [c for c in range(count) if all(np.all(part[c] == part[c, :1]) for part in values)]
+    moving = [c for c in range(count) if c not in still]
+    copies: dict[int, list[int]] = {}
+    for c in moving:
+        first = next(d for d in moving if all(np.array_equal(part[c], part[d]) for part in values))
+        if first != c:
+            copies.setdefault(first, []).append(c)
+    found = []
+    if still:
+        which = f"chain {', '.join(names[c] for c in still)} never moves" if moving else "no chain ever moves"
+        found.append(
+            Problem(
+                f"{which}: all draws of a chain are the same",
+                "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with "
+                "another seed, more tune, or another method.",
+            )
+        )
+    found += [
+        Problem(
+            f"chain {', '.join(names[c] for c in same)} holds the very draws of chain {names[first]}",
+            "Run each chain with a seed of its own: copies agree with each other whatever they are, and count twice.",
+        )
+        for first, same in copies.items()
+    ]
+    return found
+
+
+def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
+    """What a sampler approximates and how well, or what reweighting made of it; empty if it is exact.
+
+    Parameters
+    ----------
+    attrs : mapping
+        Attributes of a posterior.
+    size : int
+        Draws of all chains.
+    """
+    if attrs.get("reweighted"):
+        return (
+            "reweighted to the sum over all masks: Pareto k "
+            f"{float(attrs['reweight_pareto_k']):.2f}, wanted: at most {largest_k(size):.2f}; "
+            f"{float(attrs['reweight_effective_draws']):,.0f} effective draws of {size:,}"
+        )
+    if "approximation" not in attrs:
+        return ""
+    text = str(attrs["approximation"])
+    if "approximation_error" in attrs:
+        error = float(attrs["approximation_error"])
+        text += f". A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
+    if "approximation_total" in attrs:
+        total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
+        text += f", that of all rows by {total:.2g} nats (standard deviation over draws"
+        # Where few rows could be looked at, what cannot be told is said.
+        text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > 0.1 else ")"
+        text += f"; wanted: at most {_NATS_LIMIT:g}"
+    return text
+
+
+def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None:
+    """What is wrong with how masks were integrated, or with the weights that were to mend it; None if nothing is.
+
+    Parameters
+    ----------
+    attrs : mapping
+        Attributes of a posterior.
+    size : int
+        Draws of all chains.
+    """
+    exact = "sample with bd.Gibbs(), which draws the masks."
+    if attrs.get("reweighted"):
+        k = float(attrs["reweight_pareto_k"])
+        if k > largest_k(size):
+            return Problem(
+                f"the importance weights have a Pareto k of {k:.2f}, above {largest_k(size):.2f}: a few draws decide",
+                f"The approximation is too far away to be reweighted; {exact}",
+            )
+        return None
+    if "approximation_total" not in attrs:
+        return None
+    total = float(attrs["approximation_total"])
+    if total <= _NATS_LIMIT:
+        return None
+    k = float(attrs.get("approximation_pareto_k", np.nan))
+    more = "" if np.isnan(k) else f"; Pareto k {k:.2f}"
+    if not attrs["approximation_resolved"]:
+        more += f"; from some rows, which say no more than that it is below {attrs['approximation_bound']:.2g}"
+    return Problem(
+        f"the log-likelihood with masks integrated is off by {total:.1f} nats (standard deviation over draws{more}), "
+        f"above {_NATS_LIMIT:g}: this is another posterior",
+        f"Correct it by bd.reweight(post, X, y), or {exact}",
+    )

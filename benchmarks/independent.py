@@ -1,0 +1,194 @@
+"""Posteriors held to densities stated apart from the library: ``python -m benchmarks.independent``.
+
+The feature-noising model is written down once more, in NumPy, with the masks of every row enumerated, and integrated by
+importance sampling: weights from a t law around a pilot, rates from their prior. Each statistic is compared with the
+exact one as ``z = (drawn − exact) / √(error² + error²)``; tail probabilities of rates, whose ends are what a
+sampler gets wrong first, among them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+import bayesdrop as bd
+
+__all__ = ["main"]
+
+Draws = dict[str, np.ndarray]
+PROPOSALS, BLOCK, BATCHES = 2_000_000, 100_000, 20
+LOSSES = {
+    bd.Hinge: lambda y, s: np.maximum(0.0, 1.0 - y * s),
+    bd.Logistic: lambda y, s: np.logaddexp(0.0, -y * s),
+    bd.Squared: lambda y, s: 0.5 * (y - s) ** 2,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A posterior: model, data, and the free rate of each feature."""
+
+    name: str
+    model: Any
+    X: np.ndarray
+    y: np.ndarray
+    index: tuple[int, ...]
+
+
+def log_likelihood(case: Case, draws: Draws) -> np.ndarray:
+    """``log p(y | w, b, η)``, every mask of every row summed: (S,)."""
+    loss, unbiased = LOSSES[type(case.model.loss)], case.model.noise.unbiased
+    logit = draws["logit"][:, list(case.index)]
+    log_drop, log_keep = special.log_expit(logit), special.log_expit(-logit)
+    masks = np.array(list(itertools.product((0.0, 1.0), repeat=case.X.shape[1])))
+    prior = log_keep @ masks.T + log_drop @ (1 - masks).T
+    weight = draws["weight"] * np.exp(-log_keep) if unbiased else draws["weight"]
+    total = np.zeros(len(logit))
+    for x, y in zip(case.X, case.y, strict=True):
+        score = (weight * x) @ masks.T + draws["intercept"][:, None]
+        total += special.logsumexp(prior - case.model.C * loss(y, score), axis=1)
+    return total
+
+
+def log_gamma(generator: np.random.Generator, shape: Any, size: Any) -> np.ndarray:
+    """Logarithms of Gamma variables, however small the shape: ``G(a) = G(a + 1) U^{1/a}``."""
+    shape = np.broadcast_to(shape, size)
+    return np.log(generator.gamma(shape + 1)) - generator.exponential(size=size) / shape
+
+
+def proposals(case: Case, pilot: np.ndarray, generator: np.random.Generator, size: int) -> tuple[Draws, np.ndarray]:
+    """Draws of all variables, and their log importance weights before the likelihood.
+
+    Weights and intercept come from a t law with the moments of a pilot (S, p + 1), rates and groups from their priors:
+    no tail of theirs is ever missed.
+    """
+    p, k = case.X.shape[1], max(case.index) + 1
+    law = stats.multivariate_t(pilot.mean(axis=0), 1.5 * np.cov(pilot.T), df=4, seed=generator, allow_singular=True)
+    theta = law.rvs(size)
+    draws = {"weight": theta[:, :p], "intercept": theta[:, p]}
+    log_weight = -0.5 * np.sum(theta[:, :p] ** 2, axis=1) - law.logpdf(theta)
+    rates = case.model.rates
+    if isinstance(rates, bd.Hierarchical):
+        shape, scale = rates.strength_prior.shape, rates.strength_prior.scale
+        a, b = rates.mean_prior.a, rates.mean_prior.b
+        centre = log_gamma(generator, a, (size, 1)) - log_gamma(generator, b, (size, 1))
+        log_strength = np.log(scale) + log_gamma(generator, shape, (size, 1))
+        draws |= {"group_logit": centre, "group_strength": np.exp(log_strength)}
+        a, b = (np.maximum(np.exp(special.log_expit(s * centre) + log_strength), 1e-200) for s in (1, -1))
+    else:
+        a, b = rates.prior.a, rates.prior.b
+    draws["logit"] = log_gamma(generator, a, (size, k)) - log_gamma(generator, b, (size, k))
+    return draws, log_weight
+
+
+def statistics(draws: Draws) -> Draws:
+    """What is compared, by name: (S,) each."""
+    rate, weight = special.expit(draws["logit"]), draws["weight"]
+    found = {"E w": weight[:, 0], "E w²": weight[:, 0] ** 2, "E b": draws["intercept"]}
+    found |= {"E rate": rate[:, 0], "E rate w²": rate[:, 0] * weight[:, 0] ** 2}
+    found |= {f"P(rate < {x:g})": (rate[:, 0] < x).astype(float) for x in (1e-6, 1e-3, 0.1)}
+    found |= {f"P(rate > 1 − {x:g})": (draws["logit"][:, -1] > -special.logit(x)).astype(float) for x in (1e-6, 0.1)}
+    if "group_logit" in draws:
+        centre = special.expit(draws["group_logit"][:, 0])
+        found |= {"P(group_rate < .02)": (centre < 0.02).astype(float), "E group_rate": centre}
+        found["E log strength"] = np.log(draws["group_strength"][:, 0])
+    return found
+
+
+def exact(case: Case, pilot: np.ndarray, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """Posterior mean of each statistic and its standard error."""
+    generator = np.random.default_rng(seed)
+    weights, values = [], []
+    for _ in range(PROPOSALS // BLOCK):
+        draws, log_weight = proposals(case, pilot, generator, BLOCK)
+        weights.append(log_weight + log_likelihood(case, draws))
+        values.append(statistics(draws))
+    share = special.softmax(np.concatenate(weights))
+    found = {}
+    for name in values[0]:
+        value = np.concatenate([part[name] for part in values])
+        mean = float(share @ value)
+        found[name] = mean, float(np.sqrt(share**2 @ (value - mean) ** 2))
+    print(f"  ({case.name}: {1 / np.sum(share**2):,.0f} effective of {len(share):,} exact draws)", flush=True)
+    return found
+
+
+def stacked(post: Any) -> tuple[Draws, tuple[int, int]]:
+    """Draws of a posterior, chains one after another, and the numbers of chains and draws."""
+    group = bd.groups.dataset(post, "posterior")
+    shape = group.sizes["chain"], group.sizes["draw"]
+    flat = {name: np.asarray(group[name].values, float).reshape(shape[0] * shape[1], -1) for name in group.data_vars}
+    with np.errstate(divide="ignore"):
+        draws = {"weight": flat["weight"], "logit": special.logit(flat["rate"])}
+        draws["intercept"] = flat["intercept"][:, 0] if "intercept" in flat else np.zeros(len(flat["weight"]))
+        if "group_rate" in flat:
+            draws |= {"group_logit": special.logit(flat["group_rate"]), "group_strength": flat["group_strength"]}
+    return draws, shape
+
+
+def compare(case: Case, post: Any, truth: dict[str, tuple[float, float]], sampler: str) -> None:
+    """Print the largest z and the statistic that has it, with the tails of the first rate."""
+    draws, shape = stacked(post)
+    rows = []
+    for name, value in statistics(draws).items():
+        mean, error = truth[name]
+        batches = value.reshape(shape[0] * BATCHES, -1).mean(axis=1)
+        # A tail that holds no draw at all has the error of its exact probability.
+        own = np.sqrt(mean * (1 - mean) / value.size) if np.ptp(value) == 0 else np.std(batches) / np.sqrt(len(batches))
+        if own > 0 or error > 0:
+            rows.append((abs(value.mean() - mean) / np.hypot(own, error), name, float(value.mean()), mean))
+    z, name, drawn, mean = max(rows)
+    tails = ", ".join(f"{row[1]} {row[2]:.3f} ({row[3]:.3f})" for row in rows if "rate <" in row[1])
+    print(
+        f"| {case.name} | {sampler} | {len(rows)} | **{z:.1f}** | {name}: {drawn:.4f} ({mean:.4f}) | {tails} |",
+        flush=True,
+    )
+
+
+def cases() -> list[Case]:
+    """Few rows, so that the prior is a good proposal, and priors that put mass at the ends."""
+    generator = np.random.default_rng(0)
+    signs = generator.choice([-1.0, 1.0], size=(30, 3))
+    response = np.where(signs @ [0.8, 0.3, 0.0] + generator.normal(size=30) > 0, 1.0, -1.0)
+    X = generator.normal(size=(12, 3))
+    y = np.where(X @ [2.0, 0.5, -1.0] + generator.normal(size=12) > 0, 1.0, -1.0)
+    each, groups, unbiased = (0, 1, 2), ["a", "b", "a"], bd.Dropout(unbiased=True)
+    tails = bd.PerFeature(bd.Beta(0.05, 0.05)), bd.PerFeature(bd.Beta(0.1, 0.9)), bd.Shared(bd.Beta(0.2, 0.2))
+    pooled, at_ends = bd.Hierarchical(["a"] * 3), bd.Hierarchical(["a"] * 3, bd.Beta(0.1, 0.4))
+    few = bd.PerGroup(groups, bd.Beta(0.5, 5))
+    return [
+        Case("squared, C = 2, hierarchy", bd.Model(bd.Squared(), rates=pooled, C=2.0), signs, response, each),
+        Case("logistic, hierarchy, means Beta(.1, .4)", bd.Model(rates=at_ends), X, y, each),
+        Case("logistic, per feature, Beta(.05, .05)", bd.Model(rates=tails[0]), X, y, each),
+        Case("hinge, per feature, Beta(.1, .9)", bd.Model(bd.Hinge(), rates=tails[1]), X, y, each),
+        Case("hinge, shared, Beta(.2, .2)", bd.Model(bd.Hinge(), rates=tails[2]), X, y, (0, 0, 0)),
+        Case("logistic, groups, Beta(.5, 5)", bd.Model(rates=few), X, y, (0, 1, 0)),
+        Case("hinge, unbiased, per feature", bd.Model(bd.Hinge(), noise=unbiased, rates=bd.PerFeature()), X, y, each),
+    ]
+
+
+def main() -> None:
+    """Print the table."""
+    warnings.simplefilter("ignore")
+    print("| posterior | sampler | statistics | largest z | where: drawn (exact) | tails of a rate: drawn (exact) |")
+    print("|---|---|---|---|---|---|")
+    for case in cases():
+        posts = {
+            method.dtype: bd.sample(
+                case.model, case.X, case.y, draws=8000, chains=8, seed=1, method=method, progress=False
+            )
+            for method in (bd.Gibbs(), bd.Gibbs(dtype="float64"))
+        }
+        pilot, _ = stacked(posts["float64"])
+        truth = exact(case, np.column_stack([pilot["weight"], pilot["intercept"]]))
+        for dtype, post in posts.items():
+            compare(case, post, truth, f"Gibbs, {dtype}")
+
+
+if __name__ == "__main__":
+    main()
