@@ -129,6 +129,26 @@ def test_several_classes(settings, far):
         np.testing.assert_allclose(raw.decision_function(rows), raw.decision_function(X), atol=1e-7)
 
 
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_probabilities_are_averages_over_the_masks_about_the_centre(kind, unbiased, far, enumerated):
+    """``x̃ = c + α(x − c)``, each mask written out: dense rows, and those that are shifted a few at a time."""
+    X, y = far
+    rate = np.array([0.3, 0.1, 0.5])
+    model = kind(rate, noise=bd.Dropout(unbiased, centre="auto")).fit(X, y)
+    np.testing.assert_allclose(model.centre_, [X[:, 0].mean(), X[:, 1].mean(), 0.0], rtol=1e-13)
+    kept = 1 / (1 - rate) if unbiased else np.ones(3)
+    rows = model.centre_ + kept * (X - model.centre_)
+    score, chance = enumerated(rows, model.coef_[0], model.intercept_[0], model.centre_, rate)
+    terms = model._loss().probability(score, model.C)
+    for given in (X, sparse.csr_array(X), bd.Blocks([X[:25], X[25:]])):
+        np.testing.assert_allclose(model.predict_proba(given)[:, 1], terms @ chance, rtol=1e-9)
+    clean = model.set_params(corrupted_inputs=True)
+    for given in (X, sparse.csr_array(X), bd.Blocks([X[:25], X[25:]])):
+        plain = model._loss().probability(X @ model.coef_[0] + model.intercept_[0], model.C)
+        np.testing.assert_allclose(clean.predict_proba(given)[:, 1], plain, rtol=1e-9)
+
+
 def test_unlabelled_rows_and_warm_starts(far):
     X, y = far
     more = X[::2] + 0.1

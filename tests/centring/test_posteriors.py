@@ -103,6 +103,20 @@ def test_relative_prior_is_stored_with_absolute_scales(far):
         np.testing.assert_allclose(found.weight, plain.weight, atol=1e-7)
 
 
+def test_the_error_of_integrated_masks_and_its_weights_are_those_of_shifted_columns(far):
+    X, y = far
+    found = [sample(model, rows, y, method=bd.HMC()) for model, rows in ((ABOUT, X), (ZERO, X - CENTRE))]
+    attrs = [group(post, "posterior").attrs for post in found]
+    for name in ("approximation_error", "approximation_total", "approximation_pareto_k"):
+        np.testing.assert_allclose(attrs[0][name], attrs[1][name], rtol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        about, zero = (bd.reweight(post, rows, y) for post, rows in zip(found, (X, X - CENTRE), strict=True))
+    np.testing.assert_array_equal(group(about, "posterior")["weight"], group(zero, "posterior")["weight"])
+    np.testing.assert_allclose(group(about, "sample_stats")["lp"], group(zero, "sample_stats")["lp"], rtol=1e-6)
+    np.testing.assert_allclose(bd.predict(about, X).mean, bd.predict(zero, X - CENTRE).mean, atol=1e-10)
+
+
 def test_a_checkpoint_of_another_centre_is_refused(far, tmp_path):
     X, y = far
     sample(ABOUT, X, y, checkpoint=tmp_path / "run")
