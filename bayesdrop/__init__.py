@@ -59,6 +59,7 @@ _HOME = {
     "RatePath": "path",
     "Shared": "rates",
     "Stop": "inference.stopping",
+    "UnscaledWarning": "centring",
     "WeightsBlock": "inference",
     "delete_features": "robustness",
     "deletion_scorer": "robustness",
@@ -129,6 +130,7 @@ __all__ = [
     "Shared",
     "Squared",
     "Stop",
+    "UnscaledWarning",
     "WeightsBlock",
     "__version__",
     "delete_features",
@@ -150,6 +152,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .centring import UnscaledWarning
     from .dask_cluster import cluster
     from .designs import Blocks
     from .diagnosis import Diagnosis, diagnose

@@ -6,6 +6,7 @@ Betancourt (2016). The thresholds stand here and nowhere else.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ Array = Any
 R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
 _ENERGY_LIMIT = 0.3
 _ACCEPTANCE_LIMIT = 0.1
+# Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
+_SCALE_LIMIT = 100.0
 # A posterior interval at least so wide, relative to the prior's, says nothing that the prior did not.
 _HARDLY_NARROWER = 0.9
 _PROBABILITY = 0.9
@@ -142,7 +145,8 @@ class Diagnosis:
         named = ", ".join(self.undetermined[:5]) + (f" and {count - 5} more" if count > 5 else "")
         return (
             f"the data do not determine {count} of {self.rates} rate{'s' * (self.rates != 1)}: 90 % intervals hardly "
-            f"narrower than the prior's ({named}); share rates by bd.PerGroup or bd.Shared, or give them a prior"
+            f"narrower than the prior's ({named}); {'share rates by bd.PerGroup or bd.Shared, or ' * (self.rates > 1)}"
+            f"give {'them' if self.rates > 1 else 'it'} a prior"
         )
 
 
@@ -230,7 +234,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     # Deterministic copies of the data, say, have no draws.
     posterior = posterior[[name for name, part in posterior.items() if {"chain", "draw"} <= set(part.dims)]]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    more = _more_draws(str(attrs.get("method", "")))
+    more = _columns_advice(attrs) or _more_draws(str(attrs.get("method", "")), posterior)
     problems: list[Problem] = []
     complete = bool(attrs.get("complete", 1))
     if not complete:
@@ -261,12 +265,30 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     )  # fmt: skip
 
 
-def _more_draws(method: str) -> str:
-    if method.startswith("Gibbs"):
+def _columns_advice(attrs: Mapping[str, Any]) -> str:
+    """What to do first where the columns of the matrix are likely to be the cause; empty if they are not."""
+    if "unscaled" in attrs:
+        names = json.loads(str(attrs["unscaled"]))
+        shown = ", ".join(map(str, names[:5])) + (" …" if len(names) > 5 else "")
         return (
-            "Raise draws and tune, or bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails; share rates "
-            "by bd.PerGroup or bd.Shared if that does not help."
+            f"Columns that are never zero and of one sign are dropped to 0 ({shown}): centre their noise by "
+            'bd.Dropout(centre="mean"), or subtract their means.'
         )
+    ratio = float(attrs.get("scale_ratio", 1.0))
+    if ratio > _SCALE_LIMIT:
+        return (
+            f"The standard deviations of the columns differ by a factor of {ratio:.0e}: take a prior that follows "
+            "them, weight_prior=bd.Normal(1.0, relative=True), or standardise X."
+        )
+    return ""
+
+
+def _more_draws(method: str, posterior: xr.Dataset) -> str:
+    if method.startswith("Gibbs"):
+        first = "Raise draws and tune, or bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails"
+        if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
+            return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
+        return f"{first}."
     other = " or another method, such as method=bd.Gibbs()," if method else ""
     return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
 

@@ -4,6 +4,8 @@ Scores are computed a block of rows and draws at a time, so that memory is bound
 
     mean and variance   in closed form, for all draws of a block as columns of one product
     one noised score    entry by entry, from the noise's own sampler
+
+Where the noise is centred, rows and intercepts are those of ``X − c`` here; :mod:`bayesdrop.centring` has the formula.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._validation import check_count
+from .centring import moved, shifted
 from .data import feature_names_of
 from .description import ATTRIBUTE, CLASSES, read_classes, rebuild
 from .designs import as_design, in_memory
 from .groups import dataset, group_names
 from .model import Model
 from .moments import ScoreMoments
+from .noise.centre import centre_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,13 +52,13 @@ class Draws:
     Attributes
     ----------
     model : Model
-        What was sampled.
+        What was sampled; the centre of its noise is None or numbers.
     feature_names : list of p str
         Columns.
     weight : array (S, p)
         Weights, in the precision in which they were stored.
     intercept : array (S,)
-        Intercepts, 0 if there is none.
+        Intercepts of ``X − c``, 0 if there is none.
     free_rate : array (S, k)
         Free rates.
     index : int array (p,)
@@ -255,14 +259,20 @@ def draws_of(
             f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
             "bd.sample drew them."
         )
-    values = (weight, free, C, flat("intercept") if model.fit_intercept else np.zeros(total))
+    intercept = flat("intercept").astype(np.float64) if model.fit_intercept else np.zeros(total)
+    centre = centre_of(model.noise)
+    if centre is not None:
+        if len(centre) != len(names):
+            raise ValueError(f"post: expected a centre for each of {len(names)} features, got {len(centre)} of them.")
+        intercept = moved(np.vstack([weight.T, intercept]), centre, 1.0)[-1]
+    values = (weight, free, C, intercept)
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")
     return Draws(
         model=model,
         feature_names=names,
         weight=weight,
-        intercept=values[3].astype(np.float64),
+        intercept=intercept,
         free_rate=free,
         index=rate_map.index,
         fixed_rate=None if rate_map.is_free else rate_map.initial,
@@ -274,13 +284,19 @@ def draws_of(
     )
 
 
-def match_columns(X: Any, names: list[str], model: Model) -> Any:
+def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True) -> Any:
     """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
+
+    Returns
+    -------
+    array or csr (n, p)
+        The rows, less the centre of the model's noise, or as they came if not ``shift``.
 
     Raises
     ------
     ValueError
-        On another number of columns, other names, NaN, infinite or text entries, or data outside the noise's domain.
+        On another number of columns, other names, NaN, infinite or text entries, data outside the noise's domain, or
+        sparse rows where the noise is centred.
     """
     from sklearn.utils import check_array
 
@@ -303,4 +319,4 @@ def match_columns(X: Any, names: list[str], model: Model) -> Any:
     if order is not None:
         matrix = matrix[:, order]
     model.noise.check(float(matrix.min()))
-    return matrix
+    return shifted(matrix, centre_of(model.noise)) if shift else matrix

@@ -3,6 +3,7 @@
     w ~ N(0, P⁻¹),  η_d ~ Beta(A, B),  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     y_i ~ exp(−C · loss(y_i, wᵀ(x_i∘α_i) + b))
 
+on ``x − c`` where the noise is centred at ``c`` (:mod:`bayesdrop.centring`),
 and its marginalised energy ``U(w) = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i)``.
 """
 
@@ -30,7 +31,8 @@ class Model:
     loss : Loss
         ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``, each with a ``bound``.
     noise : Noise
-        ``bd.Dropout()`` (biased) by default.
+        ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
+        value of it; see ``centre`` there.
     rates : Rates, optional
         ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``; by default one rate per feature under a
         flat prior. A noise without a dropout rate takes none.

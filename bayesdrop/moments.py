@@ -36,11 +36,18 @@ class ScoreMoments:
         Dropout rates per feature and column.
     fit_intercept : bool
         If false the intercept row must be zero and stays so.
+    centre : array (p,), optional
+        Centre of the noise, for new rows that cannot be shifted to it; a design that is ``X − c`` needs none. A
+        variance is then a difference of numbers ``(c/(x − c))²`` times as large.
     """
 
-    def __init__(self, design: Design, noise: Noise, rate: Array, fit_intercept: bool = True) -> None:
+    def __init__(
+        self, design: Design, noise: Noise, rate: Array, fit_intercept: bool = True, centre: Array | None = None
+    ) -> None:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
-        self.coefficients: Coefficients = noise.coefficients(rate)
+        self.centre = centre
+        own = noise.coefficients(rate)
+        self.coefficients: Coefficients = own if centre is None else own.about(centre[:, None])
         self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
 
     @property
@@ -59,7 +66,7 @@ class ScoreMoments:
     def select(self, columns: Array) -> ScoreMoments:
         """Keep the given columns of the rates."""
         rate = self.rate[:, columns] if self.rate.shape[1] > 1 else self.rate
-        return ScoreMoments(self.design, self.noise, rate, self.fit_intercept)
+        return ScoreMoments(self.design, self.noise, rate, self.fit_intercept, self.centre)
 
     def _forward(self, mean_weight: Array, var_weight: Array, intercept: Array) -> tuple[Array, Array]:
         """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
@@ -101,7 +108,8 @@ class ScoreMoments:
 
     def scores(self, weights: Array) -> tuple[Array, Array]:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
-        return self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
+        mean, var = self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
+        return mean, var if self.centre is None else np.maximum(var, 0.0)
 
     def mean(self, weights: Array) -> Array:
         """Mean alone: the linear map ``M w + b``, (n, K)."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._validation import check_count, check_flag, check_names, check_number, check_seed
+from .centring import settle
 from .data import Data, feature_names_of
 from .description import attributes
 from .designs import in_memory
@@ -143,7 +144,8 @@ def prior_draws(
         Same seed, same result.
     intercept_scale : float, optional
         Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
-        needed unless ``model.fit_intercept`` is false. A few units of the score, 2 or 3, say little.
+        needed unless ``model.fit_intercept`` is false. A few units of the score, 2 or 3, say little. Where the noise is
+        centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less ``wᵀc``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
 
@@ -179,11 +181,13 @@ def prior_draws(
         check_number(intercept_scale, "intercept_scale", above=0)
     X = in_memory(X)
     names = check_names(feature_names_of(X) if feature_names is None else feature_names, np.shape(X)[1])
-    matrix = match_columns(X if feature_names is None else _plain(X), names, model)
+    matrix = match_columns(X if feature_names is None else _plain(X), names, model, shift=False)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = matrix.shape
-    weight, scales = model.weight_prior.sample_weight(generator, draws, p)
+    settled = settle(model, matrix, np.ones(n), rate_map, names)
+    matrix, inner = settled.X, settled.model
+    weight, scales = inner.weight_prior.sample_weight(generator, draws, p)
     intercept = np.zeros(draws)
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=draws)
@@ -195,13 +199,13 @@ def prior_draws(
         C = generator.gamma(variance.shape, size=draws) / variance.scale
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     found = Draws(
-        model, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
+        inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
         C, 1.0, False, None, steps,
     )  # fmt: skip
     parts: dict[str, Any] = {"weight": (("chain", "draw", "feature"), weight[None])}
     coords: dict[str, Any] = {**steps, "feature": np.array(names)}
     if model.fit_intercept:
-        parts["intercept"] = (("chain", "draw"), intercept[None])
+        parts["intercept"] = (("chain", "draw"), settled.outward(np.vstack([weight.T, intercept]))[-1:])
     parts |= {name: (("chain", "draw"), value[None]) for name, value in scales.items()}
     if variance is not None:
         parts["sigma"] = (("chain", "draw"), 1 / np.sqrt(C[None]))
@@ -211,7 +215,7 @@ def prior_draws(
     if rate_map.hierarchy is not None:
         coords["group"] = np.array(rate_map.hierarchy.names)
         parts |= {name: (("chain", "draw", "group"), value[None]) for name, value in groups.items()}
-    attrs = {"model": repr(model), **attributes(model)}
+    attrs = {"model": repr(model), **attributes(settled.stated)}
     responses = _responses(found, matrix, generator, False)
     return assemble({"prior": xr.Dataset(parts, coords=coords), "prior_predictive": responses}, attrs)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .inference.descent import Status
     from .model import Model
 
-__all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior"]
+__all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
 
 Array = Any
 
@@ -23,6 +23,19 @@ PLUG_IN_CAVEAT = (
     "The plug-in interval ignores the uncertainty of weights and masks and may be narrower or wider than the "
     "posterior's; bd.sample gives the posterior."
 )
+
+
+def centred_columns(centre: Array) -> str:
+    """In how many columns a dropped entry does not become 0, in words.
+
+    Examples
+    --------
+    >>> centred_columns(np.array([3.0, 0.0]))
+    'noise about a centre in 1 of 2 columns, about 0 in the others'
+    """
+    moved, p = int(np.sum(centre != 0)), len(centre)
+    rest = "" if moved == p else ", about 0 in the others"
+    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{rest}"
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,8 @@ class Fit:
         Iterations.
     feature_names, classes, model
         What was fitted.
+    centre : array (p,) or None
+        Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
     """
 
     weight: Array
@@ -142,6 +157,7 @@ class Fit:
     feature_names: list[str]
     classes: Array | None
     model: Model
+    centre: Array | None = None
 
     def to_dataset(self) -> xr.Dataset:
         """Everything but the model as an :class:`xarray.Dataset`, on dims ``feature``, ``group``, ``iteration``."""
@@ -154,6 +170,8 @@ class Fit:
             "objective": ("iteration", self.objective_trace),
         }
         coords: dict[str, Any] = {"feature": self.feature_names}
+        if self.centre is not None:
+            data["centre"] = ("feature", self.centre)
         posterior = self.rate_posterior
         if posterior is not None:
             coords[posterior.dim] = posterior.names
@@ -188,6 +206,8 @@ class Fit:
             f"{type(self.model.loss).__name__} loss, {len(self.feature_names)} features, C = {self.model.C:g}",
             f"{self.status.value} ({self.n_iter} iterations, energy {self.objective_trace[-1]:.6g})",
         ]
+        if self.centre is not None:
+            lines.append(centred_columns(self.centre))
         posterior = self.rate_posterior
         if posterior is not None:
             order = np.argsort(posterior.mode, kind="stable")

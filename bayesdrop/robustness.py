@@ -6,7 +6,8 @@ in each row to come a feature is missing, so zero, with a probability ``q`` that
 1. ``q`` is the prior mode of the dropout rates, ``bd.Beta.from_mode(q, relative_strength=λ)``: the learnt rates are
    ``(η̂_d + λ q)/(1 + λ)``, between what the data say of a feature and what is expected to happen to it.
 2. ``corrupted_inputs=True``: the new rows are corrupted already, so their score is ``wᵀx`` and not its mean under
-   further noise.
+   further noise. It also keeps the noise of the training about 0, which is what a missing feature becomes, where
+   ``centre="auto"`` might else take a mean.
 3. :func:`deletion_scorer` scores with deletions; it is a ``scoring`` of scikit-learn, so that ``C`` and ``λ`` may be
    chosen with it.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._validation import check_instance
 from ..noise import Dropout, Noise
+from ..noise.centre import needs_zero
 from ..rates import Fixed, Rates
 from ..rates.base import check_rate
 
@@ -18,16 +19,24 @@ Array = Any
 
 
 def check_noise(noise: Any) -> Noise:
-    """Return the noise, biased dropout by default; raise TypeError if it is none.
+    """Return the noise, biased dropout about 0 by default.
+
+    Raises
+    ------
+    TypeError
+        If it is no noise.
+    ValueError
+        If it is centred elsewhere: the baselines are the published ones.
 
     Examples
     --------
     >>> check_noise(None)
-    Dropout(unbiased=False)
+    Dropout(unbiased=False, centre=None)
     """
     if noise is None:
-        return Dropout()
+        return Dropout(centre=None)
     checked: Noise = check_instance(noise, "noise", Noise, "an object such as bd.Dropout()")
+    needs_zero(checked, "this baseline")
     return checked
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_count, check_flag, check_number
 from .._warning import warn
-from ..designs import Design, as_design
+from ..centring import Settled, moved, settle, shifted, warn_of_counts
+from ..designs import as_design, is_elsewhere
 from ..inference import Newton
 from ..inference.adapt import SignCounts
 from ..inference.descent import check_minimiser
@@ -23,6 +25,7 @@ from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
+from ..noise.centre import AUTO, MEAN, centre_of
 from ..overflow import double_range, refuse_overflow
 from ..priors import Normal
 from ..rates import Fixed, RateMap
@@ -61,7 +64,8 @@ _TEXTS = {
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
 """,
     "noise": """    noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is. Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
 """,
     "common": """    weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
@@ -73,7 +77,8 @@ _TEXTS = {
         Start from the last fit's weights and rates.
     corrupted_inputs : bool
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise.
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
     tol : float
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int
@@ -119,6 +124,8 @@ _TEXTS = {
         Iterations.
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 """,
@@ -157,6 +164,7 @@ class DropoutEstimator(BaseEstimator):
     intercept_: Any
     rates_: Array
     n_features_in_: int
+    centre_: Array | None
     _counts: SignCounts | None
     _online: Online | None
 
@@ -178,6 +186,9 @@ class DropoutEstimator(BaseEstimator):
         noise: Any = Dropout() if self.noise is None else self.noise
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
+        if self.corrupted_inputs and getattr(noise, "centre", None) == AUTO:
+            # The rows to come have zeros where features went missing, and the noise stands for that.
+            noise = replace(noise, centre=None)
         prior = Normal() if self.weight_prior is None else self.weight_prior
         return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
 
@@ -187,21 +198,37 @@ class DropoutEstimator(BaseEstimator):
         for name in ("warm_start", "corrupted_inputs"):
             check_flag(getattr(self, name), name)
 
+    def _settle(self, model: Model, X: Any, weight: Array, rate_map: RateMap | None = None) -> Settled:
+        """Numbers for what the model says of the columns, and the features less the centre of the noise."""
+        names = default_names(self)
+        rate_map = model.bind(names) if rate_map is None else rate_map
+        found = settle(model, X, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        self.centre_ = found.centre
+        return found
+
     def _solve(
         self,
-        model: Model,
+        settled: Settled,
         X: Any,
         target: Array,
         weight: Array,
         earlier: tuple[Array, Array] | None,
         unlabelled: tuple[int, float] | None = None,
     ) -> BlockFit:
-        """Fit the block of problems and keep everything but the coefficients, whose shape is the subclass's."""
+        """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
+
+        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
+        """
+        model = settled.model
+        if earlier is not None:
+            earlier = (settled.inward(earlier[0]), earlier[1])
         rate_map = model.bind(default_names(self))
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         self._online = None
         block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
+        if not self.corrupted_inputs:
+            warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
         if block.status.is_unfinished:
             warn(block.status.value, ConvergenceWarning)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
@@ -209,7 +236,7 @@ class DropoutEstimator(BaseEstimator):
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
-        return block
+        return replace(block, weights=settled.outward(block.weights))
 
     def _keep_rates(
         self, rate_map: RateMap, rates: Array, posterior: tuple[Array, Array] | None, occurrences: Array | None
@@ -229,25 +256,34 @@ class DropoutEstimator(BaseEstimator):
     def _step_online(
         self,
         model: Model,
-        design: Design,
+        X: Any,
         target: Array,
         weight: Array,
         n_total: float | None,
         n_joint: int | None = None,
-    ) -> Online:
-        """One step of an online fit, begun where the estimator stands; ``n_joint`` classes jointly if given."""
+    ) -> Array:
+        """Weights (p + 1, K) after one step of an online fit, begun where the estimator stands.
+
+        ``n_joint`` classes jointly if given. Blocks do not know the means of all rows: the centre is that of the last
+        ``fit``, or the numbers given, or 0.
+        """
         if n_total is not None:
             check_number(n_total, "n_total", above=0)
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and not model.loss.binary:
             raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
-        p, K = design.shape[1], target.shape[1] if n_joint is None else n_joint
+        p, K = X.shape[1], target.shape[1] if n_joint is None else n_joint
+        centre = self._online_centre(model, p)
+        noise: Any = model.noise
+        if noise.centre is not None:
+            model = replace(model, noise=replace(noise, centre=None))
+        design = as_design(shifted(X, centre))
         online = getattr(self, "_online", None)
         if online is None:
-            fitted = hasattr(self, "coef_")
-            online = Online.start(
-                model, p, K, self._weights() if fitted else None, getattr(self, "_counts", None) if fitted else None
-            )
+            start, counts = None, None
+            if hasattr(self, "coef_"):
+                start, counts = moved(self._weights(), centre, 1.0), getattr(self, "_counts", None)
+            online = Online.start(model, p, K, start, counts)
         # A step that leaves double precision leaves no trace.
         online = deepcopy(online)
         with double_range():
@@ -258,7 +294,7 @@ class DropoutEstimator(BaseEstimator):
                 energy = joint_energy(self, model, design, target, row_weight, row_weight)
                 online.update_joint(energy, float(weight.sum()), n_total)
         refuse_overflow(weights=online.weights, curvature=online.curvature)
-        self._online = online
+        self._online, self.centre_ = online, centre
         rate = online.rate(rate_map)
         learner = online.learner
         self._keep_rates(
@@ -268,7 +304,24 @@ class DropoutEstimator(BaseEstimator):
             None if learner is None else learner.occurrences,
         )
         self.n_iter_ = online.steps
-        return online
+        return moved(online.weights, centre, -1.0)
+
+    def _online_centre(self, model: Model, p: int) -> Array | None:
+        """Centre of the noise for blocks of rows."""
+        if hasattr(self, "centre_"):
+            return self.centre_
+        if model.noise.centre == MEAN:
+            raise ValueError(
+                'centre: "mean" is that of all rows, and partial_fit sees a block; call fit on some rows before, or '
+                "give the means, as in bd.Dropout(centre=means)."
+            )
+        centre = centre_of(model.noise)
+        if centre is not None and (len(centre) != p or not model.fit_intercept):
+            raise ValueError(
+                f"centre: expected {p} numbers (one per feature) and an intercept, got {len(centre)} and "
+                f"fit_intercept={model.fit_intercept}."
+            )
+        return centre
 
     def _weights(self) -> Array:
         """Fitted weights as a block (p + 1, K)."""
@@ -278,14 +331,23 @@ class DropoutEstimator(BaseEstimator):
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
         check_is_fitted(self)
-        design = as_design(check_features(self, X))
-        weights = self._weights()
+        X = check_features(self, X)
         with double_range():
             if self.corrupted_inputs:
-                mean = design.matvec(weights[:-1]) + weights[-1]
+                weights = self._weights()
+                mean = as_design(X).matvec(weights[:-1]) + weights[-1]
                 var = np.zeros_like(mean)
             else:
-                model, rate = self._model(), np.atleast_2d(self.rates_).T
-                mean, var = ScoreMoments(design, model.noise, rate, model.fit_intercept).scores(weights)
+                model = self._model()
+                X, weights, centre = self._about_centre(X)
+                rate = np.atleast_2d(self.rates_).T
+                mean, var = ScoreMoments(as_design(X), model.noise, rate, model.fit_intercept, centre).scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var
+
+    def _about_centre(self, X: Any) -> tuple[Any, Array, Array | None]:
+        """New rows less the centre with their weights, or, if they cannot be shifted, as they are and the centre."""
+        weights = self._weights()
+        if self.centre_ is None or is_elsewhere(X) or hasattr(X, "tocsr"):
+            return X, weights, self.centre_
+        return shifted(X, self.centre_), moved(weights, self.centre_, 1.0), None

@@ -6,6 +6,7 @@ by the softmax.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,17 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_choice, refuse_masked
+from ..centring import moved, shifted
 from ..data import check_sample_weight, prepare
 from ..designs import as_design, is_elsewhere, row_parts
-from ..draws import Draws
+from ..draws import Draws, blocks
 from ..expectation import class_probability
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
-from .joint import fit_joint, joint_chances
+from .joint import fit_joint, joint_chances, joint_rates
 from .lazy import by_blocks
 from .names import check_features, check_here
 from .unlabelled import check_unlabelled, stack
@@ -34,6 +36,22 @@ Array = Any
 
 # Rows that are read at once for probabilities, where they are not in memory.
 _ROWS = 2048
+
+
+def _matrices(X: Any, centre: Array | None) -> Iterator[tuple[slice, Any]]:
+    """Rows less the centre and where they stand; a few at a time if they are elsewhere or the shift would fill them."""
+    if centre is None and not is_elsewhere(X):
+        yield slice(0, X.shape[0]), X
+        return
+    for rows, design in row_parts(X, _ROWS):
+        parts = [np.concatenate(column) for column in zip(*design.entries(), strict=True)]
+        row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+        matrix = csr_array((value, (row, column)), shape=design.shape)
+        if centre is None:
+            yield rows, matrix
+            continue
+        for few in blocks(*design.shape):
+            yield slice(rows.start + few.start, rows.start + few.stop), shifted(matrix[few].toarray(), centre)
 
 
 class _DropoutClassifier(ClassScores, DropoutEstimator):
@@ -74,17 +92,19 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         X, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, X)
-        extra = None
+        joint = self._is_joint(classes)
+        settled = self._settle(model, X, weight, joint_rates(self, model) if joint else None)
+        X, extra = settled.X, None
         if unlabelled is not None:
-            more = check_unlabelled(unlabelled, share, X)
+            more = shifted(check_unlabelled(unlabelled, share, X), settled.centre)
             extra = (more.shape[0], float(share))
             X, code = stack(X, more), np.append(code, np.zeros(more.shape[0], dtype=code.dtype))
             weight = np.append(weight, np.zeros(more.shape[0]))
         self.classes_ = classes
         self._online = None
-        if self._is_joint(classes):
-            return fit_joint(self, model, as_design(X), code, weight, earlier, extra)
-        block = self._solve(model, X, signs(code, len(classes)), weight, earlier, extra)
+        if joint:
+            return fit_joint(self, settled, as_design(X), code, weight, earlier, extra)
+        block = self._solve(settled, X, signs(code, len(classes)), weight, earlier, extra)
         self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
         self.intercept_ = block.weights[-1].copy()
         return self
@@ -141,9 +161,9 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         self.classes_ = known
         joint = self._is_joint(known)
         target = code if joint else signs(code, len(known))
-        online = self._step_online(model, as_design(X), target, weight, n_total, len(known) if joint else None)
-        self.coef_ = np.ascontiguousarray(online.weights[:-1].T)
-        self.intercept_ = online.weights[-1].copy()
+        weights = self._step_online(model, X, target, weight, n_total, len(known) if joint else None)
+        self.coef_ = np.ascontiguousarray(weights[:-1].T)
+        self.intercept_ = weights[-1].copy()
         return self
 
     def _earlier_fit(self, classes: Array, p: int) -> tuple[Array, Array] | None:
@@ -156,8 +176,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
     def decision_function(self, X: Any) -> Array:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + b``; with ``corrupted_inputs=True`` it is ``wᵀx + b``. The
-        softmax gives the logarithm of the expected probabilities.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``; with
+        ``corrupted_inputs=True`` it is ``wᵀx + b``. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -175,21 +195,18 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
     def _positive(self, X: Any) -> Array:
         """Probability of the positive class of each problem, its fit taken as a draw: (n, 1) or (n, K)."""
-        coef, rates = np.atleast_2d(self.coef_), np.atleast_2d(self.rates_)
+        X, weights, centre = self._about_centre(check_features(self, X))
+        if self.corrupted_inputs:
+            centre = None  # wᵀx + b, with no noise to centre
+        coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(self.rates_)
         draws = Draws(
-            model=self._model(), feature_names=[], weight=coef, intercept=np.broadcast_to(self.intercept_, len(coef)),
+            model=self._model(), feature_names=[], weight=coef, intercept=moved(weights, centre, 1.0)[-1],
             free_rate=rates, index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
             C=np.full(len(coef), float(self.C)), power=1.0, marginalised=False, classes=None, steps={},
         )  # fmt: skip
-        X = check_features(self, X)
-        if not is_elsewhere(X):
-            return class_probability(draws, X, self.corrupted_inputs)
-        found = {}
-        for rows, part in row_parts(X, _ROWS):
-            parts = [np.concatenate(column) for column in zip(*part.entries(), strict=True)]
-            row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
-            matrix = csr_array((value, (row, column)), shape=part.shape)
-            found[rows.start] = class_probability(draws, matrix, self.corrupted_inputs)
+        found = {
+            rows.start: class_probability(draws, part, self.corrupted_inputs) for rows, part in _matrices(X, centre)
+        }
         # Of rows that several processes hold these are this process's, whose devices may come in any order.
         return np.concatenate([found[start] for start in sorted(found)])
 

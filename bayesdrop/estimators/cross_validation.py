@@ -54,10 +54,10 @@ _FITTED = (
     "intercept_",
     "classes_",
     "rates_",
+    "centre_",
     "rate_posterior_",
     "objective_trace_",
-    "n_iter_",
-    "status_",
+    *("n_iter_", "status_"),
 )
 # Decimals of a mean score that count: sums of the same numbers in another order are a tie.
 _DECIMALS = 10

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._warning import warn
+from ..centring import Settled
 from ..designs import Design, row_parts
 from ..inference.descent import status_at
 from ..inference.fitting import row_weights
@@ -29,25 +30,27 @@ _ROWS = 2048
 
 def fit_joint(
     estimator: Any,
-    model: Model,
+    settled: Settled,
     design: Design,
     code: Array,
     weight: Array,
     earlier: tuple[Array, Array] | None,
     unlabelled: tuple[int, float] | None,
 ) -> Any:
-    """Fit all classes jointly and set the estimator's attributes."""
+    """Fit all classes jointly to rows ``X − c`` and set the estimator's attributes."""
+    model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
     p, K = design.shape[1], len(estimator.classes_)
     known, noisy, _ = row_weights(model, weight, unlabelled)
     rate_map = joint_rates(estimator, model)
     energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
-    start = np.zeros((p + 1, K)) if earlier is None else earlier[0]
+    start = np.zeros((p + 1, K)) if earlier is None else settled.inward(earlier[0])
     weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
     refuse_overflow(weights=weights, energy=trace.values[-1])
     if trace.status.is_unfinished:
         warn(trace.status.value, ConvergenceWarning)
+    weights = settled.outward(weights)
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = rate_map.initial.copy()
@@ -92,13 +95,12 @@ def joint_energy(
 
 def joint_chances(estimator: Any, X: Any) -> Array:
     """Expected softmax of new rows, (n, K)."""
-    X = check_features(estimator, X)
-    weights = estimator._weights()
+    X, weights, centre = estimator._about_centre(check_features(estimator, X))
     noise = estimator._model().noise
     K = weights.shape[1]
     result = np.empty((X.shape[0], K))
     for rows, part in row_parts(X, _ROWS):
-        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept)
+        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
         n = part.shape[0]
         if estimator.corrupted_inputs:
             result[rows] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))

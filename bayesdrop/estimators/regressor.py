@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ..data import check_sample_weight, labels_elsewhere
-from ..designs import as_design, keeps_rows
+from ..designs import keeps_rows
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
 from .base import DropoutEstimator, with_parameters
@@ -57,7 +57,8 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
             earlier = self._earlier()
-        block = self._solve(model, X, y[:, None], weight, earlier)
+        settled = self._settle(model, X, weight)
+        block = self._solve(settled, settled.X, y[:, None], weight, earlier)
         self.coef_ = block.weights[:-1, 0].copy()
         self.intercept_ = float(block.weights[-1, 0])
         return self
@@ -86,16 +87,17 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
-        online = self._step_online(model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total)
-        self.coef_ = online.weights[:-1, 0].copy()
-        self.intercept_ = float(online.weights[-1, 0])
+        weights = self._step_online(model, X, target, check_sample_weight(sample_weight, X.shape[0]), n_total)
+        self.coef_ = weights[:-1, 0].copy()
+        self.intercept_ = float(weights[-1, 0])
         return self
 
     @by_blocks
     def predict(self, X: Any) -> Array:
-        """Mean of the score under the noise, (n,): ``((1 − η)∘w)ᵀx + b`` under biased dropout.
+        """Mean of the score under the noise, (n,).
 
-        With ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With
+        ``corrupted_inputs=True`` it is ``wᵀx + b``.
         """
         return self._moments(X)[0][:, 0]
 

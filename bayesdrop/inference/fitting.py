@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._warning import warn
+from ..centring import settle, warn_of_counts
 from ..data import prepare
 from ..designs import Design, as_design
 from ..model import Model, check_model
@@ -47,6 +48,11 @@ class BlockFit:
     trace: Array
     status: Status
     iterations: int
+
+    @property
+    def one_signed(self) -> Array | None:
+        """Which features are never zero and of one sign, (p,) bool; None where no rate is free."""
+        return None if self.counts is None else self.counts.one_signed()
 
 
 @double_range()
@@ -233,6 +239,11 @@ def fit(
     TypeError
         If ``method`` is no minimiser.
 
+    Warns
+    -----
+    UnscaledWarning
+        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+
     Examples
     --------
     >>> import bayesdrop as bd
@@ -245,9 +256,10 @@ def fit(
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary, needs_memory=False).with_weight()
-    design = as_design(data.X)
     rate_map = model.bind(data.feature_names)
-    block = fit_block(model, design, rate_map, data.target[:, None], data.weight, method)
+    settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
+    block = fit_block(settled.model, as_design(settled.X), rate_map, data.target[:, None], data.weight, method)
+    warn_of_counts(settled.X, block.one_signed, data.feature_names, model.fit_intercept)
     if block.status.is_unfinished:
         from sklearn.exceptions import ConvergenceWarning
 
@@ -256,9 +268,10 @@ def fit(
     if block.posterior is not None and block.occurrences is not None:
         a, b = block.posterior
         posterior = RatePosterior(a[:, 0], b[:, 0], block.occurrences[:, 0], rate_map.names, rate_map.dim)
+    weights = settled.outward(block.weights)
     return Fit(
-        weight=block.weights[:-1, 0],
-        intercept=float(block.weights[-1, 0]),
+        weight=weights[:-1, 0],
+        intercept=float(weights[-1, 0]),
         rates=block.rates[:, 0].copy(),
         rate_posterior=posterior,
         objective_trace=block.trace[:, 0],
@@ -267,4 +280,5 @@ def fit(
         feature_names=data.feature_names,
         classes=data.classes,
         model=model,
+        centre=settled.centre,
     )

@@ -7,6 +7,7 @@ The kernels of this package hold all chains of a run. NumPyro shows a kernel all
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from jax import numpy as jnp
 from numpyro.infer.mcmc import MCMCKernel
 
 from .._validation import shown
+from ..centring import settle
 from ..data import prepare
 from ..model import Model, check_model
 from .proper import check_proper
@@ -144,6 +146,9 @@ class NumpyroKernel(MCMCKernel):
         self._data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         self._rate_map = model.bind(self._data.feature_names)
         self._marginalised = is_marginalised(model, self._rate_map, target)
+        settled = settle(model, self._data.X, self._data.weight, self._rate_map, self._data.feature_names)
+        self._model, self._centre = settled.model, settled.centre
+        self._data = replace(self._data, X=settled.X)
         check_proper(model, self._data, self._rate_map, self._marginalised)
         self._method = default_method(model, self._marginalised) if method is None else check_sampler(method)
         self._program = program
@@ -202,6 +207,11 @@ class NumpyroKernel(MCMCKernel):
     def _wrap(self, inner: Any, rng_key: Array, words: Array) -> NumpyroState:
         kernel, operands = self._bind()
         record = natural(kernel.record(operands, inner))
+        if self._centre is not None:
+            # NumPyro keeps every draw in the precision of the session, in which wᵀc is taken off.
+            record["intercept"] = record["intercept"] - record["weight"] @ jnp.asarray(
+                self._centre, record["weight"].dtype
+            )
         record["diverging"] = record.get("diverging", jnp.zeros(record["lp"].shape, bool)).astype(bool)
         _, _, chains = _first_key(rng_key)
         if chains is None:

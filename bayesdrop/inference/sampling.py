@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count, check_flag, check_instance, check_number
+from ..centring import settle
 from ..data import Data, prepare
 from ..description import attributes
 from ..designs import ShardedDesign, is_sharded, on_this_machine
@@ -22,10 +23,12 @@ from ..draws import draws_of
 from ..expectation import MASKS
 from ..groups import arviz_beside, assemble
 from ..model import Model, check_model
+from ..noise.centre import centre_of
 from ..pointwise import log_likelihood_group
 from ..problems import approximation_problem
 from ..rates import RateMap
 from ..responses import observed_group
+from ..results import centred_columns
 from .approximation import ApproximationWarning, approximation_error
 from .proper import check_proper
 from .scales import natural
@@ -132,9 +135,9 @@ def sample(
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
-        the coordinate ``class``; ``constant_data`` priors or fixed rates, and the group of each feature. Masks and
-        auxiliary variables are not kept. The attribute ``stopped`` says why the run ended: "draws", "target", "budget"
-        or "interrupted".
+        the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
+        of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
+        the run ended: "draws", "target", "budget" or "interrupted".
 
     Raises
     ------
@@ -149,6 +152,8 @@ def sample(
 
     Warns
     -----
+    UnscaledWarning
+        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
     ApproximationWarning
         If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
         deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
@@ -182,6 +187,8 @@ def sample(
     if is_sharded(X):
         _check_sharded(data)
     rate_map = model.bind(data.feature_names)
+    settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
+    data = replace(data, X=settled.X)
 
     marginalised = is_marginalised(model, rate_map, target)
     check_proper(model, data, rate_map, marginalised)
@@ -198,7 +205,7 @@ def sample(
     tune = int(method.warm_up if tune is None else tune)
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
-        kernel, operands = method.bind(model, data, rate_map, tune, marginalised=marginalised)
+        kernel, operands = method.bind(settled.model, data, rate_map, tune, marginalised=marginalised)
         key = as_key(seed)
         with contextlib.ExitStack() as stack:
             store = None
@@ -228,14 +235,19 @@ def sample(
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
     result = replace(result, draws=natural(result.draws))
-    groups = _groups(model, data, rate_map, result)
+    groups = _groups(settled.stated, data, rate_map, result)
     if log_likelihood:
-        found = draws_of(groups["posterior"], model, marginalised=marginalised)
+        found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
         held = on_this_machine(data.X)
         groups["log_likelihood"] = log_likelihood_group(found, held, data.target, data.weight, masks)
-    attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(model, data.classes)
+    attrs = _attributes(model, method, seed, tune, marginalised, result) | attributes(settled.stated, data.classes)
+    if settled.centre is not None:
+        attrs["centred"] = centred_columns(settled.centre)
+    if settled.unscaled:
+        attrs["unscaled"] = json.dumps(settled.unscaled)
+    attrs["scale_ratio"] = settled.scale_ratio
     if method.integrates_masks and not marginalised:
-        attrs |= _approximation(groups["posterior"], model, replace(data, X=on_this_machine(data.X)))
+        attrs |= _approximation(groups["posterior"], settled.stated, replace(data, X=on_this_machine(data.X)))
     for group in groups.values():
         group.attrs.update(attrs)
     if not result.complete:
@@ -319,6 +331,13 @@ def _groups(model: Model, data: Data, rate_map: RateMap, result: Any) -> dict[st
     posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), result.draws["weight"])}
     posterior |= {name: (("chain", "draw"), result.draws[name]) for name in _SCALARS if name in result.draws}
     constant: dict[str, Any] = dict(model.weight_prior.constants(len(features)))
+    centre = centre_of(model.noise)
+    if centre is not None:
+        constant["centre"] = ("feature", centre)
+        if model.fit_intercept:
+            # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
+            inner = np.asarray(result.draws["intercept"], dtype=np.float64)
+            posterior["intercept"] = (("chain", "draw"), inner - result.draws["weight"].astype(np.float64) @ centre)
     if model.loss.variance_prior is not None:
         constant["variance_prior_shape"] = ((), model.loss.variance_prior.shape)
         constant["variance_prior_scale"] = ((), model.loss.variance_prior.scale)

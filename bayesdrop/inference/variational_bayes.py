@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from .._validation import check_choice, check_count, check_number, check_seed
+from ..centring import Settled, moved, settle
 from ..data import Data, prepare
 from ..model import Model, check_model
 from ..rates import RateMap
@@ -133,7 +135,9 @@ def variational(
     _check(model, covariance, tol)
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     rate_map = model.bind(data.feature_names)
-    problem = _problem(model, data, rate_map, covariance)
+    settled = settle(model, data.X, data.weight, rate_map, data.feature_names)
+    data = replace(data, X=settled.X)
+    problem = _problem(settled.model, data, rate_map, covariance)
     with in_range():
         ascents = [Ascent(_start(problem, rate_map, seed, number)) for number in range(starts)]
     for ascent in ascents:
@@ -153,7 +157,7 @@ def variational(
         from sklearn.exceptions import ConvergenceWarning
 
         warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
-    return _result(model, data, rate_map, best, elbos, status)
+    return _result(model, settled, data, rate_map, best, elbos, status)
 
 
 def _check(model: Model, covariance: str | None, tol: float) -> None:
@@ -243,7 +247,13 @@ def _start(problem: Problem, rate_map: RateMap, seed: int, number: int) -> MeanF
 
 
 def _result(
-    model: Model, data: Data, rate_map: RateMap, best: Ascent, elbos: Array, status: AscentStatus
+    model: Model,
+    settled: Settled,
+    data: Data,
+    rate_map: RateMap,
+    best: Ascent,
+    elbos: Array,
+    status: AscentStatus,
 ) -> Variational:
     field = best.field
     deviation = np.sqrt(field.variance)
@@ -252,12 +262,18 @@ def _result(
         count = data.occurrences(rate_map.index, rate_map.size)
         posterior = RatePosterior(field.a, field.b, count, rate_map.names, rate_map.dim)
         rates = rate_map.expand(posterior.mean)
+    # b = b' − wᵀc, a linear map of the weights and the intercept of the centred columns.
+    centre = np.zeros(len(data.feature_names)) if settled.centre is None else settled.centre
+    covariance, intercept_sd = None, float(np.hypot(deviation[-1], np.linalg.norm(centre * deviation[:-1])))
+    if not field.problem.diagonal:
+        covariance = moved(moved(field.covariance, settled.centre, -1.0).T, settled.centre, -1.0).T
+        intercept_sd = float(np.sqrt(covariance[-1, -1]))
     return Variational(
         weight_mean=field.mean[:-1],
         weight_sd=deviation[:-1],
-        intercept_mean=float(field.mean[-1]),
-        intercept_sd=float(deviation[-1]),
-        covariance=None if field.problem.diagonal else field.covariance,
+        intercept_mean=float(settled.outward(field.mean)[-1]),
+        intercept_sd=intercept_sd,
+        covariance=covariance,
         rate_posterior=posterior,
         rates=rates,
         elbo_trace=np.array(best.trace),
@@ -270,4 +286,6 @@ def _result(
         target=data.target,
         row_weight=data.weight,
         rate_map=rate_map,
+        stated=settled.stated,
+        inner_intercept_sd=float(deviation[-1]),
     )

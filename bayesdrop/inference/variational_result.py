@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count, check_seed
+from ..centring import moved
 from ..description import attributes
 from ..groups import assemble
+from ..noise.centre import centre_of
 from ..responses import observed_group
-from ..results import RatePosterior
+from ..results import RatePosterior, centred_columns
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -71,6 +73,10 @@ class Variational:
         Labels as −1 and +1 or numbers, and weights, of the rows of weight above 0.
     rate_map : RateMap
         Features mapped to free rates.
+    stated : Model
+        The model with numbers for what it says of its columns: the centre of the noise, the scales of the prior.
+    inner_intercept_sd : float
+        Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
     """
 
     weight_mean: Array
@@ -90,6 +96,13 @@ class Variational:
     target: Array
     row_weight: Array
     rate_map: RateMap
+    stated: Model
+    inner_intercept_sd: float
+
+    @property
+    def centre(self) -> Array | None:
+        """Where the noise is centred, (p,); None if it is 0 for all columns."""
+        return centre_of(self.stated.noise)
 
     @property
     def elbo(self) -> float:
@@ -143,8 +156,10 @@ class Variational:
         coords: dict[str, Any] = {**steps, "feature": features}
         fixed_coords: dict[str, Any] = {"feature": features}
         constant: dict[str, Any] = {
-            "weight_precision": ("feature", self.model.weight_prior.precision(len(features))),
+            "weight_precision": ("feature", self.stated.weight_prior.precision(len(features))),
         }
+        if self.centre is not None:
+            constant["centre"] = ("feature", self.centre)
         drawn = self._draw_weights(generator, draws)
         posterior: dict[str, Any] = {"weight": (("chain", "draw", "feature"), drawn[None, :, :-1])}
         if self.model.fit_intercept:
@@ -178,22 +193,28 @@ class Variational:
             "elbo": self.elbo,
             "status": self.status.name,
             "seed": seed,
-            **attributes(self.model, self.classes),
+            **attributes(self.stated, self.classes),
         }
+        if self.centre is not None:
+            attrs["centred"] = centred_columns(self.centre)
         for group in groups.values():
             group.attrs.update(attrs)
         return assemble(groups, attrs)
 
     def _draw_weights(self, generator: np.random.Generator, draws: int) -> Array:
         """Weights and intercept, (draws, p + 1)."""
+        mean = np.append(self.weight_mean, self.intercept_mean)
+        if self.covariance is None:
+            # Weights and intercept are independent for X − c, and not for X.
+            deviation = np.append(self.weight_sd, self.inner_intercept_sd)
+            drawn = moved(mean, self.centre, 1.0) + generator.standard_normal((draws, len(mean))) * deviation
+            return moved(drawn.T, self.centre, -1.0).T
         deviation = np.append(self.weight_sd, self.intercept_sd)
         normal = generator.standard_normal((draws, len(deviation)))
-        if self.covariance is not None:
-            root = np.where(deviation > 0, deviation, 1.0)
-            correlation = self.covariance / root[:, None] / root
-            np.fill_diagonal(correlation, 1.0)
-            normal = normal @ np.linalg.cholesky(correlation).T
-        return np.append(self.weight_mean, self.intercept_mean) + normal * deviation
+        root = np.where(deviation > 0, deviation, 1.0)
+        correlation = self.covariance / root[:, None] / root
+        np.fill_diagonal(correlation, 1.0)
+        return mean + normal @ np.linalg.cholesky(correlation).T * deviation
 
     def __str__(self) -> str:
         form = "diagonal" if self.covariance is None else "full"
@@ -203,6 +224,8 @@ class Variational:
             f"{self.status.value} ({self.n_iter} iterations)",
             f"Evidence lower bound {self.elbo:.6g}, best of {len(self.elbos)} starts, from {np.min(self.elbos):.6g}",
         ]
+        if self.centre is not None:
+            lines.append(centred_columns(self.centre))
         rate = self.rate_posterior
         if rate is not None:
             low, high = rate.interval(0.9)

@@ -19,9 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._validation import check_choice, check_instance, shown
+from ..columns import column_spread
 from ..data import prepare
 from ..losses import Loss
 from ..model import Model, check_model
+from ..noise.centre import needs_zero
 from .gibbs_columns import Columns, dense_columns, sparse_columns
 from .gibbs_gaussian import DRAWS, cheapest
 
@@ -60,8 +62,9 @@ class WeightsBlock:
     ----------
     model : Model
         Loss, fixed rates (``bd.Fixed(0.0)`` for no noise) or a noise without rates, and what of ``C`` and
-        ``weight_prior`` is not given below. With noise the posterior is the pseudo-posterior that ``bd.sample`` calls
-        ``target="marginalised"``, and the loss must have ``bound="augmentation"``.
+        ``weight_prior`` is not given below. The noise is about 0: ``centre="auto"`` is None here. With noise the
+        posterior is the pseudo-posterior that ``bd.sample`` calls ``target="marginalised"``, and the loss must have
+        ``bound="augmentation"``.
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
     y : sequence of n labels or numbers
@@ -157,6 +160,7 @@ class WeightsBlock:
                 "which learns them."
             )
         model.noise.check(float(data.X.min()))
+        needs_zero(model.noise, "bd.WeightsBlock")
         noise = model.noise.coefficients(rate_map.initial)
         self._noisy = any(bool(np.any(part)) for part in (noise.quadratic, noise.linear, noise.constant))
         if self._noisy and not model.loss.augmented:
@@ -176,7 +180,10 @@ class WeightsBlock:
         self._weight = weight
         self._data, self._noise, self._dense = data, noise, dense
         self._row_weight = data.weight if C is not None else model.C * data.weight
-        self._prior = np.ones(p) if scale is not None else model.weight_prior.precision(p)
+        prior = model.weight_prior
+        if prior.relative:
+            prior = prior.absolute(column_spread(data.X, data.weight))
+        self._prior = np.ones(p) if scale is not None else prior.precision(p)
         self._bound: dict[str, _Operands] = {}
 
     @property

@@ -28,6 +28,7 @@ from scipy.special import expit
 from ..designs import Design, as_design
 from ..moments import ScoreMoments
 from ..noise import Noise
+from ..noise.centre import needs_zero
 from .criteria import Criterion
 
 __all__ = [
@@ -205,6 +206,9 @@ class LatentEnergy:
     precision: Array
     fit_intercept: bool = True
     spread: bool = True
+
+    def __post_init__(self) -> None:
+        needs_zero(self.noise, "a hidden layer")
 
     def moments(self, design: Design) -> ScoreMoments:
         """Moments of the noised features of some rows."""

@@ -13,6 +13,7 @@ from .._validation import check_count, check_flag, shown
 from ..data import Data, prepare
 from ..groups import assemble
 from ..model import Model, check_model
+from ..noise.centre import needs_zero
 from ..responses import observed_group
 from .alignment import align_units
 
@@ -117,6 +118,7 @@ def sample_latent(
             f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
             f"{model.loss!r}."
         )
+    needs_zero(model.noise, "a hidden layer")
     data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress)
     groups = _groups(model, data, result.draws)

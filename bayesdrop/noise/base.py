@@ -2,6 +2,8 @@
 
 Independent noise on each feature has ``E[x̃ | x] = g x + h`` and ``Var[x̃ | x] = a x² + b x + c``: a quadratic
 variance function. A noise never sees the matrix, and a matrix never sees the noise.
+
+A noise may be centred, ``x̃ = c + α(x − c)``: everything here is then said of ``x − c``, which is what it is given.
 """
 
 from __future__ import annotations
@@ -21,6 +23,28 @@ class Coefficients(NamedTuple):
     quadratic: Array
     linear: Array
     constant: Array
+
+    def about(self, centre: Array) -> Coefficients:
+        """Coefficients in ``x`` of a noise whose own are in ``x − c``, for ``centre`` of the same shape or (p, 1).
+
+        ``E x̃ = g x + (1 − g)c + h`` and ``Var x̃ = a x² + (b − 2ac) x + ac² − bc + c0``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> one = np.ones(1)
+        >>> moved = Coefficients(one / 2, 0 * one, one / 4, 0 * one, 0 * one).about(np.array([2.0]))
+        >>> [float(part[0]) for part in moved]
+        [0.5, 1.0, 0.25, -1.0, 1.0]
+        """
+        gain, shift, quadratic, linear, constant = self
+        return Coefficients(
+            gain,
+            shift + (1 - gain) * centre,
+            quadratic,
+            linear - 2 * quadratic * centre,
+            constant + (quadratic * centre - linear) * centre,
+        )
 
 
 class Expansion(NamedTuple):
@@ -60,6 +84,10 @@ class Noise(Protocol):
 
     has_rate: ClassVar[bool]
     """True if the noise is governed by dropout rates, which may then be learnt."""
+
+    @property
+    def centre(self) -> Any:
+        """None, or where the noise is centred; see :mod:`bayesdrop.noise.centre`. A class attribute None will do."""
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""

@@ -2,17 +2,21 @@
 
 Biased (Zhuo, Zhu & Zhang 2015): a kept entry stays as it is, so ``E x̃ = (1 − η) x`` and ``Var = η(1 − η) x²``.
 Unbiased (Chen, Zhu, Chen & Chen 2015): a kept entry is divided by ``1 − η``, so ``E x̃ = x``, ``Var = η/(1 − η) x²``.
+
+About a centre ``c`` the entry is set to ``c`` instead: ``x̃ = c + α(x − c)``, and all of this holds of ``x − c``. With
+an intercept, which takes up ``wᵀc``, that is plain dropout on the columns less ``c``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._validation import check_flag
 from .base import Array, Coefficients, Expansion
+from .centre import AUTO, check_centre
 
 __all__ = ["Dropout"]
 
@@ -29,22 +33,38 @@ class Dropout:
     ----------
     unbiased : bool
         Divide kept entries by ``1 − η``, so that the mean of the noised feature is the feature.
+    centre : None, "mean", "auto" or array (p,)
+        What a dropped entry becomes. None: zero, as published. ``"mean"``: the mean of its column, weighted as the
+        rows are. An array: the numbers given. ``"auto"`` (default): zero, but the mean where zero is no usual value of
+        a column, which is dense, of one sign, non-zero in more than half of the rows and has more than one value other
+        than zero; standardised columns, dummies, counts of rare words and sparse columns keep zero. Anything but zero
+        takes a dense matrix in memory and an intercept, without which ``"auto"`` is None. Fits and posteriors say what
+        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.centring`.
+
+    Raises
+    ------
+    ValueError
+        If ``centre`` is something else.
 
     Examples
     --------
     >>> import numpy as np
     >>> Dropout().coefficients(np.array([0.5])).gain
     array([0.5])
+    >>> Dropout(centre=[1.0, 0.0])
+    Dropout(unbiased=False, centre=(1.0, 0.0))
     """
 
     unbiased: bool = False
+    centre: Any = field(default=AUTO, kw_only=True)
     has_rate: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_flag(self.unbiased, "unbiased")
+        object.__setattr__(self, "centre", check_centre(self.centre))
 
     def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
-        """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
+        """Coefficients of the quadratic variance function of ``x − c``; ``keep`` is ``1 − η`` where known better."""
         xp = rate.__array_namespace__()
         zero, keep = xp.zeros_like(rate), 1 - rate if keep is None else keep
         if self.unbiased:
@@ -83,7 +103,7 @@ class Dropout:
         """Accept any finite data."""
 
     def sample(self, generator: Any, x: Array, rate: Array) -> Array:
-        """Drop entries of ``x``."""
+        """Drop entries of ``x − c``."""
         kept = generator.random(np.shape(x)) >= rate
         return np.where(kept, x / (1 - rate) if self.unbiased else x, 0.0)
 

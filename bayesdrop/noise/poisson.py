@@ -24,6 +24,7 @@ class PoissonNoise:
     """
 
     has_rate: ClassVar[bool] = False
+    centre: ClassVar[None] = None
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""

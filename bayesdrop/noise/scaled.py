@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._validation import check_number
 from .base import Array, Coefficients, Expansion
+from .centre import AUTO, check_centre
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
 
@@ -50,6 +51,8 @@ class GaussianNoise(_Scaled):
     array([4.])
     """
 
+    centre: ClassVar[None] = None
+
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, 0.0, self.scale**2)
@@ -77,6 +80,8 @@ class LaplaceNoise(_Scaled):
     >>> LaplaceNoise(2.0).coefficients(np.zeros(1)).constant
     array([8.])
     """
+
+    centre: ClassVar[None] = None
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""
@@ -113,7 +118,14 @@ class LaplaceNoise(_Scaled):
 
 @dataclass(frozen=True)
 class MultiplicativeNoise(_Scaled):
-    """Multiplicative ``N(1, scale²)`` noise; zeros stay zero.
+    """Multiplicative ``N(1, scale²)`` noise of ``x − c``; zeros stay zero where ``c`` is.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the factor.
+    centre : None, "mean", "auto" or array (p,)
+        As in :class:`bayesdrop.Dropout`.
 
     Examples
     --------
@@ -121,6 +133,12 @@ class MultiplicativeNoise(_Scaled):
     >>> MultiplicativeNoise(2.0).coefficients(np.zeros(1)).quadratic
     array([4.])
     """
+
+    centre: Any = field(default=AUTO, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "centre", check_centre(self.centre))
 
     def coefficients(self, rate: Array) -> Coefficients:
         """Coefficients of the quadratic variance function."""

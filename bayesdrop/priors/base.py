@@ -34,6 +34,13 @@ class WeightPrior(Protocol):
     has_mean: ClassVar[bool]
     """True if ``E|w|`` is finite, without which a flat intercept may have no posterior."""
 
+    @property
+    def relative(self) -> bool:
+        """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
+
+    def absolute(self, spread: np.ndarray) -> Any:
+        """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
+
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
 

@@ -76,6 +76,7 @@ class Horseshoe:
     scale: float = 1.0
     gaussian: ClassVar[bool] = False
     has_mean: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Horseshoe")
@@ -83,6 +84,10 @@ class Horseshoe:
             raise ValueError(
                 f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."
             )
+
+    def absolute(self, spread: np.ndarray) -> Horseshoe:
+        """The prior as it is: its scales are absolute."""
+        return self
 
     def check(self, n_features: int) -> None:
         """Any number of features will do."""

@@ -49,9 +49,14 @@ class Laplace:
     scale: Any = 1.0
     gaussian: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True
+    relative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Laplace")
+
+    def absolute(self, spread: np.ndarray) -> Laplace:
+        """The prior as it is: its scales are absolute."""
+        return self
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""

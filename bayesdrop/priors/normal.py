@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,19 +22,39 @@ class Normal:
     ----------
     scale : float or array of shape (p,)
         Standard deviation, above 0; one per feature if an array.
+    relative : bool
+        Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
+        prior speaks of a change by one standard deviation of the feature, whatever it is measured in. With noise about
+        the mean, ``bd.Dropout(centre="mean")``, the fit is that to standardised columns. The ``sd`` is about the mean
+        of the column, weighted as the rows are, of dense and sparse columns alike; a column of one value counts as
+        ``sd = 1``. It is taken where data enter; posteriors hold the result as ``weight_precision``.
+
+    Raises
+    ------
+    ValueError
+        If ``scale`` is not above 0, or precisions are asked for before the columns are known.
 
     Examples
     --------
     >>> Normal(2.0).precision(3).tolist()
     [0.25, 0.25, 0.25]
+    >>> Normal(2.0, relative=True).absolute(np.array([1.0, 4.0])).scale.tolist()
+    [2.0, 0.5]
     """
 
     scale: Any = 1.0
+    relative: bool = field(default=False, kw_only=True)
     gaussian: ClassVar[bool] = True
     has_mean: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Normal")
+        if not isinstance(self.relative, bool | np.bool_):
+            raise ValueError(f"Normal relative: expected True or False, got {self.relative!r}.")
+
+    def absolute(self, spread: np.ndarray) -> Normal:
+        """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        return Normal(spread_scale(self.scale, len(spread), "Normal") / spread) if self.relative else self
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
@@ -42,6 +62,12 @@ class Normal:
 
     def precision(self, n_features: int) -> np.ndarray:
         """Diagonal of the prior precision ``P``, shape (p,)."""
+        if self.relative:
+            raise ValueError(
+                "Normal relative: expected absolute scales, for the standard deviations of the columns are not known "
+                "here; give them yourself, as in bd.Normal(scale / X.std(axis=0)), or use bd.fit or bd.sample, which "
+                "take them from X."
+            )
         return 1 / spread_scale(self.scale, n_features, "Normal") ** 2
 
     def first_precision(self, n_features: int) -> np.ndarray:

@@ -21,7 +21,7 @@ def regression():
 
 CASES = {
     "two classes": bd.DropoutLogisticRegression(tol=1e-12),
-    "hinge": bd.DropoutSVC(C=0.3, tol=1e-12),
+    "hinge": bd.DropoutSVC(C=0.3, tol=1e-10),
     "one vs rest": bd.DropoutLogisticRegression(tol=1e-12),
     "softmax": bd.DropoutLogisticRegression(multiclass="softmax", tol=1e-12),
     "ridge": bd.DropoutRidge(tol=1e-12),
@@ -94,7 +94,8 @@ def test_weights_of_rows_are_those_of_fits_and_scores(cv):
 
 def test_sparse_equals_dense():
     X, y = data("two classes")
-    X = np.where(X > 2, X, 0)
+    X = X - X.mean(axis=0)  # of both signs, so that noise is about 0 in dense columns too
+    X = np.where(np.abs(X) > 0.3, X, 0)
     dense, thin = (bd.RatePath(CASES["two classes"], GRID, cv=3).fit(rows, y) for rows in (X, sparse.coo_array(X)))
     np.testing.assert_allclose(dense.coefs_, thin.coefs_, atol=1e-4)
     np.testing.assert_allclose(dense.scores_, thin.scores_)

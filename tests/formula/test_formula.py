@@ -20,7 +20,7 @@ def data():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "age": rng.normal(50, 10, N),
+            "age": rng.normal(0, 10, N),
             "dose": rng.gamma(2.0, size=N),
             "site": rng.choice(["north", "south", "west"], N),
             "sex": rng.choice(["f", "m"], N),
@@ -28,7 +28,7 @@ def data():
             "two words": rng.normal(size=N),
         }
     )
-    frame["ill"] = np.where(frame["age"] + 10 * rng.normal(size=N) > 50, "yes", "no")
+    frame["ill"] = np.where(frame["age"] + 10 * rng.normal(size=N) > 0, "yes", "no")
     frame["cost"] = 3.0 * frame["dose"] + rng.normal(size=N)
     return frame
 

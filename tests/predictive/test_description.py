@@ -20,6 +20,7 @@ OTHERS = {
     "shape": 2.5,
     "scale": 1.5,
     "class_ratio": True,
+    "centre": (0.5, -2.0, 0.0),
     "variance_prior": InverseGamma(2.0, 3.0),
     "mean_prior": bd.Beta(2.0, 3.0),
     "strength_prior": Gamma(3.0, 4.0),
