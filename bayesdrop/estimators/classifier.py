@@ -6,20 +6,16 @@ by the softmax.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_choice, refuse_masked
-from ..centring import moved, shifted
+from ..centring import shifted
 from ..data import check_sample_weight, prepare
-from ..designs import as_design, is_elsewhere, row_parts
-from ..draws import Draws, blocks
-from ..expectation import class_probability
+from ..designs import as_design
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
 from .base import DropoutEstimator, with_parameters
@@ -27,31 +23,13 @@ from .classes import ClassScores, check_rows, shares, signs, unique_labels, weig
 from .intact import intact
 from .joint import fit_joint, joint_chances, joint_rates
 from .lazy import by_blocks
-from .names import check_features, check_here
+from .names import check_here
+from .probabilities import positive_probability
 from .unlabelled import check_unlabelled, stack
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
 Array = Any
-
-# Rows that are read at once for probabilities, where they are not in memory.
-_ROWS = 2048
-
-
-def _matrices(X: Any, centre: Array | None) -> Iterator[tuple[slice, Any]]:
-    """Rows less the centre and where they stand; a few at a time if they are elsewhere or the shift would fill them."""
-    if centre is None and not is_elsewhere(X):
-        yield slice(0, X.shape[0]), X
-        return
-    for rows, design in row_parts(X, _ROWS):
-        parts = [np.concatenate(column) for column in zip(*design.entries(), strict=True)]
-        row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
-        matrix = csr_array((value, (row, column)), shape=design.shape)
-        if centre is None:
-            yield rows, matrix
-            continue
-        for few in blocks(*design.shape):
-            yield slice(rows.start + few.start, rows.start + few.stop), shifted(matrix[few].toarray(), centre)
 
 
 class _DropoutClassifier(ClassScores, DropoutEstimator):
@@ -191,24 +169,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         check_is_fitted(self)
         if self._is_joint(self.classes_):
             return joint_chances(self, X)
-        return shares(self._positive(X))
-
-    def _positive(self, X: Any) -> Array:
-        """Probability of the positive class of each problem, its fit taken as a draw: (n, 1) or (n, K)."""
-        X, weights, centre = self._about_centre(check_features(self, X))
-        if self.corrupted_inputs:
-            centre = None  # wᵀx + b, with no noise to centre
-        coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(self.rates_)
-        draws = Draws(
-            model=self._model(), feature_names=[], weight=coef, intercept=moved(weights, centre, 1.0)[-1],
-            free_rate=rates, index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-            C=np.full(len(coef), float(self.C)), power=1.0, marginalised=False, classes=None, steps={},
-        )  # fmt: skip
-        found = {
-            rows.start: class_probability(draws, part, self.corrupted_inputs) for rows, part in _matrices(X, centre)
-        }
-        # Of rows that several processes hold these are this process's, whose devices may come in any order.
-        return np.concatenate([found[start] for start in sorted(found)])
+        return shares(positive_probability(self, X))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.

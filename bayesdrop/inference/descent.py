@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .._validation import check_instance
+from .._validation import check_count, check_instance, check_number
 from .energy import Energy
 
 __all__ = ["ROUND_OFF", "Descent", "Point", "Status", "check_minimiser", "minimise", "status_at"]
@@ -171,7 +171,10 @@ def check_minimiser(method: Any) -> Any:
     TypeError: method: expected a minimiser such as bd.Newton() or bd.EM(), got 'newton'; samplers go to bd.sample.
     """
     expected = "a minimiser such as bd.Newton() or bd.EM()"
-    return check_instance(method, "method", Descent, expected, advice="samplers go to bd.sample")
+    check_instance(method, "method", Descent, expected, advice="samplers go to bd.sample")
+    check_number(method.tol, "tol", least=0)
+    check_count(method.max_iter, "max_iter")
+    return method
 
 
 @dataclass

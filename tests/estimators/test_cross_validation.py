@@ -18,7 +18,15 @@ PAIRS = [(bd.DropoutSVC, bd.DropoutSVCCV), (bd.DropoutLogisticRegression, bd.Dro
 BOTH = [pair[1] for pair in PAIRS]
 
 
-@parametrize_with_checks([bd.DropoutSVCCV(**SMALL), bd.DropoutLogisticRegressionCV(**SMALL)])
+def _known_differences(estimator):
+    return {
+        "check_decision_proba_consistency": "an average over masks is no function of the mean score, which ranks rows"
+    }
+
+
+@parametrize_with_checks(
+    [bd.DropoutSVCCV(**SMALL), bd.DropoutLogisticRegressionCV(**SMALL)], expected_failed_checks=_known_differences
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 # On folds of the checks' twenty rows a candidate's weights may be zero but for round-off, and the fit warns of it.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -157,7 +165,7 @@ def test_draws_use_the_choice(monkeypatch):
         ({"rates": bd.PerFeature()}, "rates: expected a sequence of candidates, got PerFeature"),
         ({"rates": "learnt"}, "rates: expected a sequence of candidates"),
         ({"rates": []}, "rates: expected at least one candidate"),
-        ({"rates": [0.3, 1.0]}, r"rate: expected dropout rates in \[0, 1\)"),
+        ({"rates": [0.3, 1.0]}, r"rates: expected dropout rates in \[0, 1\)"),
         ({"Cs": 1.0}, "Cs: expected a sequence of finite numbers above 0, got 1.0"),
         ({"Cs": ()}, "Cs: expected a sequence"),
         ({"Cs": (1.0, -1.0)}, "Cs: expected a sequence"),

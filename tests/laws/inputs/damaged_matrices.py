@@ -58,7 +58,7 @@ def posterior():
         {"weight": (("chain", "draw", "feature"), RNG.normal(size=(1, 3, P)))},
         coords={"chain": [0], "draw": [0, 1, 2], "feature": [f"x{d}" for d in range(P)]},
     )
-    observed = xr.Dataset({"y": ("obs_id", 2 * Y - 1)}, coords={"obs_id": np.arange(N)})
+    observed = xr.Dataset({"y": ("obs_id", Y)}, coords={"obs_id": np.arange(N)})
     model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
     return bd.groups.assemble({"posterior": draws, "observed_data": observed}, attributes(model, np.array([0, 1])))
 

@@ -154,7 +154,7 @@ def _posterior():
     data = xr.Dataset({name: (("chain", "draw", "feature"), value) for name, value in draws.items()})
     data = data.assign(intercept=(("chain", "draw"), generator.normal(size=(1, 5))))
     data = data.assign_coords(chain=[0], draw=np.arange(5), feature=NAMES)
-    observed = xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, -1))}, coords={"obs_id": np.arange(N)})
+    observed = xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, 0))}, coords={"obs_id": np.arange(N)})
     groups = {"posterior": data, "observed_data": observed}
     return bd.groups.assemble(groups, attributes(_model(), np.array(["no", "yes"])))
 

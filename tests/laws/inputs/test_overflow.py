@@ -57,10 +57,13 @@ def test_a_loss_weight_that_overflows():
     assert np.isfinite(bd.fit(bd.Model(C=1e100, rates=bd.Fixed(0.3)), X, Y).objective_trace[-1])
 
 
-def test_scores_that_overflow_are_no_probabilities():
+def test_probabilities_of_huge_scores_are_numbers_or_refused():
     model = bd.DropoutSVC(0.3).fit(X, Y)
-    with pytest.raises(ValueError, match=LEAVES):
-        model.predict_proba(np.full((2, 3), 1e200))
+    found = model.predict_proba(np.full((2, 3), 1e200))
+    assert np.all((found >= 0) & (found <= 1))
+    model.coef_ = np.array([[2.0, -2.0, 1.0]])
+    with pytest.raises(ValueError, match=LEAVES):  # infinity less infinity
+        model.predict_proba(np.full((2, 3), 1.7e308))
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def _posterior():
         groups = {
             "posterior": draws,
             "sample_stats": xr.Dataset({"lp": (both, generator.normal(size=(2, 20)))}, coords=steps),
-            "observed_data": xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, -1))}, coords=rows),
+            "observed_data": xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, 0))}, coords=rows),
             "log_likelihood": xr.Dataset(
                 {"y": ((*both, "obs_id"), -generator.random((2, 20, 24)))}, coords={**steps, **rows}
             ),
