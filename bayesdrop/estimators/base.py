@@ -186,6 +186,7 @@ class DropoutEstimator(BaseEstimator):
         noise: Any = Dropout() if self.noise is None else self.noise
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
+        check_flag(self.corrupted_inputs, "corrupted_inputs")
         if self.corrupted_inputs and getattr(noise, "centre", None) == AUTO:
             # The rows to come have zeros where features went missing, and the noise stands for that.
             noise = replace(noise, centre=None)
@@ -195,8 +196,7 @@ class DropoutEstimator(BaseEstimator):
     def _check_limits(self) -> None:
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol", above=0)
-        for name in ("warm_start", "corrupted_inputs"):
-            check_flag(getattr(self, name), name)
+        check_flag(self.warm_start, "warm_start")
 
     def _settle(self, model: Model, X: Any, weight: Array, rate_map: RateMap | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""

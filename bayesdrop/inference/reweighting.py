@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_seed
 from ..draws import Draws, match_columns, read_draws, read_group
 from ..groups import assemble, dataset, group_names
 from ..pareto import smoothed_log_weights
@@ -83,6 +84,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
     >>> bd.groups.dataset(exact, "posterior")["rate"].sizes == bd.groups.dataset(post, "posterior")["rate"].sizes
     True
     """
+    check_seed(seed)
     found = read_draws(post, draws)
     posterior = read_group(post, "posterior")
     attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
