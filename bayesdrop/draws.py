@@ -254,7 +254,7 @@ def draws_of(
         if not np.all(sigma > 0):
             raise ValueError(f"post: expected standard deviations 'sigma' above 0, got {sigma.min():g}; sample again.")
         C, power = 1 / sigma**2, float(model.C)
-    if not np.all((free >= 0) & (free <= 1)):
+    if np.any((free < 0) | (free > 1)):  # NaN is another error's
         raise ValueError(
             f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
             "bd.sample drew them."

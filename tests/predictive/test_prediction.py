@@ -224,7 +224,7 @@ def test_what_is_shown(build):
 @pytest.mark.parametrize("probability", [0, 1, 0.0, 1.0, -0.1, 90, np.nan, "0.9", None])
 def test_a_probability_outside_its_range_is_refused(build, probability):
     post, X = _some(build)
-    with pytest.raises(ValueError, match=r"probability: expected a number in \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"probability: expected a finite number in \(0, 1\)"):
         bd.predict(post, X, probability=probability)
 
 

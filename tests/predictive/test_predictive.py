@@ -358,7 +358,7 @@ def test_prior_draws_need_a_proper_prior():
     for scale in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match="intercept_scale: expected a finite number above 0"):
             bd.prior_draws(bd.Model(), X, intercept_scale=scale)
-    with pytest.raises(TypeError, match=r"model: expected a bd\.Model"):
+    with pytest.raises(TypeError, match=r"model: expected an object such as bd.Model"):
         bd.prior_draws("logistic", X)
     with pytest.raises(ValueError, match="draws: expected"):
         bd.prior_draws(bd.Model(fit_intercept=False), X, draws=0)
