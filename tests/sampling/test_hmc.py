@@ -21,6 +21,7 @@ from bayesdrop.inference import laplace
 from bayesdrop.inference.laplace import normal_approximation, score_spread
 from bayesdrop.inference.runner import as_key, run
 from bayesdrop.inference.sampling import MixingWarning
+from bayesdrop.inference.scales import natural
 from bayesdrop.inference.whitening import colour
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 
@@ -338,7 +339,8 @@ def compare(
         tune=tune, draws=draws, chains=chains,
     )  # fmt: skip
     drawn = {
-        name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in result.draws.items()
+        name: value.astype(float).reshape(chains * draws, *value.shape[2:])
+        for name, value in natural(result.draws).items()
     }
     values = statistics(
         drawn["weight"],
@@ -747,7 +749,7 @@ def test_same_seed_same_draws_in_the_precision_that_was_asked_for(method):
     for name, value in first.draws.items():
         np.testing.assert_array_equal(value, again.draws[name])
     assert np.all(first.draws["weight"] != other.draws["weight"])
-    assert {str(first.draws[name].dtype) for name in ("weight", "intercept", "rate", "lp")} == {method.dtype}
+    assert {str(first.draws[name].dtype) for name in ("weight", "intercept", "logit_rate", "lp")} == {method.dtype}
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,7 @@ def test_kernel_errors_say_what_to_do():
         jax.eval_shape(lambda key: kernel.init(key, 1, None, (), {}), jax.random.key(0)).accept_prob
     with pytest.raises(TypeError, match="method: expected a sampler"):
         bd.NumpyroKernel(PLAIN, X, Y, method=bd.EM())
-    with pytest.raises(TypeError, match="model: expected a bd.Model"):
+    with pytest.raises(TypeError, match="model: expected an object such as bd.Model"):
         bd.NumpyroKernel(bd.Hinge(), X, Y)
     with pytest.raises(ValueError, match="target"):
         bd.NumpyroKernel(bd.Model(), X, Y, target="marginalised")
