@@ -98,14 +98,15 @@ def joint_chances(estimator: Any, X: Any) -> Array:
     X, weights, centre = estimator._about_centre(check_features(estimator, X))
     noise = estimator._model().noise
     K = weights.shape[1]
-    result = np.empty((X.shape[0], K))
+    found = {}
     for rows, part in row_parts(X, _ROWS):
         moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
         n = part.shape[0]
         if estimator.corrupted_inputs:
-            result[rows] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
             continue
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
-        result[rows] = expected_softmax(moments.mean(weights), energy.covariance(weights))
-    return result
+        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
+    # Of rows that several processes hold these are this process's, whose devices may come in any order.
+    return np.concatenate([found[start] for start in sorted(found)])

@@ -149,5 +149,5 @@ def test_errors_say_what_to_take_instead():
         bd.sample(bd.Model(), X, LABELS, target="marginalised", progress=False)
     with pytest.raises(ValueError, match="no masks"):
         bd.sample(bd.Model(noise=bd.GaussianNoise(0.1)), X, LABELS, target="noising", progress=False)
-    with pytest.raises(ValueError, match='"noising" or "marginalised"'):
+    with pytest.raises(ValueError, match='"noising", "marginalised" or None'):
         bd.sample(bd.Model(), X, LABELS, target="both", progress=False)

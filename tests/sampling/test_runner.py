@@ -228,7 +228,7 @@ def test_senseless_stop_rules_are_refused(settings, message):
     [
         ({"stop": 400}, TypeError, r"stop: expected a rule such as bd\.Stop\(ess=400\), got 400"),
         ({"stop": bd.Stop(), "chains": 1}, ValueError, "stop: one chain cannot show"),
-        ({"max_seconds": 0}, ValueError, "max_seconds: expected a finite number of seconds above 0, got 0"),
+        ({"max_seconds": 0}, ValueError, "max_seconds: expected a finite number above 0, got 0"),
         ({"max_seconds": np.nan}, ValueError, "max_seconds: expected"),
         ({"max_seconds": "60"}, ValueError, "max_seconds: expected"),
         ({"tune": 0}, ValueError, "tune: expected a whole number of at least 1, got 0"),
