@@ -18,6 +18,7 @@ import warnings
 import zlib
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -76,6 +77,14 @@ VALUES = {
     "half a letter": lambda: "\ud800",
     "list of half letters": lambda: ["\ud800", "b", "c"],
 }
+
+
+@pytest.fixture(autouse=True)
+def _computed_here():
+    """Clients of Dask that other tests closed out of order leave it looking for one."""
+    with dask.config.set(scheduler="sync"):
+        yield
+
 
 _POST = []
 
