@@ -334,3 +334,19 @@ def test_a_feature_that_never_occurs_keeps_its_prior():
     _, _, result = chain_means(model, X, y, BOTH, draws=300, tune=100)
     drawn = natural(result.draws)["rate"][:, :, 1].mean(axis=1)
     assert abs(drawn.mean() - 2 / 7) < LIMIT * drawn.std() / np.sqrt(len(drawn))
+
+
+def test_a_small_known_variance_freezes_no_chain():
+    """A response of standard deviation 2.7, noise of 0.1, and nothing dropped: every chain must find that.
+
+    Without a tempered warm-up the masks of the first sweeps stay, with rates of .1 to .8 that differ between chains.
+    """
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(100, 4))
+    y = X @ [2.0, -1.0, 1.5, 0.5] + 0.1 * generator.normal(size=100)
+    model = bd.Model(bd.Squared(), C=100.0, fit_intercept=False)
+    data = prepare(X, y, binary=False)
+    kernel, operands = bd.Gibbs().bind(model, data, model.bind(data.feature_names), 300)
+    assert kernel.tempered
+    draws = run(kernel, operands, as_key(0), tune=300, draws=200, chains=4, progress=False).draws
+    assert np.all(natural(draws)["rate"].mean(axis=1) < 0.1)
