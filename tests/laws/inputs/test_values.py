@@ -19,6 +19,7 @@ import zlib
 from pathlib import Path
 
 import dask
+import distributed
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -373,11 +374,22 @@ def _ids():
     return sorted(CALLS)
 
 
+class _NobodyThere(distributed.Client):
+    """Instead of a client of Dask, whose threads would outlive a call that an alarm ends."""
+
+    def __init__(self, *address, **options):
+        raise TimeoutError
+
+    def __del__(self):
+        pass
+
+
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a text may be taken for the name of a file
     # What a sampler does once it runs is the business of other tests, and a compilation takes seconds.
     monkeypatch.setattr("bayesdrop.inference.runner.run", _instead_of_a_run)
+    monkeypatch.setattr("distributed.Client", _NobodyThere)
 
 
 @pytest.mark.parametrize("where", _ids())
