@@ -29,8 +29,8 @@ test-lowest:
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip check
 	$(LOWEST)/bin/python -m pytest -o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
-		tests/estimators/test_results.py tests/estimators/test_faults.py tests/predictive/test_arviz_binary.py \
-		tests/sampling/test_third_party.py tests/distributions/test_densities.py
+		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
+		tests/mcmc/test_third_party.py tests/distributions/test_densities.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

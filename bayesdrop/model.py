@@ -3,7 +3,7 @@
     w ~ N(0, P⁻¹),  η_d ~ Beta(A, B),  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     y_i ~ exp(−C · loss(y_i, wᵀ(x_i∘α_i) + b))
 
-on ``x − c`` where the noise is centred at ``c`` (:mod:`bayesdrop.centring`),
+on ``x − c`` where the noise is centred at ``c`` (:mod:`bayesdrop.fitting.centring`),
 and its marginalised energy ``U(w) = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i)``.
 """
 
@@ -29,7 +29,8 @@ class Model:
     Parameters
     ----------
     loss : Loss
-        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``, each with a ``bound``.
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``, each with an
+        ``expectation``, or any other :class:`bayesdrop.losses.Loss`.
     noise : Noise
         ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
         value of it; see ``centre`` there.
@@ -47,7 +48,7 @@ class Model:
     Examples
     --------
     >>> Model(C=0.5).loss
-    Logistic(bound='augmentation')
+    Logistic(expectation='augmentation')
     """
 
     loss: Loss = field(default_factory=Logistic)
@@ -75,7 +76,8 @@ class Model:
         if not self.noise.has_rate:
             return Fixed(0.0).bind(feature_names)
         rates: Any = PerFeature() if self.rates is None else self.rates
-        return rates.bind(feature_names)
+        rate_map: RateMap = rates.bind(feature_names)
+        return rate_map
 
 
 def check_model(model: Any) -> Model:

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ._typing import AnyArray, Float, PerRow
 from .designs import Design
 from .noise import Coefficients, Noise
 
 __all__ = ["ScoreMoments"]
-
-Array = Any
 
 
 class ScoreMoments:
@@ -42,7 +41,12 @@ class ScoreMoments:
     """
 
     def __init__(
-        self, design: Design, noise: Noise, rate: Array, fit_intercept: bool = True, centre: Array | None = None
+        self,
+        design: Design,
+        noise: Noise,
+        rate: Float[AnyArray, "p _"],
+        fit_intercept: bool = True,
+        centre: Float[np.ndarray, " p"] | None = None,
     ) -> None:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
         self.centre = centre
@@ -63,12 +67,17 @@ class ScoreMoments:
         result._has = Coefficients(*(bool(np.any(part)) for part in result.coefficients))
         return result
 
-    def select(self, columns: Array) -> ScoreMoments:
+    def select(self, columns: Any) -> ScoreMoments:
         """Keep the given columns of the rates."""
         rate = self.rate[:, columns] if self.rate.shape[1] > 1 else self.rate
         return ScoreMoments(self.design, self.noise, rate, self.fit_intercept, self.centre)
 
-    def _forward(self, mean_weight: Array, var_weight: Array, intercept: Array) -> tuple[Array, Array]:
+    def _forward(
+        self,
+        mean_weight: Float[np.ndarray, "p K"],
+        var_weight: Float[np.ndarray, "p K"],
+        intercept: Float[np.ndarray, " K"],
+    ) -> tuple[PerRow, PerRow]:
         """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
         gain, shift, quadratic, linear, constant = self.coefficients
         has = self._has
@@ -86,7 +95,9 @@ class ScoreMoments:
             var += (constant * var_weight).sum(axis=0)
         return mean, var
 
-    def _backward(self, for_mean: Array, for_var: Array) -> tuple[Array, Array, Array]:
+    def _backward(
+        self, for_mean: PerRow, for_var: PerRow
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"], Float[np.ndarray, " K"]]:
         """``(Mᵀr, q(s), Σr)`` for residuals ``r`` of the mean and ``s`` of the variance, (n, K) each."""
         gain, shift, quadratic, linear, constant = self.coefficients
         has = self._has
@@ -106,24 +117,24 @@ class ScoreMoments:
             var_part += constant * self.design.total(for_var)
         return mean_part, var_part, total
 
-    def scores(self, weights: Array) -> tuple[Array, Array]:
+    def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
         mean, var = self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
         return mean, var if self.centre is None else np.maximum(var, 0.0)
 
-    def mean(self, weights: Array) -> Array:
+    def mean(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Mean alone: the linear map ``M w + b``, (n, K)."""
         return self.design.matvec(self.coefficients.gain * weights[:-1]) + self._offset(weights)
 
-    def mean_adjoint(self, residual: Array) -> Array:
+    def mean_adjoint(self, residual: PerRow) -> Float[np.ndarray, "q K"]:
         """Adjoint of :meth:`mean`: ``Mᵀr`` as a block (p + 1, K)."""
         return self._mean_block(self.design.rmatvec(residual), self.design.total(residual))
 
-    def variance(self, weights: Array) -> Array:
+    def variance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
         return self.covariance(weights[:-1] ** 2)
 
-    def covariance(self, square: Array) -> Array:
+    def covariance(self, square: Float[np.ndarray, "p L"]) -> PerRow:
         """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
         _, _, quadratic, linear, constant = self.coefficients
         var = self.design.sq_matvec(quadratic * square) if self._has.quadratic else self.design.zeros(square.shape[1])
@@ -133,11 +144,13 @@ class ScoreMoments:
             var += (constant * square).sum(axis=0)
         return var
 
-    def tangent(self, weights: Array, direction: Array) -> tuple[Array, Array]:
+    def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Directional derivatives ``(dm, dv)`` of the scores along ``direction``."""
         return self._forward(direction[:-1], 2 * weights[:-1] * direction[:-1], direction[-1])
 
-    def adjoint(self, weights: Array, for_mean: Array, for_var: Array) -> tuple[Array, Array]:
+    def adjoint(
+        self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
+    ) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]]:
         """``Mᵀr + 2w∘q(s)`` as a block (p + 1, K), and ``q(s)`` of shape (p, K)."""
         mean_part, var_part, total = self._backward(for_mean, for_var)
         result = np.empty_like(weights)
@@ -145,17 +158,22 @@ class ScoreMoments:
         result[-1] = total if self.fit_intercept else 0.0
         return result, var_part
 
-    def mean_there_and_back(self, direction: Array, between: Callable[[slice, Array], Array]) -> tuple[Array, Array]:
+    def mean_normal_product(
+        self, direction: Float[np.ndarray, "q K"], between: Callable[[slice, PerRow], PerRow]
+    ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """``Mu`` (n, K) and ``Mᵀr`` (p + 1, K) in one pass, for ``r = between(rows, Mu)`` of the given rows."""
         scaled, offset = self.coefficients.gain * direction[:-1], self._offset(direction)
-        mean, _, back, _, total, _ = self.design.there_and_back(
+        mean, _, back, _, total, _ = self.design.normal_product(
             scaled, scaled[:, :0], lambda rows, part, nothing: (between(rows, part + offset), nothing)
         )
         return mean + offset, self._mean_block(back, total)
 
-    def there_and_back(
-        self, weights: Array, direction: Array, between: Callable[[slice, Array, Array], tuple[Array, Array]]
-    ) -> tuple[Array, Array, Array]:
+    def normal_product(
+        self,
+        weights: Float[np.ndarray, "q K"],
+        direction: Float[np.ndarray, "q K"],
+        between: Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]],
+    ) -> tuple[PerRow, PerRow, Float[np.ndarray, "q K"]]:
         """The tangent ``(dm, dv)`` and the adjoint of ``(r, s) = between(rows, dm, dv)``, in one pass where it can be.
 
         ``between`` is linear and treats every row by itself.
@@ -166,18 +184,18 @@ class ScoreMoments:
         gain, _, quadratic, _, constant = self.coefficients
         along = 2 * weights[:-1] * direction[:-1]
         offset, level = self._offset(direction), (constant * along).sum(axis=0)
-        mean, var, back, spread, total, var_total = self.design.there_and_back(
+        mean, var, back, spread, total, var_total = self.design.normal_product(
             gain * direction[:-1], quadratic * along, lambda rows, m, v: between(rows, m + offset, v + level)
         )
         result = self._mean_block(back, total)
         result[:-1] += 2 * weights[:-1] * (quadratic * spread + constant * var_total)
         return mean + offset, var + level, result
 
-    def _offset(self, weights: Array) -> Array:
+    def _offset(self, weights: Float[np.ndarray, "q K"]) -> Float[AnyArray, " K"]:
         """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""
         return weights[-1] + (self.coefficients.shift * weights[:-1]).sum(axis=0)
 
-    def _mean_block(self, back: Array, total: Array) -> Array:
+    def _mean_block(self, back: Float[np.ndarray, "p K"], total: Float[np.ndarray, " K"]) -> Float[np.ndarray, "q K"]:
         """``Mᵀr`` as a block (p + 1, K), from ``Xᵀr`` and ``Σr``."""
         result = np.empty((back.shape[0] + 1, back.shape[1]))
         result[:-1] = self.coefficients.gain * back
@@ -186,7 +204,7 @@ class ScoreMoments:
         result[-1] = total if self.fit_intercept else 0.0
         return result
 
-    def spread(self, for_var: Array) -> Array:
+    def spread(self, for_var: PerRow) -> Float[AnyArray, "p K"]:
         """``q(s)``, (p, K), for a residual ``s`` of shape (n, K)."""
         _, _, quadratic, linear, constant = self.coefficients
         result = (
@@ -200,7 +218,7 @@ class ScoreMoments:
             result += constant * self.design.total(for_var)
         return result
 
-    def diagonal(self, omega: Array) -> Array:
+    def diagonal(self, omega: PerRow) -> Float[np.ndarray, "q K"]:
         """Diagonal of ``MᵀΩM`` as a block (p + 1, K), for ``ω`` of shape (n, K)."""
         gain, shift, _, _, _ = self.coefficients
         result = np.empty((self.design.shape[1] + 1, omega.shape[1]))

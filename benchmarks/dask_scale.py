@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import as_design, placed
+from bayesdrop.designs import as_design
 from bayesdrop.moments import ScoreMoments
 
 __all__ = ["main"]
@@ -91,13 +91,13 @@ def passes(kind: str, classes: int, n: int, workers: int) -> tuple[float, float]
     local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
     relay = Relay(local.scheduler_address)
     with local, Client(relay.address):
-        design, p = placed(features(kind, n)), COLUMNS[kind]
+        design, p = as_design(features(kind, n)), COLUMNS[kind]
         moments = ScoreMoments(design, MODEL.noise, np.full((p, 1), 0.3))
-        (omega,) = design.hold(design.zeros(classes) + 0.25)
+        (omega,) = design.persist(design.zeros(classes) + 0.25)
         direction = np.random.default_rng(1).normal(size=(p + 1, classes))
 
         def go() -> None:
-            moments.mean_there_and_back(direction, lambda part, mean: omega[part] * mean)
+            moments.mean_normal_product(direction, lambda part, mean: omega[part] * mean)
 
         go()
         before, clock = relay.count, time.perf_counter()

@@ -3,7 +3,8 @@
 The feature-noising model is written down once more, in NumPy, with the masks of every row enumerated, and integrated by
 importance sampling: weights from a t law around a pilot, rates from their prior. Each statistic is compared with the
 exact one as ``z = (drawn − exact) / √(error² + error²)``; tail probabilities of rates, whose ends are what a
-sampler gets wrong first, among them.
+sampler gets wrong first, among them. Predicted probabilities and leave-one-out scores are compared as well, and so are
+draws of the approximation with masks integrated, before and after :func:`bayesdrop.reweight`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = ["main"]
 
 Draws = dict[str, np.ndarray]
 PROPOSALS, BLOCK, BATCHES = 2_000_000, 100_000, 20
+NEW_ROWS = np.random.default_rng(9).normal(size=(5, 3))
 LOSSES = {
     bd.Hinge: lambda y, s: np.maximum(0.0, 1.0 - y * s),
     bd.Logistic: lambda y, s: np.logaddexp(0.0, -y * s),
@@ -39,20 +41,40 @@ class Case:
     y: np.ndarray
     index: tuple[int, ...]
 
+    @property
+    def binary(self) -> bool:
+        """True if the responses are two classes."""
+        return not isinstance(self.model.loss, bd.Squared)
 
-def log_likelihood(case: Case, draws: Draws) -> np.ndarray:
-    """``log p(y | w, b, η)``, every mask of every row summed: (S,)."""
-    loss, unbiased = LOSSES[type(case.model.loss)], case.model.noise.unbiased
+
+def masked_scores(case: Case, draws: Draws, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log prior of each mask, (S, M), and the score of each row under each, (n, S, M)."""
+    unbiased = case.model.noise.unbiased
     logit = draws["logit"][:, list(case.index)]
     log_drop, log_keep = special.log_expit(logit), special.log_expit(-logit)
-    masks = np.array(list(itertools.product((0.0, 1.0), repeat=case.X.shape[1])))
-    prior = log_keep @ masks.T + log_drop @ (1 - masks).T
+    masks = np.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])))
     weight = draws["weight"] * np.exp(-log_keep) if unbiased else draws["weight"]
-    total = np.zeros(len(logit))
-    for x, y in zip(case.X, case.y, strict=True):
-        score = (weight * x) @ masks.T + draws["intercept"][:, None]
-        total += special.logsumexp(prior - case.model.C * loss(y, score), axis=1)
-    return total
+    scores = np.array([(weight * x) @ masks.T + draws["intercept"][:, None] for x in X])
+    return log_keep @ masks.T + log_drop @ (1 - masks).T, scores
+
+
+def log_likelihood(case: Case, draws: Draws) -> np.ndarray:
+    """``log p(y_i | w, b, η)``, every mask of every row summed: (n, S)."""
+    loss = LOSSES[type(case.model.loss)]
+    prior, scores = masked_scores(case, draws, case.X)
+    return np.array(
+        [special.logsumexp(prior - case.model.C * loss(y, s), axis=1) for s, y in zip(scores, case.y, strict=True)]
+    )
+
+
+def probabilities(case: Case, draws: Draws) -> np.ndarray:
+    """Probability of the class +1 of new rows, every mask summed: (rows, S)."""
+    loss, C = LOSSES[type(case.model.loss)], case.model.C
+    prior, scores = masked_scores(case, draws, NEW_ROWS)
+    # A logistic loss keeps its probability whatever C is; a pseudo-likelihood is normalised over the two classes.
+    power = 1.0 if isinstance(case.model.loss, bd.Logistic) else C
+    chance = special.expit(power * (loss(-1.0, scores) - loss(1.0, scores)))
+    return np.sum(np.exp(prior) * chance, axis=2)
 
 
 def log_gamma(generator: np.random.Generator, shape: Any, size: Any) -> np.ndarray:
@@ -100,22 +122,53 @@ def statistics(draws: Draws) -> Draws:
     return found
 
 
-def exact(case: Case, pilot: np.ndarray, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """Posterior mean of each statistic and its standard error."""
+@dataclass(frozen=True)
+class Exact:
+    """What importance sampling found.
+
+    Attributes
+    ----------
+    statistics : dict
+        Posterior mean of each statistic and its standard error.
+    probability, probability_error : array (rows,)
+        Of the class +1 of the new rows.
+    elpd : float
+        Sum of the log leave-one-out predictive densities.
+    """
+
+    statistics: dict[str, tuple[float, float]]
+    probability: np.ndarray
+    probability_error: np.ndarray
+    elpd: float
+
+
+def exact(case: Case, pilot: np.ndarray, seed: int = 0, size: int = PROPOSALS) -> Exact:
+    """Integrate over weights and rates by importance sampling."""
     generator = np.random.default_rng(seed)
-    weights, values = [], []
-    for _ in range(PROPOSALS // BLOCK):
+    rows, weights, values, chances = [], [], [], []
+    for _ in range(size // BLOCK):
         draws, log_weight = proposals(case, pilot, generator, BLOCK)
-        weights.append(log_weight + log_likelihood(case, draws))
+        rows.append(log_likelihood(case, draws))
+        weights.append(log_weight + rows[-1].sum(axis=0))
         values.append(statistics(draws))
-    share = special.softmax(np.concatenate(weights))
-    found = {}
-    for name in values[0]:
-        value = np.concatenate([part[name] for part in values])
+        if case.binary:
+            chances.append(probabilities(case, draws))
+    log_weight = np.concatenate(weights)
+    share = special.softmax(log_weight)
+
+    def moments(value: np.ndarray) -> tuple[float, float]:
         mean = float(share @ value)
-        found[name] = mean, float(np.sqrt(share**2 @ (value - mean) ** 2))
+        return mean, float(np.sqrt(share**2 @ (value - mean) ** 2))
+
+    found = {name: moments(np.concatenate([part[name] for part in values])) for name in values[0]}
+    chance = [moments(row) for row in np.concatenate(chances, axis=1)] if chances else []
+    # p(y_i | the others) = Σ v / Σ v / p_i with the weights v of the whole posterior.
+    density = np.concatenate(rows, axis=1)
+    if not case.binary:
+        density += 0.5 * np.log(case.model.C / (2 * np.pi))
+    elpd = len(density) * special.logsumexp(log_weight) - special.logsumexp(log_weight - density, axis=1).sum()
     print(f"  ({case.name}: {1 / np.sum(share**2):,.0f} effective of {len(share):,} exact draws)", flush=True)
-    return found
+    return Exact(found, *np.array(chance).reshape(-1, 2).T, float(elpd))
 
 
 def stacked(post: Any) -> tuple[Draws, tuple[int, int]]:
@@ -131,12 +184,12 @@ def stacked(post: Any) -> tuple[Draws, tuple[int, int]]:
     return draws, shape
 
 
-def compare(case: Case, post: Any, truth: dict[str, tuple[float, float]], sampler: str) -> None:
+def compare(case: Case, post: Any, truth: Exact, sampler: str) -> None:
     """Print the largest z and the statistic that has it, with the tails of the first rate."""
     draws, shape = stacked(post)
     rows = []
     for name, value in statistics(draws).items():
-        mean, error = truth[name]
+        mean, error = truth.statistics[name]
         batches = value.reshape(shape[0] * BATCHES, -1).mean(axis=1)
         # A tail that holds no draw at all has the error of its exact probability.
         own = np.sqrt(mean * (1 - mean) / value.size) if np.ptp(value) == 0 else np.std(batches) / np.sqrt(len(batches))
@@ -172,11 +225,55 @@ def cases() -> list[Case]:
     ]
 
 
+def predicted(case: Case, post: Any, truth: Exact) -> str:
+    """A row of what the library says of rows: largest error of a probability, and leave-one-out scores."""
+    scores = "pseudo-likelihood"
+    if case.model.loss.normalised:
+        found = bd.loo(bd.log_likelihood(post, case.X, case.y))
+        elpd = float(found.elpd if hasattr(found, "elpd") else found.elpd_loo)  # two lines of ArviZ
+        scores = f"{elpd:.3f} ({truth.elpd:.3f})"
+    if not case.binary:
+        return f"| {case.name} | | | {scores} |"
+    mean = bd.predict(post, NEW_ROWS).mean
+    worst = int(np.argmax(np.abs(mean - truth.probability)))
+    spread = float(truth.probability_error[worst])
+    where = f"{mean[worst]:.4f} ({truth.probability[worst]:.4f} ± {spread:.4f})"
+    return f"| {case.name} | {np.max(np.abs(mean - truth.probability)):.4f} | {where} | {scores} |"
+
+
+def approximated() -> None:
+    """Masks integrated as if scores were normal: draws, the same reweighted, and every mask summed."""
+    print("| data | rate, `bd.HMC()` | rate, `bd.reweight` | exact | error, nats | Pareto k |")
+    print("|---|---|---|---|---|---|")
+    for n, C, seed in ((60, 2.0, 0), (60, 4.0, 0), (200, 1.0, 0), (200, 1.0, 1), (200, 1.0, 2)):
+        generator = np.random.default_rng(seed)
+        X, kept = generator.normal(size=(n, 3)), generator.random((n, 3)) >= 0.35
+        score = (X * kept) @ np.array([2.0, -2.0, 2.0]) + 0.5 * generator.logistic(size=n)
+        y = np.where(score > 0, 1.0, -1.0)
+        case = Case(f"{n} × 3, C = {C:g}, seed {seed}", bd.Model(bd.Hinge(), rates=bd.Shared(), C=C), X, y, (0, 0, 0))
+        post = bd.sample(case.model, X, y, draws=3000, chains=4, method=bd.HMC(), progress=False)
+        pilot = stacked(bd.sample(case.model, X, y, draws=2000, chains=4, progress=False))[0]
+        truth = exact(case, np.column_stack([pilot["weight"], pilot["intercept"]]), size=500_000)
+        attrs = bd.groups.dataset(post, "posterior").attrs
+        rate = float(bd.groups.dataset(post, "posterior")["rate"].mean())
+        try:
+            mended = bd.groups.dataset(bd.reweight(post, X, y), "posterior")
+            after, k = f"{float(mended['rate'].mean()):.3f}", f"{mended.attrs['reweight_pareto_k']:.2f}"
+        except ValueError as refusal:
+            if "Pareto k" not in str(refusal):
+                raise
+            after, k = "refused", f"{attrs['approximation_pareto_k']:.2f}"
+        mean, error = truth.statistics["E rate"]
+        total = f"{attrs['approximation_total']:.1f}"
+        print(f"| {case.name} | {rate:.3f} | {after} | {mean:.3f} ± {error:.3f} | {total} | {k} |", flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     warnings.simplefilter("ignore")
     print("| posterior | sampler | statistics | largest z | where: drawn (exact) | tails of a rate: drawn (exact) |")
     print("|---|---|---|---|---|---|")
+    rows = []
     for case in cases():
         posts = {
             method.dtype: bd.sample(
@@ -188,6 +285,10 @@ def main() -> None:
         truth = exact(case, np.column_stack([pilot["weight"], pilot["intercept"]]))
         for dtype, post in posts.items():
             compare(case, post, truth, f"Gibbs, {dtype}")
+        rows.append(predicted(case, posts["float64"], truth))
+    print("\n| posterior | largest error of a probability | where: predicted (exact) | elpd, `bd.loo` (exact) |")
+    print("\n".join(["|---|---|---|---|", *rows, ""]))
+    approximated()
 
 
 if __name__ == "__main__":

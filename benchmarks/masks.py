@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.data import prepare
+from bayesdrop.data.dataset import as_dataset
 
 __all__ = ["main"]
 
@@ -45,17 +45,17 @@ def words(n: int, seed: int = 0) -> tuple[Any, np.ndarray]:
 def measure(X: Any, y: np.ndarray, loss: Any) -> tuple[float, float]:
     """Seconds of a sweep and of the first one with its compilation."""
     model, method = bd.Model(loss, weight_prior=bd.Normal(0.5)), bd.Gibbs(joint_moves=0)
-    data = prepare(X, y)
+    data = as_dataset(X, y)
     kernel, operands = method.bind(model, data, model.bind(data.feature_names), 0)
     step = jax.jit(kernel.step)
     clock = time.perf_counter()
     state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), CHAINS)
-    state = jax.block_until_ready(step(operands, state))
+    state, _ = jax.block_until_ready(step(operands, state))
     first = time.perf_counter() - clock
     times = []
     for _ in range(3):
         clock = time.perf_counter()
-        state = jax.block_until_ready(step(operands, state))
+        state, _ = jax.block_until_ready(step(operands, state))
         times.append(time.perf_counter() - clock)
     assert bool(jnp.all(jnp.isfinite(state.score)))
     return min(times), first

@@ -55,7 +55,7 @@ def load(folder: Path) -> float:
 def fit(folder: Path, tol: float) -> None:
     """Fit under the cap and print what it took, as JSON: the part that runs in its own process."""
     import bayesdrop as bd
-    from bayesdrop.large import parse_memory, read_large
+    from bayesdrop.data.files import parse_memory, read_large
 
     clock = time.perf_counter()
     data = read_large(folder, None, folder.parent / "labels.npy", [], parse_memory(CAP), standardize=False)

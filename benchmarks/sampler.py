@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
-from bayesdrop.groups import dataset
+from bayesdrop.posterior.arviz_groups.groups import dataset
 
 NAMES = ("weight", "rate", "intercept")
 

@@ -25,9 +25,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
-from bayesdrop.data import prepare
-from bayesdrop.groups import arviz
-from bayesdrop.inference.runner import _CHUNK, _chunk, as_key, run
+from bayesdrop._arviz import arviz
+from bayesdrop.data.dataset import as_dataset
+from bayesdrop.mcmc.run.runner import _CHUNK, _chunk, as_key, run
 from bayesdrop.models import logistic, normal_scores, svm, svr
 
 CHAINS, SEEDS = 4, (0, 1, 2)
@@ -64,7 +64,7 @@ Sampler = Callable[[int], tuple[dict[str, np.ndarray], float]]
 
 
 def ours(model: bd.Model, method: Any, X: Any, y: Any, marginalised: bool, seed: int, tune: int = 500) -> Sampler:
-    data = prepare(X, y, binary=model.loss.binary)
+    data = as_dataset(X, y, binary=model.loss.binary)
     kernel, operands = method.bind(model, data, model.bind(data.feature_names), tune, marginalised=marginalised)
 
     def draw(count: int) -> tuple[dict[str, np.ndarray], float]:

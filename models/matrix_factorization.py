@@ -1,6 +1,6 @@
 r"""Matrix factorisation whose columns are dropped: a Bayesian form of Cavazza et al. (2018).
 
-    θ ~ Beta(A, B),   r_k ~ Bernoulli(θ),   σ² ~ InverseGamma(a, b) (or σ known),
+    θ ~ Beta(A, B),   r_k ~ Bernoulli(θ),   σ² ~ InverseGamma(variance_shape, variance_scale) (or σ known),
     u_ik, v_jk ~ N(0, scale²),   x_ij ~ N(Σ_k r_k u_ik v_jk, σ²) where x_ij is observed
 
 ``θ`` is the probability that a column is **retained**. The factor ``1/θ`` of the paper is left to the factors: it is
@@ -20,9 +20,9 @@ from numpyro.infer import MCMC, NUTS
 __all__ = ["enumerated", "program"]
 
 
-def parameters(shape_of_X, d, A, B, scale, shape, rate, sigma):
-    """Sample the retain rate, the factors (n, d) and (p, d) and the noise; return them with the noise's sd."""
-    n, p = shape_of_X
+def parameters(shape, d, A, B, scale, variance_shape, variance_scale, sigma):
+    """Sample the probability of being retained, the factors (n, d) and (p, d) and the sd of the noise; return all."""
+    n, p = shape
     retain = numpyro.sample("retain", dist.Beta(A, B))
     normal = dist.Normal(0.0, scale).expand([d]).to_event(1)
     with numpyro.plate("obs_id", n):
@@ -30,7 +30,7 @@ def parameters(shape_of_X, d, A, B, scale, shape, rate, sigma):
     with numpyro.plate("feature", p):
         right = numpyro.sample("right", normal, infer={"event_dims": ["component"]})
     if sigma is None:
-        sigma = jnp.sqrt(numpyro.sample("variance", dist.InverseGamma(shape, rate)))
+        sigma = jnp.sqrt(numpyro.sample("variance", dist.InverseGamma(variance_shape, variance_scale)))
     return retain, left, right, sigma
 
 
@@ -41,17 +41,17 @@ def log_likelihood(X, mean, sigma):
     return jnp.where(seen, terms, 0.0).sum((-2, -1))
 
 
-def program(X, d, A=1.0, B=1.0, scale=1.0, shape=1.0, rate=0.01, sigma=None):
+def program(X, d, A=1.0, B=1.0, scale=1.0, variance_shape=1.0, variance_scale=0.01, sigma=None):
     """Masks explicit: ``X`` (n, p), NaN where missing, ``d`` columns, ``sigma`` the noise's sd if it is known."""
-    retain, left, right, sigma = parameters(X.shape, d, A, B, scale, shape, rate, sigma)
+    retain, left, right, sigma = parameters(X.shape, d, A, B, scale, variance_shape, variance_scale, sigma)
     with numpyro.plate("component", d):
         kept = numpyro.sample("kept", dist.Bernoulli(retain))
     numpyro.factor("likelihood", log_likelihood(X, (left * kept) @ right.T, sigma))
 
 
-def enumerated(X, d, A=1.0, B=1.0, scale=1.0, shape=1.0, rate=0.01, sigma=None):
+def enumerated(X, d, A=1.0, B=1.0, scale=1.0, variance_shape=1.0, variance_scale=0.01, sigma=None):
     """Masks summed exactly, for small ``d``: time and memory grow as ``n p 2^d``."""
-    retain, left, right, sigma = parameters(X.shape, d, A, B, scale, shape, rate, sigma)
+    retain, left, right, sigma = parameters(X.shape, d, A, B, scale, variance_shape, variance_scale, sigma)
     masks = jnp.array(list(itertools.product((0.0, 1.0), repeat=d)), X.dtype)
     log_mask = masks.sum(1) * jnp.log(retain) + (1 - masks).sum(1) * jnp.log1p(-retain)
     mean = (left * masks[:, None, :]) @ right.T

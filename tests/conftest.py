@@ -12,6 +12,16 @@ import pytest
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test with ``default_cases`` the other cases are slow: each of them compiles a program of its own."""
+    for item in items:
+        chosen = item.get_closest_marker("default_cases")
+        case = getattr(item, "callspec", None)
+        if chosen is not None and (case is None or case.id not in chosen.args):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _strict_jax():
     import jax
@@ -46,3 +56,42 @@ def breast_cancer():
 
     X, y = load_breast_cancer(return_X_y=True)
     return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture
+def shop():
+    """A table with numbers, text, truth values and a two-class target."""
+    import numpy as np
+    import pandas as pd
+
+    generator = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame(
+        {
+            "age": generator.normal(50, 12, n).round(1),
+            "visits": generator.poisson(2, n),
+            "color": generator.choice(["red", "green", "blue"], n),
+            "member": generator.random(n) < 0.3,
+        }
+    )
+    score = (frame["age"] - 50) / 12 + 2 * (frame["color"] == "red") - 0.7 + generator.logistic(size=n)
+    frame["bought"] = np.where(score > 0, "yes", "no")
+    return frame
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Run a command in an empty folder; returns typer's result."""
+    from typer.testing import CliRunner
+
+    from bayesdrop.cli.app import build_app
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        result = CliRunner().invoke(build_app(), [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run

@@ -18,17 +18,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown
-from ..data import check_sample_weight
 from ..designs import in_memory
+from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
-from ..estimators.names import FLOATS, check_here, default_names
+from ..estimators.validation import FLOATS, check_here, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
-
-Array = Any
 
 _MOST_COPIES = 10**6
 
@@ -92,7 +91,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     """
 
     estimator_: Any
-    rates_: Array
+    rates_: Float[np.ndarray, " p"]
 
     def __init__(
         self,
@@ -205,19 +204,19 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         return copy
 
     @available_if(_has("predict"))
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
         """Predictions of the fitted estimator, (n,)."""
         mean = self._expected(X)
         return self.estimator_.predict(mean)
 
     @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities of the fitted estimator, (n, K)."""
         mean = self._expected(X)
         return self.estimator_.predict_proba(mean)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Scores of the fitted estimator, (n,) or (n, K)."""
         mean = self._expected(X)
         return self.estimator_.decision_function(mean)

@@ -23,19 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from .._typing import Float, Int
 from .._validation import check_count
 from ..designs import Design
 from .one_vs_rest import OneVsRest
 
 __all__ = ["FDROP", "WorstDeletion", "top_sum"]
 
-Array = Any
-
 # Smoothing in units of the margin: where it starts, by what it shrinks, and where double precision ends it.
 _FIRST, _SHRINK, _LAST = 0.1, 0.2, 1e-9
 
 
-def top_sum(u: Array, k: int, smoothing: float) -> tuple[Array, Array]:
+def top_sum(
+    u: Float[np.ndarray, "m width"], k: int, smoothing: float
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m width"]]:
     """Smoothed sum of the ``k`` largest positive entries of each row, and its derivative.
 
     Parameters
@@ -82,7 +83,7 @@ def top_sum(u: Array, k: int, smoothing: float) -> tuple[Array, Array]:
     return k * threshold + np.sum(share * (above - 0.5 * smoothing * share), axis=1), share
 
 
-def _thresholds(u: Array, k: int, smoothing: float) -> Array:
+def _thresholds(u: Float[np.ndarray, "m width"], k: int, smoothing: float) -> Float[np.ndarray, " m"]:
     """Solve ``Σ_d clip((u_d − θ)/μ, 0, 1) = k`` per row, or take 0 if the root is negative.
 
     The sum is piecewise linear in ``θ``: it falls from the width of ``u`` to zero, by one more ``1/μ`` beyond each
@@ -102,9 +103,9 @@ def _thresholds(u: Array, k: int, smoothing: float) -> Array:
 class _Rows(NamedTuple):
     """Rows of about the same number of entries: their numbers (m,), and columns and values (m, width)."""
 
-    rows: Array
-    columns: Array
-    values: Array
+    rows: Int[np.ndarray, " m"]
+    columns: Int[np.ndarray, "m width"]
+    values: Float[np.ndarray, "m width"]
 
 
 def _padded(design: Design) -> Iterator[_Rows]:
@@ -141,18 +142,20 @@ class WorstDeletion:
     0.9
     """
 
-    def __init__(self, design: Design, sign: Array, weight: Array, n_deleted: int) -> None:
+    def __init__(
+        self, design: Design, sign: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"], n_deleted: int
+    ) -> None:
         self.shape, self.sign, self.weight, self.n_deleted = design.shape, sign, weight, n_deleted
         self._blocks = list(_padded(design))
 
-    def __call__(self, weights: Array, smoothing: float) -> tuple[float, Array]:
+    def __call__(self, weights: Float[np.ndarray, " q"], smoothing: float) -> tuple[float, Float[np.ndarray, " q"]]:
         """Value and gradient (p + 1,) at weights (p + 1,), the intercept last."""
         margin, gradient = self._evaluate(weights, smoothing, self.weight)
         value, slope = self._hinge(margin, smoothing)
         gradient[-1] = np.sum(self.weight * slope * self.sign)
         return float(self.weight @ value), gradient
 
-    def lower_bound(self, weights: Array, smoothing: float, C: float, fit_intercept: bool) -> float:
+    def lower_bound(self, weights: Float[np.ndarray, " q"], smoothing: float, C: float, fit_intercept: bool) -> float:
         """Bound from below of the minimum of ``½‖w‖² + C Σ s_i loss_i``, by the dual variables at ``weights``.
 
         For ``0 <= β_i <= C s_i`` with ``Σ β_i y_i = 0`` and any admissible shares ``q_i`` it is
@@ -169,7 +172,9 @@ class WorstDeletion:
         _, pull = self._evaluate(weights, smoothing, factor * self.weight)
         return C * float(factor @ beta) - 0.5 * C**2 * float(pull[:-1] @ pull[:-1])
 
-    def _evaluate(self, weights: Array, smoothing: float, weight: Array) -> tuple[Array, Array]:
+    def _evaluate(
+        self, weights: Float[np.ndarray, " q"], smoothing: float, weight: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " q"]]:
         """Margins (n,) after the deletion, and the gradient in ``w`` of the losses that ``weight`` weighs."""
         p = self.shape[1]
         margin, gradient = self.sign * weights[-1], np.zeros(p + 1)
@@ -184,7 +189,9 @@ class WorstDeletion:
         return margin, gradient
 
     @staticmethod
-    def _hinge(margin: Array, smoothing: float) -> tuple[Array, Array]:
+    def _hinge(
+        margin: Float[np.ndarray, " m"], smoothing: float
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Hinge loss of margins, smoothed by ``μ >= 0``, and its derivative."""
         short = 1 - margin
         beta = np.clip(short / smoothing, 0.0, 1.0) if smoothing > 0 else (short > 0).astype(float)
@@ -253,14 +260,16 @@ class FDROP(OneVsRest):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+    def _solve(
+        self, design: Design, sign: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "q K"], int, bool]:
         check_count(self.n_deleted, "n_deleted", 0)
         fits = [self._minimise(WorstDeletion(design, one, weight, self.n_deleted)) for one in sign.T]
         weights, values, iterations, converged = zip(*fits, strict=True)
         self.objective_ = np.array(values)
         return np.stack(weights, axis=1), max(iterations), all(converged)
 
-    def _minimise(self, total: WorstDeletion) -> tuple[Array, float, int, bool]:
+    def _minimise(self, total: WorstDeletion) -> tuple[Float[np.ndarray, " q"], float, int, bool]:
         """Weights (p + 1,), objective, iterations and whether the tolerance is met."""
         weights = np.zeros(total.shape[1] + 1)
         best, best_value, bound = weights, self._objective(weights, total, 0.0)[0], 0.0
@@ -283,7 +292,9 @@ class FDROP(OneVsRest):
             smoothing *= _SHRINK
         return best, best_value, self.max_iter - left, False
 
-    def _objective(self, weights: Array, total: WorstDeletion, smoothing: float) -> tuple[float, Array]:
+    def _objective(
+        self, weights: Float[np.ndarray, " q"], total: WorstDeletion, smoothing: float
+    ) -> tuple[float, Float[np.ndarray, " q"]]:
         """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
         value, gradient = total(weights, smoothing)
         gradient *= self.C

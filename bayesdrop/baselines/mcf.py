@@ -25,11 +25,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from .._typing import Float
 from ..designs import Design
-from ..estimators.names import default_names
-from ..inference import Newton
-from ..inference.descent import Status
-from ..inference.fitting import fit_block
+from ..estimators.parameters import set_parameters, with_parameters
+from ..estimators.validation import default_names
+from ..fitting.driver import Status
+from ..fitting.fit import fit_block
+from ..fitting.newton import Newton
 from ..losses import Squared
 from ..model import Model
 from ..moments import ScoreMoments
@@ -39,8 +41,6 @@ from .noising import check_noise, fixed_rates, keeps_zeros
 from .one_vs_rest import OneVsRest
 
 __all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
-
-Array = Any
 
 # How near to the limit of the moment-generating function weights may come.
 _INSIDE = 1 - 1e-6
@@ -81,13 +81,19 @@ class MarginalisedLoss:
     """
 
     def __init__(
-        self, design: Design, noise: Noise, rate: Array, sign: Array, weight: Array, loss: Callable[[Array], Any]
+        self,
+        design: Design,
+        noise: Noise,
+        rate: Float[np.ndarray, " p"],
+        sign: Float[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"],
+        loss: Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]],
     ) -> None:
         self.design, self.noise, self.rate = design, noise, rate
         self.sign, self.weight, self.loss = sign, weight, loss
         self._disturbs_zeros = not keeps_zeros(noise)
 
-    def __call__(self, weights: Array) -> tuple[float, Array]:
+    def __call__(self, weights: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
         """Value and gradient (p + 1,) at weights (p + 1,), the intercept last."""
         n, p = self.design.shape
         w, sign = weights[:-1], self.sign
@@ -116,12 +122,14 @@ class MarginalisedLoss:
                 gradient[:-1] += total * self.noise.log_mgf_slope(-side * w, zero, self.rate)
         return float(self.weight @ self.loss(exponent)[0]), gradient
 
-    def _pull(self, exponent: Array, rows: slice) -> Array:
+    def _pull(self, exponent: Float[np.ndarray, " m"], rows: slice) -> Float[np.ndarray, " m"]:
         """Derivative of each row's loss in its margin, with the sign of its label."""
         return -self.sign[rows] * self.weight[rows] * self.loss(exponent)[1]
 
 
-def exponential(a: Array, steepest: float = 300.0) -> tuple[Array, Array]:
+def exponential(
+    a: Float[np.ndarray, " m"], steepest: float = 300.0
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """``e^a`` and its derivative, continued as the tangent above the exponent ``steepest``.
 
     Examples
@@ -134,7 +142,7 @@ def exponential(a: Array, steepest: float = 300.0) -> tuple[Array, Array]:
     return slope * (1 + np.maximum(a - steepest, 0.0)), slope
 
 
-def logistic(a: Array) -> tuple[Array, Array]:
+def logistic(a: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """``log(1 + e^a)`` and its derivative.
 
     Examples
@@ -143,48 +151,6 @@ def logistic(a: Array) -> tuple[Array, Array]:
     [0.5]
     """
     return np.logaddexp(0.0, a), expit(a)
-
-
-_PARAMETERS = """    Parameters
-    ----------
-    rates : float, array (p,) or Fixed
-        Dropout rates in [0, 1); ignored by a noise without rates.
-    C : float
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
-    noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is.
-    fit_intercept : bool
-        Add an intercept, which is neither noised nor penalised.
-    tol : float
-        {tol}
-    max_iter : int
-        Most iterations.
-
-    Attributes
-    ----------
-    coef_ : array (1, p) or (K, p)
-        Weights, un-noised; more than two classes are solved one against the rest.
-    intercept_ : array (1,) or (K,)
-        Intercepts.
-    classes_ : array (K,)
-        Class labels.
-    rates_ : array (p,)
-        Dropout rates of the features.
-    n_iter_ : int
-        Iterations, of the slowest class.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-"""
-_SUBOPTIMALITY = "Estimated suboptimality, relative to the energy, at which to stop."
-_SLOPE = "Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop."
-
-
-def _with_parameters(tol: str) -> Callable[[type], type]:
-    def fill(kind: type) -> type:
-        kind.__doc__ = (kind.__doc__ or "").replace("    {parameters}\n", _PARAMETERS.replace("{tol}", tol))
-        return kind
-
-    return fill
 
 
 class _MCF(OneVsRest):
@@ -200,32 +166,36 @@ class _MCF(OneVsRest):
         tol: float = 1e-6,
         max_iter: int = 1000,
     ) -> None:
-        self.rates = rates
-        self.C = C
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
-    def _corruption(self, design: Design) -> tuple[Noise, Array]:
+    def _corruption(self, design: Design) -> tuple[Noise, Float[np.ndarray, " p"]]:
         noise = check_noise(self.noise)
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         noise.check(design.minimum())
         return noise, self.rates_
 
-    def _noised_mean(self) -> tuple[Array, Array]:
+    def _noised_mean(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)
         return gain, shift
 
 
-@_with_parameters(_SUBOPTIMALITY)
+@with_parameters
 class MCFQuadratic(_MCF):
     """Linear classifier trained on the expected squared loss of labels −1 and +1.
 
     Minimises ``½‖w‖² + C Σ ½ E(y − wᵀx̃ − b)²`` (van der Maaten et al. 2013, section 3.1), which is ridge regression
     with a penalty per feature: the minimiser of :class:`bayesdrop.DropoutRidge` for those labels.
 
-    {parameters}
+    Parameters
+    ----------
+    {corruption}
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    {iterations}
+
+    Attributes
+    ----------
+    {corrupted}
 
     Examples
     --------
@@ -235,7 +205,9 @@ class MCFQuadratic(_MCF):
     (1, 5)
     """
 
-    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+    def _solve(
+        self, design: Design, sign: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "q K"], int, bool]:
         noise, rate = self._corruption(design)
         model = Model(
             Squared(), noise, Fixed(rate) if noise.has_rate else None, self.C, fit_intercept=self.fit_intercept
@@ -251,10 +223,14 @@ class _Exponent(_MCF):
     _curvature: ClassVar[tuple[float, float]]
     """Weights of the mean's square and of the variance of ``x̃`` in the curvature at zero weights."""
 
-    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+    def _loss(
+        self, weight: Float[np.ndarray, " n"]
+    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
         raise NotImplementedError
 
-    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+    def _solve(
+        self, design: Design, sign: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "q K"], int, bool]:
         noise, rate = self._corruption(design)
         moments = ScoreMoments(design, noise, rate[:, None], self.fit_intercept)
         of_mean, of_var = self._curvature
@@ -268,7 +244,9 @@ class _Exponent(_MCF):
         weights, iterations, converged = zip(*fits, strict=True)
         return np.stack(weights, axis=1), max(iterations), all(converged)
 
-    def _minimise(self, total: MarginalisedLoss, curvature: Array, limit: float) -> tuple[Array, int, bool]:
+    def _minimise(
+        self, total: MarginalisedLoss, curvature: Float[np.ndarray, " q"], limit: float
+    ) -> tuple[Float[np.ndarray, " q"], int, bool]:
         """Weights (p + 1,), iterations and whether the tolerance is met.
 
         In units of the objective and of its curvature at zero weights, both of order one whatever ``C``, the number
@@ -279,7 +257,7 @@ class _Exponent(_MCF):
         self._check_start(first, curvature)
         scale = np.sqrt(unit / curvature)
 
-        def objective(scaled: Array) -> tuple[float, Array]:
+        def objective(scaled: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self._objective(total, scale * scaled)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
@@ -297,7 +275,9 @@ class _Exponent(_MCF):
         enough = goal if result.nit >= self.max_iter else max(goal, _ROUND_OFF)
         return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
 
-    def _objective(self, total: MarginalisedLoss, weights: Array) -> tuple[float, Array]:
+    def _objective(
+        self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]
+    ) -> tuple[float, Float[np.ndarray, " q"]]:
         """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
         value, gradient = total(weights)
         gradient *= self.C
@@ -306,7 +286,7 @@ class _Exponent(_MCF):
             gradient[-1] = 0.0
         return 0.5 * weights[:-1] @ weights[:-1] + self.C * value, gradient
 
-    def _check_start(self, slope: Array, curvature: Array) -> None:
+    def _check_start(self, slope: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " q"]) -> None:
         """Raise ValueError if the features are too large for any step."""
         size = np.maximum(np.abs(slope), curvature)[:-1]
         if not np.all(size < _HUGE):
@@ -315,7 +295,7 @@ class _Exponent(_MCF):
                 f"X: feature {worst} is too large for double precision, or C is; standardise the features."
             )
 
-    def _check_inside(self, total: MarginalisedLoss, weights: Array, limit: float) -> None:
+    def _check_inside(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"], limit: float) -> None:
         """Raise ValueError if the search broke off where the expectation is infinite, or just short of it."""
         names = default_names(self)
         ratio = np.abs(weights[:-1]) / limit
@@ -327,14 +307,23 @@ class _Exponent(_MCF):
             )
 
 
-@_with_parameters(_SLOPE)
+@with_parameters
 class MCFExponential(_Exponent):
     """Linear classifier trained on the expected exponential loss.
 
     Minimises ``½‖w‖² + C Σ e^{−yb} Π_d E exp(−y w_d x̃_d)`` (van der Maaten et al. 2013, section 3.2): the expectation
     is exact, and one badly misclassified row can outweigh all others.
 
-    {parameters}
+    Parameters
+    ----------
+    {corruption}
+    tol : float
+        Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
+    {iterations}
+
+    Attributes
+    ----------
+    {corrupted}
 
     Examples
     --------
@@ -346,20 +335,31 @@ class MCFExponential(_Exponent):
 
     _curvature = (1.0, 1.0)
 
-    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+    def _loss(
+        self, weight: Float[np.ndarray, " n"]
+    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
         # No row's loss may exceed that of all rows at zero weights, so that from this exponent on nothing but the
         # line search looks, and is better served by a tangent.
         return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
 
 
-@_with_parameters(_SLOPE)
+@with_parameters
 class MCFLogistic(_Exponent):
     """Linear classifier trained on an upper bound of the expected logistic loss.
 
     Minimises ``½‖w‖² + C Σ log(1 + e^{−yb} Π_d E exp(−y w_d x̃_d))`` (van der Maaten et al. 2013, section 3.3), where
     Jensen's inequality takes the expectation inside the logarithm.
 
-    {parameters}
+    Parameters
+    ----------
+    {corruption}
+    tol : float
+        Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
+    {iterations}
+
+    Attributes
+    ----------
+    {corrupted}
 
     Examples
     --------
@@ -372,5 +372,7 @@ class MCFLogistic(_Exponent):
 
     _curvature = (0.25, 0.5)
 
-    def _loss(self, weight: Array) -> Callable[[Array], Any]:
+    def _loss(
+        self, weight: Float[np.ndarray, " n"]
+    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
         return logistic

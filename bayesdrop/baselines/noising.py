@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Float
 from .._validation import check_instance
 from ..noise import Dropout, Noise
-from ..noise.centre import needs_zero
+from ..noise.centre import require_zero_centre
 from ..rates import Fixed, Rates
 from ..rates.base import check_rate
 
 __all__ = ["check_noise", "fixed_rates", "keeps_zeros"]
-
-Array = Any
 
 
 def check_noise(noise: Any) -> Noise:
@@ -36,11 +35,11 @@ def check_noise(noise: Any) -> Noise:
     if noise is None:
         return Dropout(centre=None)
     checked: Noise = check_instance(noise, "noise", Noise, "an object such as bd.Dropout()")
-    needs_zero(checked, "this baseline")
+    require_zero_centre(checked, "this baseline")
     return checked
 
 
-def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Array:
+def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Float[np.ndarray, " p"]:
     """Dropout rates (p,) of the features, zeros for a noise that has none.
 
     Parameters

@@ -9,17 +9,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_number
-from .._warning import warn
 from ..designs import Design, as_design, in_memory
 from ..estimators.classes import check_rows, signs
 from ..estimators.intact import intact
-from ..estimators.names import FLOATS
-from ..overflow import double_range, refuse_overflow
+from ..estimators.validation import FLOATS
+from ..fitting.overflow import double_range, refuse_overflow
+from ..warnings import warn
 
 __all__ = ["OneVsRest", "check_options"]
-
-Array = Any
 
 
 def check_options(estimator: Any) -> None:
@@ -44,11 +43,13 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _solve(self, design: Design, sign: Array, weight: Array) -> tuple[Array, int, bool]:
+    def _solve(
+        self, design: Design, sign: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "q K"], int, bool]:
         """Weights (p + 1, K), iterations and whether they sufficed, for signs (n, K) and row weights (n,)."""
         raise NotImplementedError
 
-    def _noised_mean(self) -> tuple[Array, Array]:
+    def _noised_mean(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
         """Gain and shift of the features' means at prediction; (p,) or numbers."""
         return np.ones(1), np.zeros(1)
 
@@ -70,10 +71,10 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         self
         """
         check_options(self)
-        X, classes, code, weight = check_rows(self, X, y, sample_weight)
+        design, classes, code, weight = check_rows(self, X, y, sample_weight)
         sign = signs(code, len(classes))
         with double_range():
-            weights, self.n_iter_, converged = self._solve(as_design(X), sign, weight)
+            weights, self.n_iter_, converged = self._solve(design, sign, weight)
         refuse_overflow(weights=weights, objective=getattr(self, "objective_", 0.0))
         if not converged:
             warn(
@@ -85,7 +86,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         self.intercept_ = weights[-1].copy()
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise, if there is any.
 
         Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
@@ -96,7 +97,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)
         return score if len(self.classes_) > 2 else score[:, 0]
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
         """Class with the largest score, (n,)."""
         score = self.decision_function(X)
         return self.classes_[score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)]

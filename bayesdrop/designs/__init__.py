@@ -1,8 +1,8 @@
-"""Design matrices: a handful of products, for each storage."""
+"""Design matrices: a handful of products, for each storage; and the doors at which a user's features become one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 from scipy.sparse import issparse
@@ -12,7 +12,7 @@ from .base import Design
 from .blocks import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
 from .dense import DenseDesign
-from .sharded import ShardedDesign, is_sharded, on_this_machine
+from .sharded import ShardedDesign, is_sharded
 from .sparse import SparseDesign
 
 __all__ = [
@@ -24,19 +24,26 @@ __all__ = [
     "SparseDesign",
     "admit",
     "as_design",
+    "as_local_design",
+    "as_sampling_design",
     "in_memory",
-    "is_dask",
-    "is_elsewhere",
-    "is_sharded",
-    "keeps_rows",
-    "on_this_machine",
-    "placed",
-    "row_parts",
 ]
 
+Check = Callable[[Any], Any]
 
-def as_design(X: Any) -> Design:
-    """Wrap a checked matrix: scipy sparse stays sparse, what is elsewhere stays there, anything else is dense.
+
+def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
+    """Wrap features where they are: scipy sparse stays sparse, what is elsewhere stays there, anything else is dense.
+
+    Parameters
+    ----------
+    X : array, data frame, scipy sparse, Blocks, Dask collection, sharded jax.Array or Design (n, p)
+        Features; a design is returned as it is.
+    check : function, optional
+        Makes an array or a sparse matrix in compressed rows of features in memory, or raises; others are checked where
+        they are.
+    name : str
+        Argument, for messages.
 
     Examples
     --------
@@ -44,22 +51,47 @@ def as_design(X: Any) -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
-    if is_elsewhere(X):
-        return placed(X)
+    if isinstance(X, Design):
+        return X
+    if is_dask(X):
+        return DaskDesign(X)
+    if is_sharded(X):
+        return ShardedDesign(X)
+    if check is not None:
+        X = check(admit(X, name))
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
-def placed(X: Any) -> Any:
-    """Make a Dask collection or a JAX array on several devices a design where it is; all else is admitted as it is.
+def as_local_design(X: Any, check: Check | None = None) -> Design:
+    """Wrap features in memory, as :func:`as_design` does; those on devices come here, all others are refused.
 
-    Examples
-    --------
-    >>> placed([[1.0]])
-    [[1.0]]
+    Raises
+    ------
+    TypeError
+        If they lie on a cluster or are read when needed, or other processes hold some of the rows.
     """
-    if is_dask(X):
-        return DaskDesign(X)
-    return ShardedDesign.of(X) if is_sharded(X) else admit(X)
+    return X if isinstance(X, DenseDesign | SparseDesign) else as_design(in_memory(X), check)
+
+
+def as_sampling_design(X: Any, check: Check | None = None) -> Design:
+    """Wrap features in memory or on the devices of one process, as samplers take them.
+
+    Raises
+    ------
+    TypeError
+        If they lie on a cluster or are read when needed.
+    ValueError
+        If several processes hold the rows.
+    """
+    if not (isinstance(X, ShardedDesign) or is_sharded(X)):
+        return as_local_design(X, check)
+    design = X if isinstance(X, ShardedDesign) else ShardedDesign(X)
+    if design.processes > 1:
+        raise ValueError(
+            f"X: {design.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
+            "it has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
+        )
+    return design
 
 
 def in_memory(X: Any, name: str = "X") -> Any:
@@ -76,50 +108,7 @@ def in_memory(X: Any, name: str = "X") -> Any:
     [[1.0]]
     """
     if is_dask(X):
-        raise TypeError(NOT_IN_MEMORY)
-    return admit(on_this_machine(X), name)
-
-
-def keeps_rows(X: Any) -> bool:
-    """True for designs whose vectors over the rows, such as labels, are checked and coded where the rows are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> keeps_rows(np.ones((2, 3)))
-    False
-    """
-    return isinstance(X, DaskDesign | ShardedDesign)
-
-
-def is_elsewhere(X: Any) -> bool:
-    """True for features that are checked and not held in memory: read when needed, on a cluster or on devices.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_elsewhere(np.ones((2, 3)))
-    False
-    """
-    return isinstance(X, Blocks | DaskDesign) or is_sharded(X)
-
-
-def row_parts(X: Any, size: int) -> Iterator[tuple[slice, Design]]:
-    """Designs of some rows each, with where they stand: ``size`` rows, or blocks as they are read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [part.shape for _, part in row_parts(np.ones((5, 2)), 3)]
-    [(3, 2), (2, 2)]
-    """
-    if isinstance(X, Blocks):
-        yield from X.parts()
-        return
+        raise TypeError(f"{name}: {NOT_IN_MEMORY}")
     if is_sharded(X):
-        yield from ShardedDesign.of(X).parts(size)
-        return
-    n = X.shape[0]
-    for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
-        yield rows, as_design(X[rows])
+        X = ShardedDesign(X)
+    return X.matrix() if isinstance(X, Design) else admit(X, name)

@@ -1,8 +1,9 @@
-"""What a design matrix must offer: products and counts. It never sees the model.
+"""What a design offers: products of its matrix, counts, and vectors over its rows. It never sees the model.
 
-``matvec`` and friends take a vector or a block of ``K`` columns; a block of K classes costs one pass over the
-data, not K. Vectors over the rows belong to the design: whoever asks for products does arithmetic with them and sums
-them by ``total``, and need not know where they are.
+``matvec`` and friends take a vector or a block of ``K`` columns; a block of K classes costs one pass over the data, not
+K. Vectors over the rows belong to the design: it codes labels, checks weights and drops rows of weight zero where its
+rows are; whoever asks for products does arithmetic with such vectors and sums them by ``total``, and need not know
+where they are. Letters: n rows, p columns, K problems.
 """
 
 from __future__ import annotations
@@ -10,73 +11,170 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
+from .._typing import AnyArray, Bool, Float, Int, Num, PerRow, Shaped
 from .rows import Between
 
 __all__ = ["Design"]
-
-Array = Any
 
 
 @runtime_checkable
 class Design(Protocol):
     """Protocol of a design matrix ``X`` with ``n`` rows and ``p`` columns."""
 
-    shape: tuple[int, int]
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, p)``."""
 
-    prefers_gram: bool
-    """True if a dense ``gram`` costs less than a few dozen products (few columns)."""
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns that the source of the rows has, if it is no array."""
 
-    prefers_outer_gram: bool
-    """True if a dense ``outer_gram`` costs less than a few dozen products (few rows)."""
+    @property
+    def prefers_gram(self) -> bool:
+        """True if a dense ``gram`` costs less than a few dozen products (few columns)."""
 
-    def matvec(self, w: Array) -> Array:
+    @property
+    def prefers_outer_gram(self) -> bool:
+        """True if a dense ``outer_gram`` costs less than a few dozen products (few rows)."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """True if zeros are not stored, so that nothing dense is made of the rows."""
+
+    @property
+    def fixed_origin(self) -> str | None:
+        """What the rows are, in words, if ``X − c`` cannot be formed; None if it can."""
+
+    @property
+    def scans_columns(self) -> bool:
+        """True if columns can be looked at before a fit; otherwise the counts of the fit tell of them."""
+
+    # Products
+
+    def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X w``: (p,) or (p, K) to (n,) or (n, K)."""
 
-    def rmatvec(self, r: Array) -> Array:
+    def rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``: (n,) or (n, K) to (p,) or (p, K)."""
 
-    def sq_matvec(self, w: Array) -> Array:
+    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X² w`` with the square taken elementwise."""
 
-    def sq_rmatvec(self, r: Array) -> Array:
+    def sq_rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r`` with the square taken elementwise."""
 
-    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+    def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)`` in as few passes over the data as the storage allows."""
 
-    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
 
-    def gram(self, omega: Array) -> Array:
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
+        """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
+
+        ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
+        """
+
+    def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost next to nothing."""
 
-    def outer_gram(self, scale: Array) -> Array:
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
 
-    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+    # Counts and columns
+
+    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` for ``r`` of shape (n, K): what the rate update counts."""
 
-    def minimum(self) -> float:
-        """Smallest entry, zeros of a sparse matrix included."""
+    def occurrences(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """``1[X ≠ 0]ᵀ s``, (p,), for row weights ``s`` (n,)."""
 
-    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+    def minimum(self) -> float:
+        """Smallest entry, zeros of a sparse matrix included; 0 if there is none."""
+
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
         """Non-zero entries as ``(rows, columns, values)``, one block of whole rows after another.
 
         Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
         rows without entries do not occur.
         """
 
-    def zeros(self, columns: int) -> Array:
-        """Vectors over the rows, (n, columns), all zero; see :class:`.rows.LocalRows` for this and what follows."""
+    def column_means(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """``Xᵀs / Σs``, (p,), for row weights ``s`` (n,)."""
 
-    def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself."""
+    def column_spread(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """Standard deviations of the columns under row weights, (p,); 1 where a column does not vary."""
 
-    def total(self, rows: Array) -> Array:
-        """Sum of a vector over the rows."""
+    def usually_one_signed(self, weight: PerRow) -> Bool[np.ndarray, " p"]:
+        """Which columns zero is no usual value of, (p,) bool; none where ``X − c`` cannot be formed."""
 
-    def hold(self, *rows: Array) -> tuple[Array, ...]:
+    def always_one_signed(self) -> Int[np.ndarray, " some"]:
+        """Columns, as numbers, that are never zero, of one sign and not constant; none if not ``scans_columns``."""
+
+    def far_from_zero(
+        self, columns: Int[AnyArray, " some"], weight: PerRow, deviations: float
+    ) -> Bool[np.ndarray, " some"]:
+        """Whether ``|mean|`` of each of some columns exceeds so many standard deviations, bool."""
+
+    def differing_scales(self, weight: PerRow) -> tuple[float, int, int]:
+        """Largest ratio of two columns' standard deviations, and the two, smaller one first; 1 if not looked at."""
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> Design:
+        """``X − c`` for ``c`` (p,); raise ValueError where there is a ``fixed_origin``."""
+
+    # Rows
+
+    def matrix(self) -> Any:
+        """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError that says what else to do."""
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
+        """Designs in memory of some rows each, with where they stand: at most ``size`` rows, or as they are held."""
+
+    def transposed(self, dtype: Any) -> Any:
+        """``Xᵀ`` of dense rows as a JAX array (p, n) on their devices; raise TypeError where that would fill memory."""
+
+    def stacked(self, below: Design) -> Design:
+        """These rows and other ones below them, sparse if either is; both are ``check_stackable``."""
+
+    def check_stackable(self) -> None:
+        """Raise TypeError unless these rows can be put with others into one design."""
+
+    def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
+        """The design, the weights (n,) and other vectors over the rows, without the rows of weight zero.
+
+        Rows that must stay where they are keep their zero, which counts nothing.
+        """
+
+    # Vectors over the rows
+
+    def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
+        """Classes (K,) in order and the class number of each row (n,); raise ValueError if ``y`` is no labels."""
+
+    def targets(self, y: Any) -> PerRow:
+        """Numbers of a regression, (n,); raise ValueError unless they are finite, one for each row."""
+
+    def row_weights(self, sample_weight: Any) -> PerRow:
+        """Row weights (n,), ones by default; raise ValueError if negative, not finite, all zero or not n."""
+
+    def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[np.ndarray, " K"]:
+        """``Σ_i s_i 1[code_i = k]``, (K,)."""
+
+    def zeros(self, columns: int) -> PerRow:
+        """Zeros, (n, columns)."""
+
+    def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
+        """Apply a function that treats every row by itself, or at least may be given some rows at a time.
+
+        ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
+        of ``rows``.
+        """
+
+    def total(self, rows: PerRow) -> Num[np.ndarray, ...]:
+        """Sum over the rows, (K,) for (n, K)."""
+
+    def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
         """Compute now what will be used more than once."""
-
-    def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
-        """Products with ``X`` and ``X²`` and, of what ``between`` makes of them, with their transposes, and sums."""

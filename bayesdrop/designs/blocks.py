@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from .._validation import check_count, check_flag, check_instance, check_names
 from .base import Design
-from .checks import as_matrix, check_finite, entries_of, is_sparse, known_binary, of_matrix
+from .block_checks import as_matrix, check_finite, entries_of, is_sparse, known_binary, of_matrix
+from .columns import ColumnsElsewhere
 from .rows import Between, LocalRows
 from .sources import open_source
 
 __all__ = ["Blocks"]
-
-Array = Any
 
 # Up to so many columns one pass for a Gram matrix is cheaper than the passes of the conjugate gradients that it saves.
 _GRAM_COLUMNS = 2000
@@ -37,17 +37,17 @@ _ROUND_OFF = 1e-12
 class _Record(NamedTuple):
     """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
 
-    ``binary`` is what need not be found out again about a sparse block; see :func:`.checks.known_binary`.
+    ``binary`` is what need not be found out again about a sparse block; see :func:`.block_checks.known_binary`.
     """
 
     rows: int
     stored: int
-    sums: Array
-    scale: Array
+    sums: Float[np.ndarray, " 2"]
+    scale: Float[np.ndarray, " 2"]
     binary: bool | None
 
 
-class Blocks(LocalRows):
+class Blocks(ColumnsElsewhere, LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
@@ -112,7 +112,7 @@ class Blocks(LocalRows):
             columns = check_names(columns, len(columns), "columns")
         self._source = open_source(source, rows, columns)
         self._records: list[_Record] = []
-        self._masks: list[Array] | None = None
+        self._masks: list[Bool[np.ndarray, " rows"]] | None = None
         self._minimum: float | None = None
         self._progress = progress
         self.passes = 1
@@ -148,7 +148,15 @@ class Blocks(LocalRows):
         n, p = self.shape
         return f"Blocks({n} rows, {p} columns, {len(self._records)} blocks)"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.matrix()
+
+    def transposed(self, dtype: Any) -> Any:
+        """Refused; see :meth:`matrix`."""
+        return self.matrix()
+
+    def matrix(self) -> Any:
+        """Refused: the rows are never in memory at once."""
         raise TypeError(
             "X: bd.Blocks are read when needed and never held in memory at once. bd.fit, and fit and "
             "predict of the linear estimators take them; whatever keeps something for every entry, such as "
@@ -206,8 +214,8 @@ class Blocks(LocalRows):
                 "a fresh iterator at every call, not the same one again."
             )
 
-    def parts(self) -> Iterator[tuple[slice, Design]]:
-        """One pass: each block as a design of its own, with where its rows stand."""
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
+        """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
         self.passes += 1
         return self._shown(_ahead(self._checked()))
 
@@ -220,37 +228,43 @@ class Blocks(LocalRows):
         name, total = f"pass {self.passes} over the data", len(self._records) or None
         return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
 
-    def _filled(self, width: tuple[int, ...], part: Callable[[Design], Array]) -> Array:
+    def _filled(
+        self, width: tuple[int, ...], part: Callable[[Design], Float[np.ndarray, "rows ..."]]
+    ) -> Float[np.ndarray, "n ..."]:
         """What every block yields for its rows, (n, …)."""
         result = np.empty((self.shape[0], *width))
         for rows, block in self.parts():
             result[rows] = part(block)
         return result
 
-    def _summed(self, shape: tuple[int, ...], part: Callable[[slice, Design], Array]) -> Array:
+    def _summed(
+        self, shape: tuple[int, ...], part: Callable[[slice, Design], Float[np.ndarray, ...]]
+    ) -> Float[np.ndarray, ...]:
         """Sum of what the blocks yield."""
         total = np.zeros(shape)
         for rows, block in self.parts():
             total += part(rows, block)
         return total
 
-    def matvec(self, w: Array) -> Array:
+    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X w``."""
         return self._filled(w.shape[1:], lambda block: block.matvec(w))
 
-    def rmatvec(self, r: Array) -> Array:
+    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``."""
         return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.rmatvec(r[rows]))
 
-    def sq_matvec(self, w: Array) -> Array:
+    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
         return self._filled(w.shape[1:], lambda block: block.sq_matvec(w))
 
-    def sq_rmatvec(self, r: Array) -> Array:
+    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
         return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.sq_rmatvec(r[rows]))
 
-    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+    def pair_matvec(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """``(X w, X² w_sq)`` in one pass."""
         n = self.shape[0]
         first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
@@ -258,17 +272,22 @@ class Blocks(LocalRows):
             first[rows], second[rows] = block.pair_matvec(w, w_sq)
         return first, second
 
-    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+    def pair_rmatvec(
+        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in one pass."""
         return self._two_sums(r, r_sq, lambda rows, block: block.pair_rmatvec(r[rows], r_sq[rows]))
 
-    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` in one pass."""
         return self._two_sums(r, r, lambda rows, block: block.sign_sums(r[rows]))
 
     def _two_sums(
-        self, r: Array, other: Array, part: Callable[[slice, Design], tuple[Array, Array]]
-    ) -> tuple[Array, Array]:
+        self,
+        r: Num[np.ndarray, "n K"],
+        other: Num[np.ndarray, "n L"],
+        part: Callable[[slice, Design], tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]],
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         p = self.shape[1]
         first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *other.shape[1:]))
         for rows, block in self.parts():
@@ -277,7 +296,9 @@ class Blocks(LocalRows):
             second += two
         return first, second
 
-    def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
         """Both products in one pass; see :class:`.rows.LocalRows`."""
         (n, p), K, L = self.shape, w.shape[1], w_sq.shape[1]
         first, second = np.empty((n, K)), np.empty((n, L))
@@ -289,11 +310,11 @@ class Blocks(LocalRows):
                 total += part
         return first, second, *sums
 
-    def gram(self, omega: Array) -> Array:
+    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
         return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))
 
-    def outer_gram(self, scale: Array) -> Array:
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""
         n = self.shape[0]
         result = np.empty((n, n))
@@ -310,7 +331,7 @@ class Blocks(LocalRows):
             self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
         return self._minimum
 
-    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         for rows, block in self.parts():
             for within, columns, values in block.entries():
@@ -330,7 +351,7 @@ def _ahead(blocks: Any) -> Iterator[Any]:
         blocks.close()
 
 
-def _sums(block: Any) -> tuple[Array, Array]:
+def _sums(block: Any) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, ...]]:
     """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
     if is_sparse(block):
         step = max(1, block.nnz // _SAMPLE**2)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import CompiledProducts, available, compress
-from .products import Products, as_block
+from .._typing import AnyArray, Bool, Float, Int, Num
+from ._numba import CompiledProducts, available, compress
+from ._scipy import Products, as_block
+from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import LocalRows
 
 __all__ = ["DenseDesign"]
-
-Array = Any
 
 # Rows are squared a block at a time, small enough to stay in a core's cache.
 _BLOCK = 1 << 17
@@ -23,9 +23,13 @@ _KEEP_SQUARE = 1 << 21
 _GRAM_COLUMNS = 2000
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
+# Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
+_ROUNDING = 1e-12
+# Entries of a block that is shifted at once.
+_SHIFTED = 1 << 20
 
 
-def _mostly_zeros(X: Array) -> Products | None:
+def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> Products | None:
     """Compiled products over the non-zeros of a large dense matrix, where they are few."""
     if not available():
         return None
@@ -35,7 +39,7 @@ def _mostly_zeros(X: Array) -> Products | None:
     return CompiledProducts(compress(X, counts), False)
 
 
-class DenseDesign(LocalRows):
+class DenseDesign(ColumnsInMemory, LocalRows):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
     Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
@@ -48,16 +52,16 @@ class DenseDesign(LocalRows):
     [5.0]
     """
 
-    def __init__(self, X: Array) -> None:
+    is_sparse = False
+    fixed_origin: str | None = None
+
+    def __init__(self, X: Any) -> None:
         X = np.asarray(X)
-        self._x = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
-        if self._x.size <= _KEEP_SQUARE:
-            self._x = self._x.astype(np.float64, copy=False)
+        self._given = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+        self._keeps_square = X.size <= _KEEP_SQUARE
+        self._x = self._given.astype(np.float64, copy=False) if self._keeps_square else self._given
         self._wide = self._x.dtype == np.float64
         self.shape: tuple[int, int] = self._x.shape
-        small = self._x.size <= _KEEP_SQUARE
-        self._keeps_square = small
-        self._products = None if small else _mostly_zeros(self._x)
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
@@ -66,12 +70,21 @@ class DenseDesign(LocalRows):
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
         return object.__sizeof__(self) + int(self._x.nbytes)
 
+    def __getitem__(self, rows: Any) -> DenseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return DenseDesign(self._given[rows])
+
     @cached_property
-    def _square(self) -> Array | None:
+    def _products(self) -> Products | None:
+        """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""
+        return None if self._keeps_square else _mostly_zeros(self._x)
+
+    @cached_property
+    def _square(self) -> Float[np.ndarray, "n p"] | None:
         """Square of a small matrix, made when first used: many products need none."""
         return self._x * self._x if self._keeps_square else None
 
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+    def _blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows p"]]]:
         """Blocks of rows in double precision, with where they stand."""
         n, p = self.shape
         rows = max(1, _BLOCK // max(p, 1))
@@ -79,7 +92,7 @@ class DenseDesign(LocalRows):
             part = slice(start, min(start + rows, n))
             yield part, self._x[part].astype(np.float64, copy=False)
 
-    def matvec(self, w: Array) -> Array:
+    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X w``."""
         if self._products is not None:
             block = as_block(w)
@@ -88,7 +101,7 @@ class DenseDesign(LocalRows):
             return self._x @ w
         return np.concatenate([block @ w for _, block in self._blocks()])
 
-    def rmatvec(self, r: Array) -> Array:
+    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``."""
         if self._products is not None:
             block = as_block(r)
@@ -100,7 +113,7 @@ class DenseDesign(LocalRows):
             total += block.T @ r[rows]
         return total
 
-    def sq_matvec(self, w: Array) -> Array:
+    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
         if self._square is not None:
             return self._square @ w
@@ -109,7 +122,7 @@ class DenseDesign(LocalRows):
             return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
         return np.concatenate([(block * block) @ w for _, block in self._blocks()])
 
-    def sq_rmatvec(self, r: Array) -> Array:
+    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
         if self._square is not None:
             return self._square.T @ r
@@ -121,7 +134,9 @@ class DenseDesign(LocalRows):
             total += (block * block).T @ r[rows]
         return total
 
-    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+    def pair_matvec(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """``(X w, X² w_sq)``, reading X once."""
         if not w_sq.shape[1]:
             return self.matvec(w), np.zeros((self.shape[0], 0))
@@ -136,7 +151,9 @@ class DenseDesign(LocalRows):
             np.matmul(block * block, w_sq, out=second[rows])
         return first, second
 
-    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+    def pair_rmatvec(
+        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if not r_sq.shape[1]:
             return self.rmatvec(r), np.zeros((self.shape[1], 0))
@@ -151,7 +168,7 @@ class DenseDesign(LocalRows):
             second += (block * block).T @ r_sq[rows]
         return first, second
 
-    def gram(self, omega: Array) -> Array:
+    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
         some = np.flatnonzero(omega)
@@ -166,7 +183,7 @@ class DenseDesign(LocalRows):
             total += scaled.T @ scaled
         return total
 
-    def outer_gram(self, scale: Array) -> Array:
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
         n, p = self.shape
         root = np.sqrt(scale)
@@ -177,7 +194,7 @@ class DenseDesign(LocalRows):
             total += block @ block.T
         return total
 
-    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         above, below = np.zeros((self.shape[1], r.shape[1])), np.zeros((self.shape[1], r.shape[1]))
         for rows, block in self._blocks():
@@ -189,9 +206,56 @@ class DenseDesign(LocalRows):
         """Smallest entry."""
         return float(self._x.min()) if self._x.size else 0.0
 
-    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         for rows, block in self._blocks():
             within, columns = np.nonzero(block)
             if len(within):
                 yield within + rows.start, columns, block[within, columns]
+
+    def matrix(self) -> Float[np.ndarray, "n p"]:
+        """The array in the precision that it came in."""
+        return self._given
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, DenseDesign]]:
+        """Some rows after the other, all at once if no size is given."""
+        n = self.shape[0]
+        for start in range(0, n, size or max(n, 1)):
+            rows = slice(start, min(start + (size or n), n))
+            yield rows, self if rows == slice(0, n) else self[rows]
+
+    def stacked(self, below: Any) -> Any:
+        """These rows and other ones below them."""
+        if below.is_sparse:
+            return below.with_rows_above(self)
+        return DenseDesign(np.concatenate([self._given, below.matrix()]))
+
+    def transposed(self, dtype: Any) -> Any:
+        """``Xᵀ`` as a JAX array."""
+        import jax.numpy as jnp
+
+        return jnp.asarray(np.ascontiguousarray(np.transpose(self._given), dtype=dtype))
+
+    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """``1[X ≠ 0]ᵀ s``, (p,)."""
+        return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
+
+    def column_means(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """Weighted means (p,), exact for a column of one value."""
+        return column_means(self._given, weight)
+
+    def usually_one_signed(self, weight: Num[AnyArray, " n"]) -> Bool[np.ndarray, " p"]:
+        """Which columns zero is no usual value of, (p,) bool; see :func:`.columns.usually_one_signed`."""
+        return usually_one_signed(self._given, weight)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
+        """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""
+        X = self._given
+        result = np.empty(X.shape, dtype=np.float64 if self._keeps_square else X.dtype)
+        near = _ROUNDING * np.abs(centre)
+        step = max(1, _SHIFTED // max(X.shape[1], 1))
+        for start in range(0, X.shape[0], step):
+            part = X[start : start + step] - centre
+            part[np.abs(part) <= near] = 0.0
+            result[start : start + step] = part
+        return DenseDesign(result)

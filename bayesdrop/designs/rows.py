@@ -1,7 +1,8 @@
 """Vectors over the rows: they stay where the rows are, and only sums over the rows leave.
 
 Whoever minimises an energy holds a score, a target and a weight for each row, and does to them what this file lists and
-plain arithmetic. Here they are NumPy arrays; a design whose rows lie elsewhere keeps them there.
+plain arithmetic. Labels and weights are checked and coded where the rows are, by the design. Here vectors over the rows
+are NumPy arrays; a design whose rows lie elsewhere keeps them there.
 """
 
 from __future__ import annotations
@@ -11,12 +12,58 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Between", "LocalRows"]
+from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
+from .._validation import check_numbers, refuse_masked, refuse_scalar, refuse_surrogates
 
-Array = Any
+__all__ = ["ALL_ZERO", "NOT_ALL", "Between", "LocalRows", "check_sample_weight", "code_labels"]
+
+ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
+NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
 # Rows that a function over the rows is given at a time.
 _ROWS = 1 << 15
-Between = Callable[[slice, Array, Array], tuple[Array, Array]]
+Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
+
+
+def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:
+    """Row weights as an array (n,), ones by default; raise ValueError if negative or of another length.
+
+    Also if all are zero, unless that is allowed.
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = check_numbers(sample_weight, "sample_weight", f"{n_rows} numbers (one per row)")
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError(NOT_ALL)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
+            "by the largest, and multiply C by it."
+        )
+    if not (all_zero or np.any(weight > 0)):
+        raise ValueError(ALL_ZERO)
+    return weight
+
+
+def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]]:
+    """Classes (K,) in order and the class number of each row, (n,); raise ValueError if they are no classes.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in code_labels(np.array(["b", "a"]))]
+    [['a', 'b'], [1, 0]]
+    """
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(y)
+    classes, code = np.unique(y, return_inverse=True)
+    refuse_surrogates(classes.tolist(), "y")
+    return classes, code
 
 
 class LocalRows:
@@ -30,14 +77,62 @@ class LocalRows:
     """
 
     shape: tuple[int, int]
-    pair_matvec: Callable[..., tuple[Array, Array]]
-    pair_rmatvec: Callable[..., tuple[Array, Array]]
+    pair_matvec: Callable[..., tuple[PerRow, PerRow]]
+    pair_rmatvec: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]]
+    sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
+    __getitem__: Callable[..., Any]
 
-    def zeros(self, columns: int) -> Array:
+    def _responses(self, y: Any) -> PerRow:
+        """Labels or numbers as a vector, one for each row."""
+        from sklearn.utils import check_consistent_length, column_or_1d
+
+        refuse_masked(y, "y")
+        refuse_scalar(y, "y")
+        y = column_or_1d(y, warn=True)
+        if len(y) != self.shape[0]:
+            check_consistent_length(np.empty(self.shape[0]), y)
+        return y
+
+    def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
+        """Classes (K,) and the class number of each row, (n,)."""
+        from sklearn.utils import assert_all_finite
+
+        y = self._responses(y)
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
+        return code_labels(y)
+
+    def targets(self, y: Any) -> PerRow:
+        """Numbers of a regression, (n,)."""
+        from sklearn.utils import check_array
+
+        return check_array(self._responses(y), ensure_2d=False, dtype=np.float64, input_name="y")
+
+    def row_weights(self, sample_weight: Any) -> PerRow:
+        """Row weights (n,), ones by default."""
+        return check_sample_weight(sample_weight, self.shape[0])
+
+    def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[AnyArray, " K"]:
+        """Weight of the rows of each class, (K,)."""
+        return np.bincount(code, weights=weight, minlength=n_classes)
+
+    def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
+        """The design, the weights and other vectors over the rows without the rows of weight zero."""
+        keep = weight > 0
+        if np.all(keep):
+            return self, weight, *rows
+        return self[keep], weight[keep], *(part[keep] for part in rows)
+
+    def occurrences(self, weight: PerRow) -> Float[AnyArray, " p"]:
+        """``1[X ≠ 0]ᵀ s``, (p,)."""
+        above, below = self.sign_sums(weight[:, None])
+        return (above + below)[:, 0]
+
+    def zeros(self, columns: int) -> PerRow:
         """Zeros, (n, columns)."""
         return np.zeros((self.shape[0], columns))
 
-    def rowwise(self, function: Callable[..., Any], *rows: Array, widths: Sequence[int] | None = None) -> Any:
+    def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
         """Apply a function that treats every row by itself, or at least may be given some rows at a time.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
@@ -47,7 +142,7 @@ class LocalRows:
         if n <= _ROWS:
             return function(*rows)
         # A piece at a time: what the function makes on its way then fits into a core's cache and takes no memory.
-        results: list[Array] = []
+        results: list[PerRow] = []
         for start in range(0, n, _ROWS):
             part = slice(start, start + _ROWS)
             made = function(*(vector[part] for vector in rows))
@@ -58,15 +153,17 @@ class LocalRows:
                 result[part] = piece
         return results[0] if widths is None else tuple(results)
 
-    def total(self, rows: Array) -> Array:
+    def total(self, rows: PerRow) -> Num[AnyArray, ...]:
         """Sum over the rows, (K,) for (n, K)."""
         return rows.sum(axis=0)
 
-    def hold(self, *rows: Array) -> tuple[Array, ...]:
+    def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
         """Compute now what will be used more than once."""
         return rows
 
-    def there_and_back(self, w: Array, w_sq: Array, between: Between) -> tuple[Array, ...]:
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
         """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
         ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.

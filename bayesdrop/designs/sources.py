@@ -14,16 +14,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._typing import Shaped
 from .._validation import shown
 from .file_sizes import check_archive, check_width, header, room
 
 __all__ = ["Files", "Made", "Source", "open_source"]
-
-Array = Any
 
 # Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
 _ENTRIES = 1 << 20
@@ -34,6 +33,7 @@ _ADVICE = (
 )
 
 
+@runtime_checkable
 class Source(Protocol):
     """Protocol of a source."""
 
@@ -237,7 +237,7 @@ def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
         )
 
 
-def _exactly(file: Any, dtype: Any, count: int) -> Array:
+def _exactly(file: Any, dtype: Any, count: int) -> Shaped[np.ndarray, " count"]:
     values = np.fromfile(file, dtype=dtype, count=count)
     if len(values) < count:
         raise ValueError(f"the file ends early, {count - len(values)} numbers are missing")
@@ -266,7 +266,7 @@ def _places(file: Any) -> list[int] | None:
     return places
 
 
-def _array_at(file: Any, place: int) -> Array:
+def _array_at(file: Any, place: int) -> Shaped[np.ndarray, " size"]:
     """Array in NumPy's format that begins at a place of a file."""
     file.seek(place)
     (size,), _, dtype = _header(file, 1)

@@ -1,32 +1,34 @@
 """Sparse design matrix; it is never made dense.
 
-Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`.products`, :mod:`.compiled`.
+Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`._scipy`, :mod:`._numba`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .compiled import CompiledProducts, available
-from .products import Products, ScipyProducts, as_block
+from .._typing import AnyArray, Bool, Float, Int, Num
+from ._numba import CompiledProducts, available
+from ._scipy import Products, ScipyProducts, as_block
+from .columns import ColumnsInMemory, sparse_means
 from .rows import LocalRows
 
 __all__ = ["SparseDesign"]
-
-Array = Any
 
 # Below this many entries the kernels save less than loading them costs.
 _COMPILED_FROM = 100_000
 
 # Entries are handed out so many at a time, to bound the memory of what is computed from them.
 _BLOCK = 1 << 17
+_GRAM_SIZE = 1000
 
 
-class SparseDesign(LocalRows):
+class SparseDesign(ColumnsInMemory, LocalRows):
     """Compressed sparse rows; see :class:`bayesdrop.designs.Design` for the methods.
 
     Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
@@ -48,77 +50,112 @@ class SparseDesign(LocalRows):
     [9.0, 18.0]
     """
 
+    is_sparse = True
+    fixed_origin: str | None = "sparse rows, which it would fill"
+
     def __init__(self, X: Any, binary: bool | None = None) -> None:
-        csr = sparse.csr_array(X)
-        known = binary is not None
+        self._given = sparse.csr_array(X)
+        self._known_binary = binary
+        self.shape: tuple[int, int] = self._given.shape
+
+    @cached_property
+    def _x(self) -> Any:
+        """Canonical rows without explicit zeros, in the precision of the products."""
+        csr, known = self._given, self._known_binary is not None
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
             # Half the index traffic, and the same numbers.
             csr = sparse.csr_array(
                 (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
             )
-        compiled = csr.nnz >= _COMPILED_FROM and available()
-        if csr.dtype != np.float64 and not (compiled and csr.dtype == np.float32):
+        if csr.dtype != np.float64 and not (self._compiled and csr.dtype == np.float32):
             csr = csr.astype(np.float64)
         if not known and (not csr.has_canonical_format or not np.all(csr.data)):
             csr = csr.copy()  # the caller's matrix stays as it is
             csr.sum_duplicates()
             csr.eliminate_zeros()
-        self._x = csr
-        self.shape: tuple[int, int] = csr.shape
-        self.is_binary = bool(np.all(csr.data == 1)) if binary is None else binary
-        self._products: Products = (CompiledProducts if compiled else ScipyProducts)(csr, self.is_binary)
-        n, p = self.shape
-        # A dense Gram matrix only where it takes no more room than the entries themselves.
-        self.prefers_gram = p * p <= csr.nnz and p <= 1000
-        self.prefers_outer_gram = not self.prefers_gram and n * n <= csr.nnz and n <= 1000
+        return csr
+
+    @cached_property
+    def _compiled(self) -> bool:
+        return bool(self._given.nnz >= _COMPILED_FROM and available())
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Every entry is 1."""
+        return bool(np.all(self._x.data == 1)) if self._known_binary is None else self._known_binary
+
+    @cached_property
+    def _products(self) -> Products:
+        """Made when first used: samplers need none."""
+        return (CompiledProducts if self._compiled else ScipyProducts)(self._x, self.is_binary)
+
+    @property
+    def prefers_gram(self) -> bool:
+        """A dense Gram matrix only where it takes no more room than the entries themselves."""
+        p = self.shape[1]
+        return p * p <= self._x.nnz and p <= _GRAM_SIZE
+
+    @property
+    def prefers_outer_gram(self) -> bool:
+        """The same of the other Gram matrix."""
+        n = self.shape[0]
+        return not self.prefers_gram and n * n <= self._x.nnz and n <= _GRAM_SIZE
+
+    def __getitem__(self, rows: Any) -> SparseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return SparseDesign(self._given[rows], self._known_binary)
 
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
 
-    def _with_data(self, data: Array) -> Any:
+    def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)
 
-    def matvec(self, w: Array) -> Array:
+    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X w``."""
         block = as_block(w)
         return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
 
-    def rmatvec(self, r: Array) -> Array:
+    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``."""
         block = as_block(r)
         return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
 
-    def sq_matvec(self, w: Array) -> Array:
+    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
         block = as_block(w)
         return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
 
-    def sq_rmatvec(self, r: Array) -> Array:
+    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
         block = as_block(r)
         return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
-    def pair_matvec(self, w: Array, w_sq: Array) -> tuple[Array, Array]:
+    def pair_matvec(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """``(X w, X² w_sq)``."""
         return self._products.forward(w, w_sq)
 
-    def pair_rmatvec(self, r: Array, r_sq: Array) -> tuple[Array, Array]:
+    def pair_rmatvec(
+        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
-    def gram(self, omega: Array) -> Array:
+    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
         root = np.sqrt(omega)
         scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
         return (scaled.T @ scaled).toarray()
 
-    def outer_gram(self, scale: Array) -> Array:
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n)."""
         scaled = self._with_data(self._x.data * np.sqrt(scale)[self._x.indices])
         return (scaled @ scaled.T).toarray()
 
-    def sign_sums(self, r: Array) -> tuple[Array, Array]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         if self.is_binary:
             return self.rmatvec(r), np.zeros((self.shape[1], r.shape[1]))
@@ -131,7 +168,7 @@ class SparseDesign(LocalRows):
         """Smallest entry, absent zeros included."""
         return min(0.0, float(self._x.data.min())) if self._x.nnz else 0.0
 
-    def entries(self) -> Iterator[tuple[Array, Array, Array]]:
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         ends = self._x.indptr
         start, n = 0, self.shape[0]
@@ -143,3 +180,45 @@ class SparseDesign(LocalRows):
                 rows = np.repeat(np.arange(start, stop), np.diff(ends[start : stop + 1]))
                 yield rows, self._x.indices[part], self._x.data[part]
             start = stop
+
+    def matrix(self) -> Any:
+        """Compressed rows as they came."""
+        return self._given
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
+        """Some rows after the other, all at once if no size is given."""
+        n = self.shape[0]
+        for start in range(0, n, size or max(n, 1)):
+            rows = slice(start, min(start + (size or n), n))
+            yield rows, self if rows == slice(0, n) else self[rows]
+
+    def stacked(self, below: Any) -> SparseDesign:
+        """These rows and other ones below them: never dense, for sparse rows are the many."""
+        return SparseDesign(sparse.vstack([self._given, sparse.csr_array(below.matrix())], format="csr"))
+
+    def with_rows_above(self, above: Any) -> SparseDesign:
+        """These rows below other ones."""
+        return SparseDesign(sparse.vstack([sparse.csr_array(above.matrix()), self._given], format="csr"))
+
+    def transposed(self, dtype: Any) -> Any:
+        """Refused: never made dense."""
+        raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; take X.toarray().")
+
+    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """``1[X ≠ 0]ᵀ s``, (p,)."""
+        return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
+
+    def column_means(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """Weighted means (p,)."""
+        return sparse_means(self._given, weight)
+
+    def usually_one_signed(self, weight: Num[AnyArray, " n"]) -> Bool[np.ndarray, " p"]:
+        """None, (p,) bool: zero is what sparse rows leave out."""
+        return np.zeros(self.shape[1], bool)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> Any:
+        """Refused, for it would fill the matrix."""
+        raise ValueError(
+            f"X: expected a dense array, for the noise is centred at values other than 0 in {np.sum(centre != 0)} of "
+            f"{len(centre)} columns, got sparse rows; give X.toarray(), or fit with bd.Dropout(centre=None)."
+        )

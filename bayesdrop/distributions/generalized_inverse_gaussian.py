@@ -9,25 +9,26 @@ over the real line, on which the trapezoidal rule converges geometrically.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 from jax.scipy.special import logsumexp
+from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from .inverse_gaussian import _floats
+from .._typing import Bool, Float
+from .inverse_gaussian import Numbers, _floats
 
 __all__ = ["GeneralizedInverseGaussian", "log_bessel_k"]
 
-Array = Any
+Elementwise = Float[jax.Array, "*shape"]
+Carry = tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]
 
 _NODES = 800
 
 
-def log_bessel_k(order: Array, x: Array) -> Array:
+def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
     """``log K_p(x)`` for real order ``|p| <= 500`` and ``x > 0``; both broadcast.
 
     Examples
@@ -40,7 +41,7 @@ def log_bessel_k(order: Array, x: Array) -> Array:
 
 
 @jax.jit
-def _log_bessel_k(order: Array, x: Array) -> Array:
+def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
     order = jnp.abs(order)
     # Beyond these ends the integrand is below e⁻⁴⁵ of its peak, which lies at sinh t = p/x.
     low = -jnp.arccosh(1 + 45 / x)
@@ -74,26 +75,26 @@ class GeneralizedInverseGaussian(Distribution):
     arg_constraints = {"p": constraints.real, "a": constraints.positive, "b": constraints.positive}
     support = constraints.positive
 
-    def __init__(self, p: Array, a: Array, b: Array, *, validate_args: bool | None = None) -> None:
+    def __init__(self, p: Numbers, a: Numbers, b: Numbers, *, validate_args: bool | None = None) -> None:
         self.p, self.a, self.b = promote_shapes(*_floats(p, a, b))
         shape = jnp.broadcast_shapes(jnp.shape(p), jnp.shape(a), jnp.shape(b))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
-    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
         p, a, b = (jnp.broadcast_to(part, shape) for part in (self.p, self.a, self.b))
         return jnp.sqrt(b / a) * _devroye(key, p, jnp.sqrt(a) * jnp.sqrt(b))
 
     @validate_sample
-    def log_prob(self, value: Array) -> Array:
+    def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-density."""
         value, p, a, b = jnp.broadcast_arrays(value, self.p, self.a, self.b)
         constant = 0.5 * p * (jnp.log(a) - jnp.log(b)) - jnp.log(jnp.asarray(2.0, a.dtype))
         kernel = (p - 1) * jnp.log(value) - 0.5 * (a * value + b / value)
         return constant - log_bessel_k(p, jnp.sqrt(a) * jnp.sqrt(b)) + kernel
 
-    def moment(self, power: float) -> Array:
+    def moment(self, power: float) -> Float[jax.Array, ...]:
         """``E[x^power]`` for any real power, shaped like the batch; ``moment(-1)`` is ``E[1/x]``."""
         p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
         omega = jnp.sqrt(a) * jnp.sqrt(b)
@@ -102,27 +103,27 @@ class GeneralizedInverseGaussian(Distribution):
         return value.reshape(self.batch_shape)
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Float[jax.Array, ...]:
         """Mean, shaped like the batch."""
         return self.moment(1)
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> Float[jax.Array, ...]:
         """Variance, shaped like the batch."""
         return self.moment(2) - self.moment(1) ** 2
 
 
 @jax.jit
-def _devroye(key: Array, p: Array, omega: Array) -> Array:
+def _devroye(key: PRNGKeyArray, p: Elementwise, omega: Elementwise) -> Elementwise:
     """Draws of density ``∝ x^{p−1} exp(−ω(x + 1/x)/2)``: rejection in ``log x``, all elements until all accept."""
     order = jnp.abs(p)
     root = jnp.sqrt(omega * omega + order * order)
     alpha = omega * (omega / (root + order))  # √(ω² + λ²) − λ without cancellation
 
-    def psi(x: Array) -> Array:
+    def psi(x: Elementwise) -> Elementwise:
         return -alpha * 2 * jnp.sinh(x / 2) ** 2 - order * (jnp.expm1(x) - x)
 
-    def psi_slope(x: Array) -> Array:
+    def psi_slope(x: Elementwise) -> Elementwise:
         return -alpha * jnp.sinh(x) - order * jnp.expm1(x)
 
     one = jnp.ones_like(omega)
@@ -139,7 +140,7 @@ def _devroye(key: Array, p: Array, omega: Array) -> Array:
     t_in, s_in = t - right * eta, s - left * theta
     middle = t_in + s_in
 
-    def attempt(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def attempt(carry: Carry) -> Carry:
         key, x, done = carry
         key, key_draw = random.split(key)
         u, v, w = random.uniform(key_draw, (3, *omega.shape), omega.dtype, minval=tiny)

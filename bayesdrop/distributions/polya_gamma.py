@@ -10,23 +10,25 @@ Valkó 2004) is made.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 from jax.scipy.special import gammaln
+from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from ..branch import where_needed
-from .inverse_gaussian import InverseGaussian, _floats
+from .._typing import Float
+from .conditional_update import where_needed
+from .inverse_gaussian import InverseGaussian, Numbers, _floats
 from .polya_gamma_one import polya_gamma_one
 
 __all__ = ["PolyaGamma"]
 
-Array = Any
+Elementwise = Float[jax.Array, "*shape"]
+Carry = tuple[Float[jax.Array, ""], PRNGKeyArray, Elementwise]
 
 # Integer parts beyond this many draws of PG(1, z) are drawn as one inverse Gaussian of the same mean and variance.
 _MOST_SUMMED = 64
@@ -59,25 +61,25 @@ class PolyaGamma(Distribution):
     arg_constraints = {"b": constraints.positive, "z": constraints.real}
     support = constraints.positive
 
-    def __init__(self, b: Array = 1.0, z: Array = 0.0, *, validate_args: bool | None = None) -> None:
+    def __init__(self, b: Numbers = 1.0, z: Numbers = 0.0, *, validate_args: bool | None = None) -> None:
         self.b, self.z = promote_shapes(*_floats(b, z))
         shape = jnp.broadcast_shapes(jnp.shape(b), jnp.shape(z))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
-    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
         return _draw(key, jnp.broadcast_to(self.b, shape), jnp.broadcast_to(self.z, shape))
 
     @validate_sample
-    def log_prob(self, value: Array) -> Array:
+    def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-density."""
         value, b, z = jnp.broadcast_arrays(value, self.b, self.z)
         half = jnp.abs(z) / 2
         log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
         return b * log_cosh - 0.5 * z**2 * value + _log_density(value, b)
 
-    def log_laplace(self, t: Array) -> Array:
+    def log_laplace(self, t: Numbers) -> Float[jax.Array, ...]:
         """``log E exp(−t x)`` for ``t > −(z² + π²)/2``; broadcasts against the batch."""
         t = jnp.asarray(t, self.z.dtype)
         square = self.z**2 / 4 + t / 2
@@ -89,25 +91,25 @@ class PolyaGamma(Distribution):
         return self.b * (start - jnp.where(square < 0, below, above))
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Float[jax.Array, ...]:
         """``b tanh(z/2) / (2z)``, shaped like the batch."""
         return _moments(*jnp.broadcast_arrays(self.b, self.z))[0].reshape(self.batch_shape)
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> Float[jax.Array, ...]:
         """``b (sinh z − z) / (4 z³ cosh²(z/2))``, shaped like the batch."""
         return _moments(*jnp.broadcast_arrays(self.b, self.z))[1].reshape(self.batch_shape)
 
 
 @jax.jit
-def _draw(key: Array, b: Array, z: Array) -> Array:
+def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     """Whole part by summing, fraction and excess by matching."""
     key_sum, key_part, key_rest = random.split(key, 3)
     whole = jnp.floor(b)
     part = b - whole
     summed = jnp.minimum(whole, _MOST_SUMMED)
 
-    def add(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def add(carry: Carry) -> Carry:
         count, key, total = carry
         key, key_draw = random.split(key)
         draw = polya_gamma_one(key_draw, z)
@@ -121,7 +123,7 @@ def _draw(key: Array, b: Array, z: Array) -> Array:
     return where_needed(jnp.any(beyond > 0), lambda t: t + _matched(key_rest, beyond, *_moments(beyond, z)), total)
 
 
-def _moments(b: Array, z: Array) -> tuple[Array, Array]:
+def _moments(b: Elementwise, z: Elementwise) -> tuple[Elementwise, Elementwise]:
     """Mean and variance, by Taylor series near ``z = 0``."""
     z = jnp.abs(z)
     small = z < 0.3
@@ -138,7 +140,7 @@ def _moments(b: Array, z: Array) -> tuple[Array, Array]:
     return b * mean, b * variance
 
 
-def _matched(key: Array, b: Array, mean: Array, variance: Array) -> Array:
+def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, variance: Elementwise) -> Elementwise:
     """Inverse Gaussian of the given mean and variance; 0 where ``b`` is 0."""
     some = b > 0
     mean, variance = jnp.where(some, mean, 1), jnp.where(some, variance, 1)
@@ -146,7 +148,7 @@ def _matched(key: Array, b: Array, mean: Array, variance: Array) -> Array:
     return jnp.where(some, draw, 0)
 
 
-def _fraction(key: Array, b: Array, z: Array) -> Array:
+def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: some terms and the rest matched."""
     key_gamma, key_rest = random.split(key)
     some = b > 0
@@ -154,7 +156,7 @@ def _fraction(key: Array, b: Array, z: Array) -> Array:
     # The smaller the shape, the more terms it takes before one of them is not tiny.
     terms = jnp.clip(jnp.ceil(1.2 / jnp.min(shape, initial=1.0)), 4, 64)
 
-    def add(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def add(carry: Carry) -> Carry:
         k, key, total = carry
         key, key_draw = random.split(key)
         # By logarithms: a gamma variable of small shape underflows in single precision.
@@ -168,7 +170,7 @@ def _fraction(key: Array, b: Array, z: Array) -> Array:
     return jnp.where(some, total + _matched(key_rest, shape, shape * mean, shape * variance), 0)
 
 
-def _tail_moments(first: Array, z: Array) -> tuple[Array, Array]:
+def _tail_moments(first: Float[jax.Array, ""], z: Elementwise) -> tuple[Elementwise, Elementwise]:
     """``Σ_{k >= first} w_k`` and ``Σ w_k²``, ``w_k = 1/(2π² (k + ½)² + z²/2)``, by the corrected midpoint rule.
 
     Subtracting the first terms from the total would leave nothing of the variance in single precision.
@@ -187,13 +189,13 @@ def _tail_moments(first: Array, z: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
-def _log_density(x: Array, b: Array) -> Array:
+def _log_density(x: Elementwise, b: Elementwise) -> Elementwise:
     """``log f(x | b, 0)``."""
     near = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
     return jnp.where(near, _series(jnp.where(near, x, 0.1), b), _talbot(jnp.where(near, jnp.ones_like(x), x), b))
 
 
-def _series(x: Array, b: Array) -> Array:
+def _series(x: Elementwise, b: Elementwise) -> Elementwise:
     """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))``, first term factored out."""
     total = jnp.ones_like(x)
     for n in range(1, 12):
@@ -203,7 +205,7 @@ def _series(x: Array, b: Array) -> Array:
     return first + jnp.log(total)
 
 
-def _talbot(x: Array, b: Array) -> Array:
+def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
     """Inverse Laplace transform of ``cosh^{−b}(√(s/2))`` after a shift by its first singularity, ``−π²/2``."""
     M = 24 if x.dtype == jnp.float64 else 12
     k = np.arange(1, M)

@@ -16,15 +16,18 @@ ever smaller buffers, which is what makes this fast.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax, nn, random
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Bool, Float
 
 __all__ = ["polya_gamma_one"]
 
-Array = Any
+PerDraw = Float[jax.Array, " m"]
+Done = Bool[jax.Array, " m"]
 
 _T = 0.64
 _TAIL = 0.10564977366685535  # Φ(−1/√T) = Φ(−1.25)
@@ -33,7 +36,7 @@ _SWITCH = -math.log(2 * _TAIL)
 
 
 @jax.jit
-def polya_gamma_one(key: Array, z: Array) -> Array:
+def polya_gamma_one(key: PRNGKeyArray, z: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
     """Draw from PG(1, z).
 
     Parameters
@@ -66,7 +69,7 @@ def polya_gamma_one(key: Array, z: Array) -> Array:
     # Expected to be left over: n/8 and n/64. A buffer that overflows only costs another turn of the loop.
     first, second = n // 6 + 64, n // 40 + 64
 
-    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def turn(carry: tuple[PRNGKeyArray, PerDraw, Done]) -> tuple[PRNGKeyArray, PerDraw, Done]:
         key, draws, accepted = carry
         key, key_first, key_second = random.split(key, 3)
         index = jnp.nonzero(~accepted, size=first, fill_value=n)[0]
@@ -85,10 +88,10 @@ def polya_gamma_one(key: Array, z: Array) -> Array:
     return 0.25 * draws.reshape(shape)
 
 
-def _until_done(key: Array, tilt: Array, draws: Array, accepted: Array) -> Array:
+def _until_done(key: PRNGKeyArray, tilt: PerDraw, draws: PerDraw, accepted: Done) -> PerDraw:
     """Repeat the attempt on a whole (small) buffer until every element is accepted."""
 
-    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def turn(carry: tuple[PRNGKeyArray, PerDraw, Done]) -> tuple[PRNGKeyArray, PerDraw, Done]:
         key, draws, accepted = carry
         key, key_draw = random.split(key)
         values, fresh = _attempt(key_draw, tilt)
@@ -97,7 +100,7 @@ def _until_done(key: Array, tilt: Array, draws: Array, accepted: Array) -> Array
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), turn, (key, draws, accepted))[1]
 
 
-def _attempt(key: Array, tilt: Array) -> tuple[Array, Array]:
+def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     """One proposal of J*(1, tilt) each, and whether it is accepted."""
     dtype = tilt.dtype
     tiny = float(jnp.finfo(dtype).tiny)

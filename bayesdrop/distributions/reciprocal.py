@@ -6,19 +6,18 @@ from the distribution, which takes NumPyro: a sampler of such a model does witho
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import random
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Float
 
 __all__ = ["reciprocal_inverse_gaussian"]
 
-Array = Any
-
 
 @jax.jit
-def reciprocal_inverse_gaussian(key: Array, nu: Array) -> Array:
+def reciprocal_inverse_gaussian(key: PRNGKeyArray, nu: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
     """Draw from GIG(½, 1, ν²), the law of the reciprocal of an inverse Gaussian with mean ``1/ν`` and shape 1.
 
     Parameters

@@ -12,136 +12,34 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
-from .._warning import warn
-from ..centring import Settled, moved, settle, shifted, warn_of_counts
-from ..designs import as_design, is_elsewhere
-from ..inference import Newton
-from ..inference.adapt import SignCounts
-from ..inference.descent import check_minimiser
-from ..inference.fitting import BlockFit, fit_block
-from ..inference.online import Online
+from ..designs import Design
+from ..fitting.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.fit import BlockFit, fit_block
+from ..fitting.newton import Newton
+from ..fitting.online import Online
+from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.protocols import check_minimiser
+from ..fitting.rate_update import SignCounts
+from ..fitting.result import RatePosterior
 from ..losses import Loss
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
 from ..noise.centre import AUTO, MEAN, centre_of
-from ..overflow import double_range, refuse_overflow
 from ..priors import Normal
+from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
-from ..results import RatePosterior
-from .joint import joint_energy, joint_rates
-from .names import check_features, default_names
+from ..warnings import warn
+from .softmax import joint_energy, joint_rates
+from .validation import check_features, default_names
 
-__all__ = ["DropoutEstimator", "with_parameters"]
-
-Array = Any
-
-_TEXTS = {
-    "rates": """    rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default, with a flat prior) or
-        ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
-        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
-""",
-    "class_weight": """    class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn.
-""",
-    "classifier": """    coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
-    intercept_ : array (1,) or (K,)
-        Intercepts.
-    classes_ : array (K,)
-        Class labels.
-    rates_ : array (p,) or (K, p)
-        Dropout rates of the features.
-    rate_posterior_ : RatePosterior or None
-        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
-    objective_trace_ : array (n_iter_,) or (n_iter_, K)
-        Energy after each iteration.
-""",
-    "C": """    C : float
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
-""",
-    "noise": """    noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-""",
-    "common": """    weight_prior : Normal, optional
-        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
-    method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
-        Add an intercept.
-    warm_start : bool
-        Start from the last fit's weights and rates.
-    corrupted_inputs : bool
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
-    tol : float
-        Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
-        Most Newton steps.
-""",
-    "latent": """    weight_prior : Normal, optional
-        Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
-    method : LBFGS, Alternating or Minibatch, optional
-        By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
-    fit_intercept : bool
-        Add intercepts to both layers.
-    n_init : int
-        Random starts; the one that is best after 15 steps is followed to its end.
-    warm_start : bool
-        Start from the last fit.
-    corrupted_inputs : bool
-        New rows are corrupted already: take them as they are.
-    random_state : int, RandomState or None
-        Seed of the starts.
-    tol : float
-        Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
-    max_iter : int
-        Most steps.
-""",
-    "layers": """    hidden_coef_ : array (n_hidden, p)
-        Weights of the hidden units.
-    hidden_intercept_ : array (n_hidden,)
-        Their intercepts.
-    coef_ : array (1, n_hidden) or (K, n_hidden)
-        Output weights.
-    intercept_ : array (1,) or (K,)
-        Output intercepts.
-    classes_ : array (K,)
-        Class labels.
-    rates_ : array (p,)
-        Dropout rates of the features.
-    rate_posterior_ : RatePosterior or None
-        Plug-in posterior of the free rates; None if they are fixed.
-    objective_trace_ : array (n_iter_,)
-        Energy after each step.
-""",
-    "fitted": """    n_iter_ : int
-        Iterations.
-    status_ : Status
-        How the fit ended; ``status_.value`` says what to do.
-    centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-""",
-}
+__all__ = ["DropoutEstimator"]
 
 
-def with_parameters(kind: type) -> type:
-    """Fill the shared descriptions of parameters and attributes, ``{C}`` and so on, into an estimator's docstring."""
-    text = kind.__doc__ or ""
-    for name, block in _TEXTS.items():
-        text = text.replace(f"    {{{name}}}\n", block)
-    kind.__doc__ = text
-    return kind
-
-
-def _shape(part: Array) -> Array:
+def _shape(part: Num[np.ndarray, ...]) -> Num[np.ndarray, ...]:
     """One problem as a vector, several as a block."""
     return part if part.shape[1] > 1 else part[:, 0]
 
@@ -152,7 +50,7 @@ class DropoutEstimator(BaseEstimator):
     rates: Any
     C: float
     noise: Any
-    bound: Any
+    expectation: Any
     weight_prior: Any
     method: Any
     fit_intercept: bool
@@ -160,11 +58,11 @@ class DropoutEstimator(BaseEstimator):
     corrupted_inputs: bool
     tol: float
     max_iter: int
-    coef_: Array
+    coef_: Float[np.ndarray, ...]
     intercept_: Any
-    rates_: Array
+    rates_: Float[np.ndarray, ...]
     n_features_in_: int
-    centre_: Array | None
+    centre_: Float[np.ndarray, " p"] | None
     _counts: SignCounts | None
     _online: Online | None
 
@@ -198,21 +96,21 @@ class DropoutEstimator(BaseEstimator):
         check_number(self.tol, "tol", above=0)
         check_flag(self.warm_start, "warm_start")
 
-    def _settle(self, model: Model, X: Any, weight: Array, rate_map: RateMap | None = None) -> Settled:
+    def _settle(self, model: Model, design: Design, weight: PerRow, rate_map: RateMap | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
         rate_map = model.bind(names) if rate_map is None else rate_map
-        found = settle(model, X, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         self.centre_ = found.centre
         return found
 
     def _solve(
         self,
         settled: Settled,
-        X: Any,
-        target: Array,
-        weight: Array,
-        earlier: tuple[Array, Array] | None,
+        design: Design,
+        target: PerRow,
+        weight: PerRow,
+        earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
         unlabelled: tuple[int, float] | None = None,
     ) -> BlockFit:
         """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
@@ -226,9 +124,9 @@ class DropoutEstimator(BaseEstimator):
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         self._online = None
-        block = fit_block(model, as_design(X), rate_map, target, weight, method, earlier, unlabelled)
+        block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled)
         if not self.corrupted_inputs:
-            warn_of_counts(X, block.one_signed, default_names(self), model.fit_intercept)
+            warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
         if block.status.is_unfinished:
             warn(block.status.value, ConvergenceWarning)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
@@ -239,29 +137,31 @@ class DropoutEstimator(BaseEstimator):
         return replace(block, weights=settled.outward(block.weights))
 
     def _keep_rates(
-        self, rate_map: RateMap, rates: Array, posterior: tuple[Array, Array] | None, occurrences: Array | None
+        self,
+        rate_map: RateMap,
+        rates: Float[np.ndarray, "p K"],
+        posterior: Any,
+        occurrences: Num[np.ndarray, ...] | None,
     ) -> None:
         self.rates_ = np.ascontiguousarray(rates.T) if rates.shape[1] > 1 else rates[:, 0].copy()
         self.rate_posterior_ = None
         if posterior is not None and occurrences is not None:
-            a, b = posterior
-            self.rate_posterior_ = RatePosterior(
-                _shape(a), _shape(b), _shape(occurrences), rate_map.names, rate_map.dim
-            )
+            law = map_arrays(_shape, posterior)
+            self.rate_posterior_ = RatePosterior(law, _shape(occurrences), rate_map.names, rate_map.dim)
 
-    def _earlier(self) -> tuple[Array, Array]:
+    def _earlier(self) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]]:
         """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""
         return self._weights(), np.atleast_2d(self.rates_).T
 
     def _step_online(
         self,
         model: Model,
-        X: Any,
-        target: Array,
-        weight: Array,
+        design: Design,
+        target: PerRow,
+        weight: PerRow,
         n_total: float | None,
         n_joint: int | None = None,
-    ) -> Array:
+    ) -> Float[np.ndarray, "q K"]:
         """Weights (p + 1, K) after one step of an online fit, begun where the estimator stands.
 
         ``n_joint`` classes jointly if given. Blocks do not know the means of all rows: the centre is that of the last
@@ -272,12 +172,13 @@ class DropoutEstimator(BaseEstimator):
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and not model.loss.binary:
             raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
-        p, K = X.shape[1], target.shape[1] if n_joint is None else n_joint
+        p, K = design.shape[1], target.shape[1] if n_joint is None else n_joint
         centre = self._online_centre(model, p)
         noise: Any = model.noise
         if noise.centre is not None:
             model = replace(model, noise=replace(noise, centre=None))
-        design = as_design(shifted(X, centre))
+        if centre is not None:
+            design = design.shifted(centre)
         online = getattr(self, "_online", None)
         if online is None:
             start, counts = None, None
@@ -306,7 +207,7 @@ class DropoutEstimator(BaseEstimator):
         self.n_iter_ = online.steps
         return moved(online.weights, centre, -1.0)
 
-    def _online_centre(self, model: Model, p: int) -> Array | None:
+    def _online_centre(self, model: Model, p: int) -> Float[np.ndarray, " p"] | None:
         """Centre of the noise for blocks of rows."""
         if hasattr(self, "centre_"):
             return self.centre_
@@ -323,31 +224,31 @@ class DropoutEstimator(BaseEstimator):
             )
         return centre
 
-    def _weights(self) -> Array:
+    def _weights(self) -> Float[np.ndarray, "q K"]:
         """Fitted weights as a block (p + 1, K)."""
         coef = np.atleast_2d(self.coef_)
         return np.vstack([coef.T, np.broadcast_to(self.intercept_, coef.shape[0])])
 
-    def _moments(self, X: Any) -> tuple[Array, Array]:
+    def _moments(self, X: Any) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
         check_is_fitted(self)
-        X = check_features(self, X)
+        design = check_features(self, X)
         with double_range():
             if self.corrupted_inputs:
                 weights = self._weights()
-                mean = as_design(X).matvec(weights[:-1]) + weights[-1]
+                mean = design.matvec(weights[:-1]) + weights[-1]
                 var = np.zeros_like(mean)
             else:
                 model = self._model()
-                X, weights, centre = self._about_centre(X)
+                design, weights, centre = self._about_centre(design)
                 rate = np.atleast_2d(self.rates_).T
-                mean, var = ScoreMoments(as_design(X), model.noise, rate, model.fit_intercept, centre).scores(weights)
+                mean, var = ScoreMoments(design, model.noise, rate, model.fit_intercept, centre).scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var
 
-    def _about_centre(self, X: Any) -> tuple[Any, Array, Array | None]:
+    def _about_centre(self, design: Design) -> tuple[Design, Float[np.ndarray, "q K"], Float[np.ndarray, " p"] | None]:
         """New rows less the centre with their weights, or, if they cannot be shifted, as they are and the centre."""
         weights = self._weights()
-        if self.centre_ is None or is_elsewhere(X) or hasattr(X, "tocsr"):
-            return X, weights, self.centre_
-        return shifted(X, self.centre_), moved(weights, self.centre_, 1.0), None
+        if self.centre_ is None or design.fixed_origin is not None:
+            return design, weights, self.centre_
+        return design.shifted(self.centre_), moved(weights, self.centre_, 1.0), None

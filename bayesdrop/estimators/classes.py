@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 
+from .._typing import AnyArray, Float, PerRow, Shaped
 from .._validation import check_instance, refuse_surrogates, shown
-from ..data import check_sample_weight, labels_elsewhere
-from ..designs import keeps_rows
-from .lazy import by_blocks
-from .names import check_labelled
+from ..designs import Design
+from ..designs.dask.methods import by_blocks
+from .validation import check_training
 
 __all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
 
-Array = Any
 
-
-def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
+def check_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any
+) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, PerRow]:
     """Check the data of a fit: rows of some weight, the classes, the class number and the weight of each row.
 
     Raises
@@ -29,28 +28,22 @@ def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
     ValueError
         If there are fewer than two classes, or none of the rows of one has weight.
     """
-    X, y = check_labelled(estimator, X, y)
-    if keeps_rows(X):
-        code, weight, classes, totals = labels_elsewhere(X, y, sample_weight, numeric=False)
-    else:
-        check_classification_targets(y)
-        classes, code = np.unique(y, return_inverse=True)
-        refuse_surrogates(classes.tolist(), "y")
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        totals = np.bincount(code, weights=weight)
+    design = check_training(estimator, X)
+    classes, code = design.codes(y)
+    weight = design.row_weights(sample_weight)
     if len(classes) < 2:
         raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
+    totals = design.class_totals(code, weight, len(classes))
     if np.any(totals == 0):
         raise ValueError(
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
             "or give a row some weight."
         )
-    if not keeps_rows(X) and np.any(weight == 0):
-        X, code, weight = X[weight > 0], code[weight > 0], weight[weight > 0]
-    return X, classes, code, weight
+    design, weight, code = design.drop_zero_weight(weight, code)
+    return design, classes, code, weight
 
 
-def unique_labels(values: Array, name: str) -> Array:
+def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarray, " K"]:
     """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
 
     Examples
@@ -66,19 +59,14 @@ def unique_labels(values: Array, name: str) -> Array:
     return found
 
 
-def class_totals(X: Any, code: Array, weight: Array, n_classes: int) -> Array:
-    """Weight of the rows of each class, (K,), wherever the rows are."""
-    if keeps_rows(X):
-        return X.total(weight[:, None] * (code[:, None] == np.arange(n_classes)))
-    return np.bincount(code, weights=weight, minlength=n_classes)
-
-
-def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array, X: Any = None) -> Array:
-    """Weights of the rows times those of their classes, (n,); ``X`` tells of rows elsewhere."""
+def weigh_classes(
+    class_weight: Any, classes: Shaped[AnyArray, " K"], code: PerRow, weight: PerRow, design: Design
+) -> PerRow:
+    """Weights of the rows of a design times those of their classes, (n,)."""
     if class_weight is None:
         return weight
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = class_totals(X, code, weight, len(classes))
+        totals = design.class_totals(code, weight, len(classes))
         factor = totals.sum() / (len(classes) * totals)
     else:
         expected = 'a dict from class to weight, "balanced" or None'
@@ -89,7 +77,7 @@ def weigh_classes(class_weight: Any, classes: Array, code: Array, weight: Array,
     return weight * sum(factor[k] * (code == k) for k in range(len(classes)))
 
 
-def signs(code: Array, n_classes: int) -> Array:
+def signs(code: PerRow, n_classes: int) -> PerRow:
     """Signs of one problem per class, (n, K), or of the one problem of two classes, (n, 1).
 
     Examples
@@ -101,7 +89,7 @@ def signs(code: Array, n_classes: int) -> Array:
     return np.where(code[:, None] == positive, 1.0, -1.0)
 
 
-def shares(positive: Array) -> Array:
+def shares(positive: Float[AnyArray, "m K"]) -> Float[AnyArray, "m classes"]:
     """Class probabilities, rows summing to 1, from those of the positive class (n, 1), or of each against the rest.
 
     Examples
@@ -119,25 +107,25 @@ def shares(positive: Array) -> Array:
 class ClassScores(ClassifierMixin):
     """Classes and their logarithmic probabilities from the scores and probabilities of a classifier."""
 
-    classes_: Array
+    classes_: Shaped[np.ndarray, " K"]
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Scores, (n,) for two classes and (n, K) for more."""
         raise NotImplementedError
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K); rows sum to 1."""
         raise NotImplementedError
 
     @by_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
         """Class with the largest score, (n,)."""
         score = self.decision_function(X)
         index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
         return self.classes_[index]
 
     @by_blocks
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

@@ -12,36 +12,36 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
-from ..centring import shifted
-from ..data import check_sample_weight, prepare
-from ..designs import as_design
+from ..data.dataset import as_dataset
+from ..designs import as_design, as_sampling_design
+from ..designs.dask.methods import by_blocks
+from ..designs.rows import check_sample_weight
 from ..losses import Hinge, Logistic, Loss
 from ..rates import PerFeature
-from .base import DropoutEstimator, with_parameters
+from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
-from .joint import fit_joint, joint_chances, joint_rates
-from .lazy import by_blocks
-from .names import check_here
+from .parameters import set_parameters, with_parameters
 from .probabilities import positive_probability
-from .unlabelled import check_unlabelled, stack
+from .softmax import fit_joint, joint_chances, joint_rates
+from .unlabelled import check_unlabelled
+from .validation import check_here
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
-
-Array = Any
 
 
 class _DropoutClassifier(ClassScores, DropoutEstimator):
     """Shared by the classifiers; a subclass names its loss."""
 
-    classes_: Array
+    classes_: Shaped[np.ndarray, " K"]
     class_weight: Any
 
     def _default_rates(self) -> Any:
         return PerFeature()
 
-    def _is_joint(self, classes: Array) -> bool:
+    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
         """True if the classes are fitted jointly rather than one against the rest."""
         return False
 
@@ -64,25 +64,26 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         return self._fit(X, y, sample_weight)
 
     @intact
-    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, share: float = 1.0) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, unlabelled_weight: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
-        X, classes, code, weight = check_rows(self, X, y, sample_weight)
-        earlier = self._earlier_fit(classes, X.shape[1]) if self.warm_start else None
-        weight = weigh_classes(self.class_weight, classes, code, weight, X)
+        design, classes, code, weight = check_rows(self, X, y, sample_weight)
+        earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
+        weight = weigh_classes(self.class_weight, classes, code, weight, design)
         joint = self._is_joint(classes)
-        settled = self._settle(model, X, weight, joint_rates(self, model) if joint else None)
-        X, extra = settled.X, None
+        settled = self._settle(model, design, weight, joint_rates(self, model) if joint else None)
+        design, extra = settled.design, None
         if unlabelled is not None:
-            more = shifted(check_unlabelled(unlabelled, share, X), settled.centre)
-            extra = (more.shape[0], float(share))
-            X, code = stack(X, more), np.append(code, np.zeros(more.shape[0], dtype=code.dtype))
-            weight = np.append(weight, np.zeros(more.shape[0]))
+            more = check_unlabelled(unlabelled, unlabelled_weight, design)
+            n = more.shape[0]
+            design = design.stacked(more if settled.centre is None else more.shifted(settled.centre))
+            extra = (n, float(unlabelled_weight))
+            code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
         self.classes_ = classes
         self._online = None
         if joint:
-            return fit_joint(self, settled, as_design(X), code, weight, earlier, extra)
-        block = self._solve(settled, X, signs(code, len(classes)), weight, earlier, extra)
+            return fit_joint(self, settled, design, code, weight, earlier, extra)
+        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra)
         self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
         self.intercept_ = block.weights[-1].copy()
         return self
@@ -94,7 +95,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013, section 4).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
-        far. See :mod:`bayesdrop.inference.online`.
+        far. See :mod:`bayesdrop.fitting.online`.
 
         Parameters
         ----------
@@ -135,23 +136,26 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
                 "class in `classes` at the first call."
             )
         code = np.searchsorted(known, y)
-        weight = weigh_classes(self.class_weight, known, code, check_sample_weight(sample_weight, X.shape[0]))
+        design, weight = as_design(X), check_sample_weight(sample_weight, X.shape[0])
+        weight = weigh_classes(self.class_weight, known, code, weight, design)
         self.classes_ = known
         joint = self._is_joint(known)
         target = code if joint else signs(code, len(known))
-        weights = self._step_online(model, X, target, weight, n_total, len(known) if joint else None)
+        weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
         self.coef_ = np.ascontiguousarray(weights[:-1].T)
         self.intercept_ = weights[-1].copy()
         return self
 
-    def _earlier_fit(self, classes: Array, p: int) -> tuple[Array, Array] | None:
+    def _earlier_fit(
+        self, classes: Shaped[np.ndarray, " K"], p: int
+    ) -> tuple[Float[np.ndarray, "q problems"], Float[np.ndarray, "p _"]] | None:
         coef = getattr(self, "coef_", None)
         if coef is None or coef.shape[1] != p or not np.array_equal(self.classes_, classes):
             return None
         return self._earlier()
 
     @by_blocks
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
 
         Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``; with
@@ -164,7 +168,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
     @by_blocks
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1."""
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -177,12 +181,13 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is.
         """
-        from ..inference import sample
+        from ..posterior.sampling import sample
 
         if self.class_weight is not None:
-            data = prepare(X, y, sample_weight)
+            data = as_dataset(X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design)
             code = (data.target > 0).astype(int)
-            sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight)
+            sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight, data.design)
+            X, options = data.design, options | {"feature_names": data.feature_names}
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
 
@@ -200,7 +205,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
     {rates}
     {C}
     {noise}
-    bound : str, optional
+    expectation : str, optional
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
@@ -227,7 +232,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
     Labels for one row in ten, and the other rows without:
 
     >>> X = StandardScaler().fit_transform(X)
-    >>> some = DropoutLogisticRegression(0.3).fit(X[::10], y[::10], unlabelled=X, weight=0.5)
+    >>> some = DropoutLogisticRegression(0.3).fit(X[::10], y[::10], unlabelled=X, unlabelled_weight=0.5)
     >>> bool(some.score(X, y) > 0.94)
     True
     """
@@ -238,7 +243,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         *,
         C: float = 1.0,
         noise: Any = None,
-        bound: str | None = None,
+        expectation: str | None = None,
         multiclass: str = "one_vs_rest",
         weight_prior: Any = None,
         method: Any = None,
@@ -249,28 +254,18 @@ class DropoutLogisticRegression(_DropoutClassifier):
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
-        self.rates = rates
-        self.C = C
-        self.noise = noise
-        self.bound = bound
-        self.multiclass = multiclass
-        self.weight_prior = weight_prior
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.corrupted_inputs = corrupted_inputs
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def _loss(self) -> Loss:
-        return Logistic("augmentation" if self.bound is None else self.bound)
+        return Logistic("augmentation" if self.expectation is None else self.expectation)
 
-    def _is_joint(self, classes: Array) -> bool:
+    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
         check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
         return self.multiclass == "softmax" and len(classes) > 2
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, weight: float = 1.0) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, unlabelled_weight: float = 1.0
+    ) -> Any:
         """Fit weights and rates.
 
         Parameters
@@ -284,14 +279,14 @@ class DropoutLogisticRegression(_DropoutClassifier):
         unlabelled : array or scipy sparse (m, p), optional
             Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
             tell which features are noisy together (Wager, Wang & Liang 2013, section 5).
-        weight : float
+        unlabelled_weight : float
             Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, unlabelled, weight)
+        return self._fit(X, y, sample_weight, unlabelled, unlabelled_weight)
 
 
 @with_parameters
@@ -310,7 +305,7 @@ class DropoutSVC(_DropoutClassifier):
     {rates}
     {C}
     {noise}
-    bound : str
+    expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     {class_weight}
     {common}
@@ -337,7 +332,7 @@ class DropoutSVC(_DropoutClassifier):
         *,
         C: float = 1.0,
         noise: Any = None,
-        bound: str = "augmentation",
+        expectation: str = "augmentation",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,
@@ -347,18 +342,7 @@ class DropoutSVC(_DropoutClassifier):
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
-        self.rates = rates
-        self.C = C
-        self.noise = noise
-        self.bound = bound
-        self.weight_prior = weight_prior
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.corrupted_inputs = corrupted_inputs
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def _loss(self) -> Loss:
-        return Hinge(bound=self.bound)
+        return Hinge(expectation=self.expectation)

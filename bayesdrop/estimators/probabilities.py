@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..centring import moved, shifted
-from ..designs import is_elsewhere, row_parts
-from ..draws import Draws, blocks
-from ..expectation import class_probability
-from ..overflow import double_range, refuse_overflow
-from .names import check_features
+from .._typing import AnyArray, Float
+from ..designs import Design
+from ..fitting.centring import moved, shifted
+from ..fitting.overflow import double_range, refuse_overflow
+from ..posterior.draws import Draws, blocks
+from ..posterior.masks.expectation import class_probability
+from .validation import check_features
 
 __all__ = ["positive_probability"]
 
-Array = Any
 
-# Rows that are read at once for probabilities, where they are not in memory.
-_ROWS = 2048
-
-
-def positive_probability(estimator: Any, X: Any) -> Array:
+def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
     """Probability of the positive class of each problem, by the fit of a classifier: (n, 1) or (n, K).
 
     Raises
@@ -31,7 +27,7 @@ def positive_probability(estimator: Any, X: Any) -> Array:
     ValueError
         If a score leaves double precision.
     """
-    X, weights, centre = estimator._about_centre(check_features(estimator, X))
+    design, weights, centre = estimator._about_centre(check_features(estimator, X))
     if estimator.corrupted_inputs:
         centre = None  # wᵀx + b, with no noise to centre
     coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
@@ -43,7 +39,7 @@ def positive_probability(estimator: Any, X: Any) -> Array:
     with double_range():
         found = {
             rows.start: class_probability(draws, part, estimator.corrupted_inputs)
-            for rows, part in _matrices(X, centre)
+            for rows, part in _matrices(design, centre)
         }
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
     result = np.concatenate([found[start] for start in sorted(found)])
@@ -51,17 +47,14 @@ def positive_probability(estimator: Any, X: Any) -> Array:
     return result
 
 
-def _matrices(X: Any, centre: Array | None) -> Iterator[tuple[slice, Any]]:
-    """Rows less the centre and where they stand; a few at a time if they are elsewhere or the shift would fill them."""
-    if centre is None and not is_elsewhere(X):
-        yield slice(0, X.shape[0]), X
-        return
-    for rows, design in row_parts(X, _ROWS):
-        parts = [np.concatenate(column) for column in zip(*design.entries(), strict=True)]
-        row, column, value = parts or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
-        matrix = csr_array((value, (row, column)), shape=design.shape)
+def _matrices(design: Design, centre: Float[np.ndarray, " p"] | None) -> Iterator[tuple[slice, Any]]:
+    """Rows less the centre and where they stand; a few at a time where the shift would fill them."""
+    for rows, part in design.parts():
         if centre is None:
-            yield rows, matrix
+            yield rows, part.matrix()
             continue
-        for few in blocks(*design.shape):
+        entries = [np.concatenate(column) for column in zip(*part.entries(), strict=True)]
+        row, column, value = entries or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+        matrix = csr_array((value, (row, column)), shape=part.shape)
+        for few in blocks(*part.shape):
             yield slice(rows.start + few.start, rows.start + few.stop), shifted(matrix[few].toarray(), centre)

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..data import check_sample_weight, labels_elsewhere
-from ..designs import keeps_rows
+from .._typing import AnyArray, Float
+from ..designs import as_design
+from ..designs.dask.methods import by_blocks
+from ..designs.rows import check_sample_weight
 from ..losses import EpsilonInsensitive, Loss, Squared
 from ..rates import Fixed
-from .base import DropoutEstimator, with_parameters
+from .base import DropoutEstimator
 from .intact import intact
-from .lazy import by_blocks
-from .names import check_here, check_labelled
+from .parameters import set_parameters, with_parameters
+from .validation import check_here, check_training
 
 __all__ = ["DropoutRidge", "DropoutSVR"]
-
-Array = Any
 
 
 class _DropoutRegressor(RegressorMixin, DropoutEstimator):
@@ -46,26 +46,21 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         self._check_limits()
-        X, y = check_labelled(self, X, y, y_numeric=True)
-        if keeps_rows(X):
-            y, weight, _, _ = labels_elsewhere(X, y, sample_weight, numeric=True)
-        else:
-            y = np.asarray(y, dtype=np.float64)
-            weight = check_sample_weight(sample_weight, X.shape[0])
-            if np.any(weight == 0):
-                X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        design = check_training(self, X)
+        y = design.targets(y)
+        design, weight, y = design.drop_zero_weight(design.row_weights(sample_weight), y)
         earlier = None
-        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],):
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (design.shape[1],):
             earlier = self._earlier()
-        settled = self._settle(model, X, weight)
-        block = self._solve(settled, settled.X, y[:, None], weight, earlier)
+        settled = self._settle(model, design, weight)
+        block = self._solve(settled, settled.design, y[:, None], weight, earlier)
         self.coef_ = block.weights[:-1, 0].copy()
         self.intercept_ = float(block.weights[-1, 0])
         return self
 
     @intact
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:
-        """Take one step on a block of rows; see :mod:`bayesdrop.inference.online`.
+        """Take one step on a block of rows; see :mod:`bayesdrop.fitting.online`.
 
         Parameters
         ----------
@@ -87,13 +82,15 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
-        weights = self._step_online(model, X, target, check_sample_weight(sample_weight, X.shape[0]), n_total)
+        weights = self._step_online(
+            model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total
+        )
         self.coef_ = weights[:-1, 0].copy()
         self.intercept_ = float(weights[-1, 0])
         return self
 
     @by_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,).
 
         Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With
@@ -107,7 +104,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as
         in ``rates=bd.PerFeature()``, to draw those too.
         """
-        from ..inference import sample
+        from ..posterior.sampling import sample
 
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
@@ -121,27 +118,18 @@ class DropoutSVR(_DropoutRegressor):
 
     Parameters
     ----------
-    rates : float, array (p,) or Fixed, optional
-        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
-        the rates of a regression from their posterior.
+    {known_rates}
     epsilon : float
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
     {C}
     {noise}
-    bound : str
+    expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     {common}
 
     Attributes
     ----------
-    coef_ : array (p,)
-        Weights, un-noised.
-    intercept_ : float
-        Intercept.
-    rates_ : array (p,)
-        Dropout rates of the features.
-    objective_trace_ : array (n_iter_,)
-        Energy after each iteration.
+    {regressor}
     {fitted}
 
     Examples
@@ -160,7 +148,7 @@ class DropoutSVR(_DropoutRegressor):
         epsilon: float = 0.1,
         C: float = 1.0,
         noise: Any = None,
-        bound: str = "augmentation",
+        expectation: str = "augmentation",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,
@@ -169,21 +157,10 @@ class DropoutSVR(_DropoutRegressor):
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
-        self.rates = rates
-        self.epsilon = epsilon
-        self.C = C
-        self.noise = noise
-        self.bound = bound
-        self.weight_prior = weight_prior
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.warm_start = warm_start
-        self.corrupted_inputs = corrupted_inputs
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def _loss(self) -> Loss:
-        return EpsilonInsensitive(self.epsilon, self.bound)
+        return EpsilonInsensitive(self.epsilon, self.expectation)
 
 
 @with_parameters
@@ -195,23 +172,14 @@ class DropoutRidge(_DropoutRegressor):
 
     Parameters
     ----------
-    rates : float, array (p,) or Fixed, optional
-        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
-        the rates of a regression from their posterior.
+    {known_rates}
     {C}
     {noise}
     {common}
 
     Attributes
     ----------
-    coef_ : array (p,)
-        Weights, un-noised.
-    intercept_ : float
-        Intercept.
-    rates_ : array (p,)
-        Dropout rates of the features.
-    objective_trace_ : array (n_iter_,)
-        Energy after each iteration.
+    {regressor}
     {fitted}
 
     Examples
@@ -237,16 +205,7 @@ class DropoutRidge(_DropoutRegressor):
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
-        self.rates = rates
-        self.C = C
-        self.noise = noise
-        self.weight_prior = weight_prior
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.warm_start = warm_start
-        self.corrupted_inputs = corrupted_inputs
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def _loss(self) -> Loss:
         return Squared()

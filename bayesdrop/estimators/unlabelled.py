@@ -1,46 +1,35 @@
-"""Rows without labels, checked against the labelled ones and put below them."""
+"""Rows without labels, checked against the labelled ones."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import numpy as np
-from scipy import sparse
 from sklearn.utils import check_array
 
 from .._validation import check_number
-from ..designs import in_memory, is_dask, is_elsewhere
-from .names import FLOATS
+from ..designs import Design, as_design
+from .validation import FLOATS
 
-__all__ = ["check_unlabelled", "stack"]
+__all__ = ["check_unlabelled"]
 
 
-def check_unlabelled(rows: Any, share: Any, labelled: Any) -> Any:
-    """Return the rows as a checked matrix, or raise ValueError if they or their weight do not fit.
+def check_unlabelled(rows: Any, weight: Any, labelled: Design) -> Design:
+    """Return the rows as a design, or raise ValueError if they or their weight do not fit.
 
     Examples
     --------
-    >>> check_unlabelled([[1.0, 2.0]], 0.5, np.zeros((3, 2))).shape
+    >>> check_unlabelled([[1.0, 2.0]], 0.5, as_design([[0.0, 0.0]])).shape
     (1, 2)
     """
-    check_number(share, "weight", least=0, advice="it is that of each unlabelled row")
-    if is_elsewhere(labelled) or is_elsewhere(rows) or is_dask(rows):
-        raise TypeError(
-            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
-            "sparse matrix."
-        )
-    rows = check_array(in_memory(rows, "unlabelled"), accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
-    if rows.shape[1] != labelled.shape[1]:
+    check_number(weight, "unlabelled_weight", least=0, advice="it is that of each unlabelled row")
+    labelled.check_stackable()
+    check = partial(check_array, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
+    design, columns = as_design(rows, check, "unlabelled"), labelled.shape[1]
+    design.check_stackable()
+    if design.shape[1] != columns:
         raise ValueError(
-            f"unlabelled: expected {labelled.shape[1]} columns as in X, got {rows.shape[1]}; transform both with the "
-            "same vocabulary or encoder."
+            f"unlabelled: expected {columns} columns as in X, got {design.shape[1]}; transform both with the same "
+            "vocabulary or encoder."
         )
-    return rows
-
-
-def stack(labelled: Any, rows: Any) -> Any:
-    """Both matrices as one: sparse if either is, for sparse rows are the many and never made dense."""
-    if hasattr(labelled, "tocsr") or hasattr(rows, "tocsr"):
-        parts: Any = [sparse.csr_array(part) for part in (labelled, rows)]
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate([labelled, rows])
+    return design

@@ -8,28 +8,29 @@ are worth their time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._typing import Float
 from .entries import Entries
 
 __all__ = ["Factors", "alternate", "start"]
-
-Array = Any
 
 
 class Factors(NamedTuple):
     """Factors (n, d) and (p, d), the expected loss on the way, the steps taken and whether they sufficed."""
 
-    left: Array
-    right: Array
-    trace: Array
+    left: Float[np.ndarray, "n d"]
+    right: Float[np.ndarray, "p d"]
+    trace: Float[np.ndarray, " n_iter"]
     n_iter: int
     converged: bool
 
 
-def start(entries: Entries, width: int, generator: np.random.RandomState) -> tuple[Array, Array]:
+def start(
+    entries: Entries, width: int, generator: np.random.RandomState
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
     """Random factors whose product has about the size of the data.
 
     Examples

@@ -14,19 +14,20 @@ because ``λ diag G_i`` is its penalty and ``1 + λ = 1/θ``.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Complete", "Entries", "Observed", "is_sparse", "ridge"]
+from .._typing import Float
 
-Array = Any
+__all__ = ["Complete", "Entries", "Observed", "is_sparse", "ridge"]
 
 # Numbers that a batch of normal equations or of gathered rows may hold at a time.
 _BLOCK = 1 << 22
 
 
+@runtime_checkable
 class Entries(Protocol):
     """What a solver asks of the data; factors are (n, d) and (p, d) in the data's own dtype."""
 
@@ -35,16 +36,18 @@ class Entries(Protocol):
     square_norm: float
     count: int
 
-    def objective(self, left: Array, right: Array, theta: float) -> float:
+    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
         """Expected loss; see the module."""
 
-    def sampled(self, left: Array, right: Array, theta: float) -> tuple[float, Array, Array]:
+    def sampled(
+        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
+    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
         """Loss of one mask and its gradients, from the retained columns alone, (n, k) and (p, k)."""
 
-    def solve_left(self, right: Array, theta: float) -> Array:
+    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
         """Minimiser (n, d) of the expected loss given ``right``."""
 
-    def solve_right(self, left: Array, theta: float) -> Array:
+    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
         """Minimiser (p, d) of the expected loss given ``left``."""
 
 
@@ -59,7 +62,7 @@ def is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
-def ridge(gram: Array, theta: float) -> Array:
+def ridge(gram: Float[np.ndarray, "... d d"], theta: float) -> Float[np.ndarray, "... d d"]:
     """Gram matrices (…, d, d) with the diagonal divided by ``θ``, safe to solve where a column is zero.
 
     Examples
@@ -96,7 +99,7 @@ class Complete:
     6.5
     """
 
-    def __init__(self, X: Any, mean: Array | None = None) -> None:
+    def __init__(self, X: Any, mean: Float[np.ndarray, " p"] | None = None) -> None:
         self.X = X
         self.mean = mean
         self.shape: tuple[int, int] = X.shape
@@ -107,25 +110,33 @@ class Complete:
             sums = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
             self.square_norm += float(mean @ (self.shape[0] * mean.astype(np.float64) - 2 * sums))
 
-    def times(self, right: Array) -> Array:
+    def times(self, right: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "n d"]:
         """``X V``, (n, k)."""
         product = self.X @ right
-        return product if self.mean is None else product - self.mean @ right
+        return np.asarray(product if self.mean is None else product - self.mean @ right)
 
-    def transposed_times(self, left: Array) -> Array:
+    def transposed_times(self, left: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "p d"]:
         """``Xᵀ U``, (p, k)."""
         product = self.X.T @ left
-        return product if self.mean is None else product - np.outer(self.mean, left.sum(axis=0))
+        return np.asarray(product if self.mean is None else product - np.outer(self.mean, left.sum(axis=0)))
 
-    def objective(self, left: Array, right: Array, theta: float) -> float:
+    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
         """See :class:`Entries`."""
         grams = (left.T @ left).astype(np.float64), (right.T @ right).astype(np.float64)
         return self._loss(left, self.times(right), *(ridge(grams[0], theta), grams[1]))
 
-    def _loss(self, left: Array, product: Array, left_gram: Array, right_gram: Array) -> float:
+    def _loss(
+        self,
+        left: Float[np.ndarray, "n d"],
+        product: Float[np.ndarray, "n d"],
+        left_gram: Float[np.ndarray, "d d"],
+        right_gram: Float[np.ndarray, "d d"],
+    ) -> float:
         return self.square_norm - 2 * _dot(left, product) + float(np.vdot(left_gram, right_gram))
 
-    def sampled(self, left: Array, right: Array, theta: float) -> tuple[float, Array, Array]:
+    def sampled(
+        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
+    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
         """See :class:`Entries`; the residual is ``X − θ⁻¹U diag(r)Vᵀ`` (Cavazza et al. 2018, equation 7, corrected)."""
         product = self.times(right)
         left_gram, right_gram = left.T @ left, right.T @ right
@@ -134,15 +145,17 @@ class Complete:
         right_slope = (right @ (left_gram / theta) - self.transposed_times(left)) * (2 / theta)
         return value, left_slope, right_slope
 
-    def solve_left(self, right: Array, theta: float) -> Array:
+    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
         """See :class:`Entries`."""
         return self._solve(self.times(right), right, theta)
 
-    def solve_right(self, left: Array, theta: float) -> Array:
+    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
         """See :class:`Entries`."""
         return self._solve(self.transposed_times(left), left, theta)
 
-    def _solve(self, product: Array, other: Array, theta: float) -> Array:
+    def _solve(
+        self, product: Float[np.ndarray, "rows d"], other: Float[np.ndarray, "columns d"], theta: float
+    ) -> Float[np.ndarray, "rows d"]:
         gram = ridge(other.T @ other, theta)
         return np.ascontiguousarray(np.linalg.solve(gram, product.T.astype(np.float64)).T.astype(self.dtype))
 
@@ -183,7 +196,7 @@ class Observed:
         self.count = int(self.pattern.sum(dtype=np.float64))
         self.square_norm = _square_norm(self.values)
 
-    def _residual(self, left: Array, right: Array) -> Any:
+    def _residual(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"]) -> Any:
         """``X − UVᵀ`` at the observed entries, stored as ``values`` is."""
         if not is_sparse(self.values):
             return self.values - self.pattern * (left @ right.T)
@@ -194,21 +207,23 @@ class Observed:
             data[part] -= np.einsum("ek,ek->e", left[self._rows[part]], right[self.values.indices[part]])
         return sparse.csr_array((data, self.values.indices, self.values.indptr), shape=self.shape)
 
-    def objective(self, left: Array, right: Array, theta: float) -> float:
+    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
         """See :class:`Entries`."""
         penalty = _dot(left**2, self.pattern @ right**2)
         return _square_norm(self._residual(left, right)) + (1 - theta) / theta * penalty
 
-    def sampled(self, left: Array, right: Array, theta: float) -> tuple[float, Array, Array]:
+    def sampled(
+        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
+    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
         """See :class:`Entries`."""
         residual = self._residual(left / theta, right)
         return _square_norm(residual), (residual @ right) * (-2 / theta), (residual.T @ left) * (-2 / theta)
 
-    def solve_left(self, right: Array, theta: float) -> Array:
+    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
         """See :class:`Entries`; a row without an observed entry is zero."""
         return _solve_rows(self.values, self.pattern, right, theta)
 
-    def solve_right(self, left: Array, theta: float) -> Array:
+    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
         """See :class:`Entries`."""
         return _solve_rows(self._values_transposed, self._pattern_transposed, left, theta)
 
@@ -218,14 +233,16 @@ def _square_norm(residual: Any) -> float:
     return _dot(data, data)
 
 
-def _dot(first: Array, second: Array) -> float:
+def _dot(first: Float[np.ndarray, " ..."], second: Float[np.ndarray, " ..."]) -> float:
     """Inner product, summed in double precision."""
     if first.dtype == np.float64:
         return float(np.vdot(first, second))
     return float(np.einsum("i,i->", first.ravel(), second.ravel(), dtype=np.float64))
 
 
-def _solve_rows(values: Any, pattern: Any, other: Array, theta: float) -> Array:
+def _solve_rows(
+    values: Any, pattern: Any, other: Float[np.ndarray, "columns d"], theta: float
+) -> Float[np.ndarray, "rows d"]:
     """Normal equations of all rows, a batch at a time."""
     width = other.shape[1]
     solution = np.empty((values.shape[0], width), values.dtype)

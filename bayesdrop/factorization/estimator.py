@@ -11,12 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._typing import Float
 from .._validation import check_random_state
-from .._warning import warn
 from ..designs import in_memory
 from ..estimators.intact import intact
-from ..estimators.names import FLOATS
-from ..overflow import double_range, refuse_overflow
+from ..estimators.validation import FLOATS
+from ..fitting.overflow import double_range, refuse_overflow
+from ..warnings import warn
 from .alternating import alternate
 from .entries import Complete, Entries, Observed, is_sparse, ridge
 from .leading import leading
@@ -25,8 +26,6 @@ from .shrinkage import adaptive_retain, equalise, minimum, nuclear_weight, shrin
 from .stochastic import descend
 
 __all__ = ["DropoutMatrixFactorization"]
-
-Array = Any
 
 _STEPS = {"deterministic": 1000, "stochastic": 10_000}
 # A singular value below this share of the largest is what an iteration has not yet shrunk to zero.
@@ -70,7 +69,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Which entries are missing. ``"nan"``: NaN, in a dense ``X``. ``"zeros"``: entries that a sparse matrix does not
         store (a stored zero is observed), or zeros of a dense one; a sparse ``X`` is never made dense. By default none
         is: entries that a sparse matrix does not store are zeros.
-    center : bool
+    centre : bool
         Take the mean of each column's observed entries off first, a sparse ``X`` without being made dense. By default
         ``X`` is taken as it is.
     learning_rate : float
@@ -132,9 +131,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     (3, (60, 3))
     """
 
-    mean_: Array
-    sampled_objective_trace_: Array
-    data_singular_values_: Array
+    mean_: Float[np.ndarray, " p"] | None
+    sampled_objective_trace_: Float[np.ndarray, " steps"] | None
+    data_singular_values_: Float[np.ndarray, " k"] | None
 
     def __init__(
         self,
@@ -144,7 +143,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         adaptive: bool = True,
         solver: str = "closed_form",
         missing: str | None = None,
-        center: bool = False,
+        centre: bool = False,
         learning_rate: float = 1.0,
         tol: float = 1e-8,
         max_iter: int | None = None,
@@ -155,7 +154,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.adaptive = adaptive
         self.solver = solver
         self.missing = missing
-        self.center = center
+        self.centre = centre
         self.learning_rate = learning_rate
         self.tol = tol
         self.max_iter = max_iter
@@ -197,7 +196,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         refuse_overflow(components=self.components_, singular_values=self.singular_values_, objective=self.objective_)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Scores of rows, such that ``scores @ components_`` (plus ``mean_``) is their reconstruction.
 
         A row's factor minimises its expected loss under the masks given ``loadings_``, over its observed entries; a
@@ -219,9 +218,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if isinstance(entries, Complete):
             gram = ridge(right.T.astype(np.float64) @ right, self.retain_)
             return entries.times((right @ np.linalg.solve(gram, turn)).astype(entries.dtype))
-        return entries.solve_left(right.astype(entries.dtype), self.retain_) @ turn.astype(entries.dtype)
+        return np.asarray(entries.solve_left(right.astype(entries.dtype), self.retain_) @ turn.astype(entries.dtype))
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Float[np.ndarray, "n p"]:
         """Rows from their scores: ``X @ components_``, plus ``mean_``; the missing entries are filled in.
 
         Parameters
@@ -238,7 +237,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if scores.shape[1] != self.n_components_:
             raise ValueError(f"X: expected {self.n_components_} columns of scores, got {scores.shape[1]}.")
         rows = scores @ self.components_.astype(scores.dtype)
-        return rows if self.mean_ is None else rows + self.mean_.astype(scores.dtype)
+        return np.asarray(rows if self.mean_ is None else rows + self.mean_.astype(scores.dtype))
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if is_sparse(X) and self.missing == "nan":
@@ -279,7 +278,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if fitting:
             check_observed(self, *counts)
         values: Any = X if pattern is None else np.where(seen, X, X.dtype.type(0))
-        if fitting and self.center:
+        if fitting and self.centre:
             self.mean_ = np.asarray(values.sum(axis=0)).ravel() / counts[1].astype(X.dtype)
         if self.mean_ is not None:
             if pattern is None:
@@ -290,7 +289,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return Observed(values, pattern)
 
     def _complete(self, X: Any, fitting: bool) -> Complete:
-        if fitting and self.center:
+        if fitting and self.centre:
             self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
         if self.mean_ is None or is_sparse(X):
             return Complete(X, self.mean_)
@@ -351,14 +350,16 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
                 ConvergenceWarning,
             )
 
-    def _keep_product(self, values: Array, directions: Array, dtype: Any) -> Array:
+    def _keep_product(
+        self, values: Float[np.ndarray, " d"], directions: Float[np.ndarray, "p d"], dtype: Any
+    ) -> Float[np.ndarray, "p d"]:
         """Store what the product determines; the sign of a direction makes its largest entry positive."""
         _, rows = svd_flip(None, np.ascontiguousarray(directions.T), u_based_decision=False)
         self.n_components_ = len(values)
         self.components_ = rows.astype(dtype)
         self.singular_values_ = values.astype(dtype)
-        return rows.T
+        return np.asarray(rows.T)
 
-    def _keep_factor(self, right: Array, theta: float) -> None:
+    def _keep_factor(self, right: Float[np.ndarray, "p d"], theta: float) -> None:
         self.loadings_ = right
         self.retain_ = theta

@@ -23,12 +23,15 @@ comes back with a direction from its prior, which in many dimensions seldom fits
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import betaln, gammaln
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Float, Int
 
 __all__ = [
     "FactorizationKernel",
@@ -44,7 +47,10 @@ __all__ = [
     "sweep",
 ]
 
-Array = Any
+
+Matrix = Float[jax.Array, "n p"]
+Masks = Float[jax.Array, " d"]
+Number = Float[jax.Array, ""]
 
 
 class Operands(NamedTuple):
@@ -55,25 +61,25 @@ class Operands(NamedTuple):
     chains start from, or keep if it is known.
     """
 
-    values: Array
-    pattern: Array | None
-    a: Array
-    b: Array
-    shape: Array
-    rate: Array
-    scale: Array
-    variance: Array
+    values: Matrix
+    pattern: Matrix | None
+    a: Number
+    b: Number
+    shape: Number
+    rate: Number
+    scale: Number
+    variance: Number
 
 
 class State(NamedTuple):
     """State of all chains: factors (C, n, d) and (C, p, d), masks (C, d) of 0 and 1, rates and variances (C,)."""
 
-    key: Array
-    left: Array
-    right: Array
-    kept: Array
-    retain: Array
-    variance: Array
+    key: PRNGKeyArray
+    left: Float[jax.Array, "C n d"]
+    right: Float[jax.Array, "C p d"]
+    kept: Float[jax.Array, "C d"]
+    retain: Float[jax.Array, " C"]
+    variance: Float[jax.Array, " C"]
 
 
 class Summary(NamedTuple):
@@ -83,13 +89,13 @@ class Summary(NamedTuple):
     ``Σ_i b_i b_iᵀ``; else ``m = n`` and ``squares`` has one for each row.
     """
 
-    gram: Array
-    product: Array
-    squares: Array
+    gram: Float[jax.Array, "m d d"]
+    product: Float[jax.Array, "n d"]
+    squares: Float[jax.Array, "_ d d"]
     rows: int
 
 
-def summarise(values: Array, pattern: Array | None, other: Array) -> Summary:
+def summarise(values: Matrix, pattern: Matrix | None, other: Float[jax.Array, "p d"]) -> Summary:
     """Sufficient statistics of ``values`` (n, p) given the other factor (p, d).
 
     Examples
@@ -105,14 +111,14 @@ def summarise(values: Array, pattern: Array | None, other: Array) -> Summary:
     return Summary(gram, product, product[:, :, None] * product[:, None, :], 1)
 
 
-def normal_equations(summary: Summary, kept: Array, variance: Array, scale: Array) -> Array:
+def normal_equations(summary: Summary, kept: Masks, variance: Number, scale: Number) -> Float[jax.Array, "m d d"]:
     """Lower Cholesky factors (m, d, d) of ``A = I + (s²/σ²) diag(r) G diag(r)``."""
     masked = summary.gram * (kept[:, None] * kept[None, :])[None]
     identity = jnp.eye(kept.shape[0], dtype=masked.dtype)[None]
     return jnp.linalg.cholesky(identity + masked * (scale**2 / variance))
 
 
-def sweep(matrix: Array, k: Array, forward: Array) -> Array:
+def sweep(matrix: Float[jax.Array, "m d d"], k: Int[jax.Array, ""], forward: Number) -> Float[jax.Array, "m d d"]:
     """Sweep the symmetric matrices (m, d, d) on index ``k``, or take the sweep back (Goodnight 1979).
 
     With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` beside it, and elsewhere the Schur
@@ -135,7 +141,14 @@ def sweep(matrix: Array, k: Array, forward: Array) -> Array:
     return matrix.at[:, k, k].set(-1 / pivot[:, 0])
 
 
-def gain(swept: Array, summary: Summary, others: Array, k: Array, variance: Array, scale: Array) -> Array:
+def gain(
+    swept: Float[jax.Array, "m d d"],
+    summary: Summary,
+    others: Masks,
+    k: Int[jax.Array, ""],
+    variance: Number,
+    scale: Number,
+) -> Number:
     """``log p(X | r_k = 1, …) − log p(X | r_k = 0, …)`` with the masks ``others`` (d,), 0 at ``k``, swept.
 
     With the pivot ``A_kk − A_kR A_R⁻¹ A_Rk`` the determinant grows by it, and with ``a`` the vector that is 1 at ``k``
@@ -147,17 +160,19 @@ def gain(swept: Array, summary: Summary, others: Array, k: Array, variance: Arra
     return (0.5 * scale**2 / variance**2 * squares / pivot - 0.5 * summary.rows * jnp.log(pivot)).sum()
 
 
-def draw_masks(key: Array, operands: Operands, summary: Summary, kept: Array, variance: Array) -> Array:
+def draw_masks(key: PRNGKeyArray, operands: Operands, summary: Summary, kept: Masks, variance: Number) -> Masks:
     """One pass over the masks (d,), the factor of ``summary`` and the retain rate integrated out."""
     d = kept.shape[0]
     uniform = jax.random.uniform(key, (d,), kept.dtype)
     forward = jnp.ones((), kept.dtype)
     matrix = jnp.eye(d, dtype=kept.dtype)[None] + summary.gram * (operands.scale**2 / variance)
 
-    def begin(k: Array, matrix: Array) -> Array:
+    def begin(k: Int[jax.Array, ""], matrix: Float[jax.Array, "m d d"]) -> Float[jax.Array, "m d d"]:
         return jnp.where(kept[k] > 0, sweep(matrix, k, forward), matrix)
 
-    def update(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def update(
+        k: Int[jax.Array, ""], carry: tuple[Masks, Float[jax.Array, "m d d"]]
+    ) -> tuple[Masks, Float[jax.Array, "m d d"]]:
         kept, matrix = carry
         without = jnp.where(kept[k] > 0, sweep(matrix, k, -forward), matrix)
         others = kept.at[k].set(0.0)
@@ -171,12 +186,16 @@ def draw_masks(key: Array, operands: Operands, summary: Summary, kept: Array, va
     return jax.lax.fori_loop(0, d, update, (kept, matrix))[0]
 
 
-def draw_factor(noise: Array, summary: Summary, kept: Array, variance: Array, scale: Array) -> Array:
+def draw_factor(
+    noise: Float[jax.Array, "n d"], summary: Summary, kept: Masks, variance: Number, scale: Number
+) -> Float[jax.Array, "n d"]:
     """Rows (n, d) of a factor given the masks and the other factor, from standard normal ``noise`` (n, d)."""
     lower = normal_equations(summary, kept, variance, scale)
     target = summary.product * kept[None, :] * (scale / variance)
 
-    def rows(lower: Array, target: Array, noise: Array) -> Array:
+    def rows(
+        lower: Float[jax.Array, "d d"], target: Float[jax.Array, "d m"], noise: Float[jax.Array, "d m"]
+    ) -> Float[jax.Array, "d m"]:
         """Right sides (d, m) and noise of the rows that share ``A = LLᵀ``: ``s L⁻ᵀ(L⁻¹ target + noise)``."""
         forward = solve_triangular(lower, target, lower=True) + noise
         return scale * solve_triangular(lower, forward, lower=True, trans=1)
@@ -186,23 +205,25 @@ def draw_factor(noise: Array, summary: Summary, kept: Array, variance: Array, sc
     return jax.vmap(rows)(lower, target[:, :, None], noise[:, :, None])[:, :, 0]
 
 
-def _transposed(matrix: Array | None) -> Array | None:
+def _transposed(matrix: Float[jax.Array, "n p"] | None) -> Float[jax.Array, "p n"] | None:
     return None if matrix is None else matrix.T
 
 
-def _residual(operands: Operands, left: Array, right: Array, kept: Array) -> Array:
+def _residual(operands: Operands, left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], kept: Masks) -> Matrix:
     fitted = (left * kept[None, :]) @ right.T
     return operands.values - (fitted if operands.pattern is None else operands.pattern * fitted)
 
 
-def _count(operands: Operands) -> Array:
+def _count(operands: Operands) -> Number | float:
     return operands.values.size * 1.0 if operands.pattern is None else operands.pattern.sum()
 
 
-def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Array:
+def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Float[jax.Array, " C"]:
     """Log density (C,) of data, factors, masks, rate and variance, the integrals over nothing."""
 
-    def one(left: Array, right: Array, kept: Array, retain: Array, variance: Array) -> Array:
+    def one(
+        left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], kept: Masks, retain: Number, variance: Number
+    ) -> Number:
         d, scale = kept.shape[0], operands.scale
         residual = _residual(operands, left, right, kept)
         value = -0.5 * (residual**2).sum() / variance - 0.5 * _count(operands) * jnp.log(2 * jnp.pi * variance)
@@ -221,7 +242,7 @@ def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Array:
 
 @dataclass(frozen=True)
 class FactorizationKernel:
-    """Kernel of :func:`bayesdrop.inference.runner.run`.
+    """Kernel of :func:`bayesdrop.mcmc.run.runner.run`.
 
     Parameters
     ----------
@@ -242,7 +263,19 @@ class FactorizationKernel:
     fixed_variance: bool = False
     keep_fitted: bool = False
 
-    def init(self, operands: Operands, key: Array, chains: int) -> State:
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        names: dict[str, tuple[str, ...]] = {"n_active": (), "retain": (), "fitted_norm": ()}
+        names |= {} if self.fixed_variance else {"sigma": ()}
+        return names | ({"fitted": ("obs_id", "feature")} if self.keep_fitted else {})
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Every column retained, factors from their prior; the first sweep draws ``U`` before it is looked at."""
         key, key_factors = jax.random.split(key)
         dtype = operands.values.dtype
@@ -253,16 +286,24 @@ class FactorizationKernel:
         mean = operands.a / (operands.a + operands.b)
         return State(key, left, right, jnp.ones((chains, self.width), dtype), mean * ones, operands.variance * ones)
 
-    def step(self, operands: Operands, state: State) -> State:
+    def step(self, operands: Operands, state: State) -> tuple[State, dict[str, jax.Array]]:
         """One sweep of all chains."""
         key, key_sweep = jax.random.split(state.key)
         keys = jax.random.split(key_sweep, state.retain.shape[0])
         parts = (state.left, state.right, state.kept, state.retain, state.variance)
-        return State(key, *jax.vmap(lambda key, *parts: self._sweep(operands, key, *parts))(keys, *parts))
+        state = State(key, *jax.vmap(lambda key, *parts: self._sweep(operands, key, *parts))(keys, *parts))
+        return state, self.record(operands, state)
 
     def _sweep(
-        self, operands: Operands, key: Array, left: Array, right: Array, kept: Array, retain: Array, variance: Array
-    ) -> tuple[Array, ...]:
+        self,
+        operands: Operands,
+        key: PRNGKeyArray,
+        left: Float[jax.Array, "n d"],
+        right: Float[jax.Array, "p d"],
+        kept: Masks,
+        retain: Number,
+        variance: Number,
+    ) -> tuple[Float[jax.Array, "n d"], Float[jax.Array, "p d"], Masks, Number, Number]:
         # One call for all normals and one for all gammas: compiling them is most of the first draw's time.
         keys = jax.random.split(key, 4)
         n = operands.values.shape[0]
@@ -285,7 +326,7 @@ class FactorizationKernel:
         )
         return left, right, kept, retain, variance
 
-    def record(self, operands: Operands, state: State) -> dict[str, Array]:
+    def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
         """Only what exchanging columns or their signs leaves as it is."""
         fitted = (state.left * state.kept[:, None, :]) @ jnp.swapaxes(state.right, 1, 2)
         found = {

@@ -20,12 +20,11 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, svds
 
+from .._typing import Float
 from .entries import Complete, is_sparse
 from .shrinkage import count_kept
 
 __all__ = ["leading"]
-
-Array = Any
 
 # Largest side whose Gram matrix is formed; its eigenvectors take seconds.
 _GRAM_SIDE = 2000
@@ -39,7 +38,7 @@ _ROWS = 4096
 
 def leading(
     entries: Complete, weight: float, most: int | None = None, generator: np.random.RandomState | None = None
-) -> tuple[Array, Array]:
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     """Singular values and right vectors of ``X`` that the shrinkage of weight ``γ`` needs.
 
     Parameters
@@ -96,7 +95,7 @@ def _operator(entries: Complete) -> Any:
     )
 
 
-def _from_gram(entries: Complete, weight: float, cap: int) -> tuple[Array, Array]:
+def _from_gram(entries: Complete, weight: float, cap: int) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     narrow = entries.shape[1] <= entries.shape[0]
     gram = _gram(entries) if narrow else _gram(_transposed(entries))
     if entries.mean is not None:
@@ -133,14 +132,14 @@ def _transposed(entries: Complete) -> Any:
     return Complete(entries.X.T)
 
 
-def _gram(entries: Complete) -> Array:
+def _gram(entries: Complete) -> Float[np.ndarray, "p p"]:
     """``XᵀX`` (p, p) in double precision, without the mean."""
     X = entries.X
     if is_sparse(X):
         wide = X.astype(np.float64)
         return np.asarray((wide.T @ wide).toarray())
     if X.dtype == np.float64:
-        return X.T @ X
+        return np.asarray(X.T @ X)
     gram = np.zeros((X.shape[1], X.shape[1]))
     for begin in range(0, X.shape[0], _ROWS):
         part = X[begin : begin + _ROWS].astype(np.float64)
@@ -148,7 +147,7 @@ def _gram(entries: Complete) -> Array:
     return gram
 
 
-def _centre(gram: Array, entries: Complete, narrow: bool) -> Array:
+def _centre(gram: Float[np.ndarray, "side side"], entries: Complete, narrow: bool) -> Float[np.ndarray, "side side"]:
     """Gram matrix of ``X − 1mᵀ`` from that of ``X``."""
     mean = np.asarray(entries.mean, dtype=np.float64)
     if narrow:

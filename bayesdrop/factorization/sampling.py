@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import datetime
-import warnings
-from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from .._typing import Bool, Float
 from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
-from ..data import feature_names_of
+from ..data.dataset import feature_names_of
 from ..designs import in_memory
-from ..diagnosis import diagnose_groups
-from ..groups import assemble
+from ..posterior.arviz_groups.builder import build_groups, draws_dataset, provenance
+from ..posterior.arviz_groups.groups import assemble
+from ..posterior.run_warnings import warn_of_run
+from ..posterior.sampling import check_counts
 from ..priors import Beta, InverseGamma
 
-__all__ = ["sample_factorization"]
+if TYPE_CHECKING:
+    import xarray as xr
 
-Array = Any
+    from ..mcmc.run.runner import Run
+
+__all__ = ["sample_factorization"]
 
 
 def sample_factorization(
@@ -27,8 +31,8 @@ def sample_factorization(
     *,
     retain_prior: Beta | None = None,
     variance_prior: InverseGamma | None = None,
-    sigma: float | None = None,
-    scale: float = 1.0,
+    sigma: float | int | None = None,
+    scale: float | int = 1.0,
     missing: str | None = None,
     draws: int = 1000,
     tune: int = 1000,
@@ -93,11 +97,14 @@ def sample_factorization(
 
     Warns
     -----
+    IncompleteWarning
+        If the run was interrupted from the keyboard; the draws that were finished are there.
     MixingWarning
         If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
 
     Examples
     --------
+    >>> import warnings
     >>> import bayesdrop as bd
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 12)) + 0.1 * rng.normal(size=(30, 12))
@@ -107,13 +114,10 @@ def sample_factorization(
     >>> int(np.median(bd.groups.dataset(post, "posterior")["n_active"]))
     2
     """
-    from ..inference.sampling import MOST_CHAINS, MOST_DRAWS
-
     data, seen, names = _checked(X, missing)
     check_count(n_components, "n_components", most=10**6)
-    check_count(draws, "draws", most=MOST_DRAWS)
-    check_count(tune, "tune", most=MOST_DRAWS)
-    check_count(chains, "chains", most=MOST_CHAINS)
+    check_count(tune, "tune")
+    check_counts(draws, tune, chains)
     check_flag(keep_fitted, "keep_fitted")
     check_flag(progress, "progress")
     check_number(scale, "scale", above=0)
@@ -131,11 +135,13 @@ def sample_factorization(
     import jax
     import jax.numpy as jnp
 
-    from ..inference.runner import as_key, run
+    from ..mcmc.run.runner import as_key, run
     from .gibbs import FactorizationKernel, Operands
 
+    def number(value: Any) -> jax.Array:
+        return jnp.asarray(float(value), jnp.float64)
+
     with jax.enable_x64(True):
-        number = lambda value: jnp.asarray(float(value), jnp.float64)  # noqa: E731
         operands = Operands(
             jnp.asarray(np.where(seen, data, 0.0)),
             None if seen.all() else jnp.asarray(seen.astype(np.float64)),
@@ -150,42 +156,36 @@ def sample_factorization(
         found = run(
             kernel, operands, as_key(seed), tune=int(tune), draws=int(draws), chains=int(chains), progress=progress
         )
-    attrs: dict[str, str | int | float] = {
-        "inference_library": "bayesdrop",
-        "inference_library_version": version("bayesdrop"),
-        **{f"{name}_version": version(name) for name in ("jax", "arviz")},
-        "created_at": datetime.datetime.now(datetime.UTC).isoformat(),
-        "sampling_time": found.seconds,
-        "tuning_steps": int(tune),
-        "complete": int(found.complete),
-        "seed": int(seed) if isinstance(seed, int | np.integer) else repr(seed),
-        "model": "matrix_factorization",
-        "sampler": "Gibbs, masks with a factor integrated out",
-    }
-    groups = _groups(found.draws, np.where(seen, data, np.nan), names)
-    groups["constant_data"] = groups["constant_data"].assign(
-        retain_prior_a=float(retain_prior.a), retain_prior_b=float(retain_prior.b), scale=float(scale),
-        n_components=int(n_components), **(
-            {"sigma_known": float(sigma)} if sigma is not None else
-            {"variance_prior_shape": variance_prior.shape, "variance_prior_scale": variance_prior.scale}
-        ),
-    )  # fmt: skip
+    constants: dict[str, float] = {
+        "retain_prior_a": float(retain_prior.a), "retain_prior_b": float(retain_prior.b), "scale": float(scale),
+        "n_components": int(n_components),
+    }  # fmt: skip
+    if sigma is not None:
+        constants["sigma_known"] = float(sigma)
+    else:
+        constants |= {"variance_prior_shape": variance_prior.shape, "variance_prior_scale": variance_prior.scale}
+    groups = _groups(found, np.where(seen, data, np.nan), names, constants)
+    attrs = provenance(
+        inference_method="mcmc",
+        method="Gibbs, masks with a factor integrated out",
+        target="factorization",
+        model="matrix_factorization",
+        seed=seed,
+        run=found,
+        tune=tune,
+    )
     for group in groups.values():
         group.attrs.update(attrs)
-    advice = diagnose_groups(groups, attrs).advice
-    if advice:
-        from ..inference.sampling import MixingWarning
-
-        warnings.warn(advice, MixingWarning, stacklevel=2)
+    warn_of_run(groups, attrs, draws)
     return assemble(groups, attrs)
 
 
-def _checked(X: Any, missing: str | None) -> tuple[Array, Array, list[str]]:
+def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, "n p"], list[str]]:
     """Data (n, p) in double precision, what of it is observed, and the names of the columns."""
     from sklearn.utils import check_array
 
     check_choice(missing, "missing", ("nan", None))
-    if hasattr(X, "tocsr"):
+    if issparse(X):
         raise ValueError(
             "X: expected a dense array, got a sparse matrix; the sampler keeps every entry. Take a part of it, or "
             'bd.DropoutMatrixFactorization(missing="zeros"), which keeps it sparse.'
@@ -202,20 +202,23 @@ def _checked(X: Any, missing: str | None) -> tuple[Array, Array, list[str]]:
     return data, seen, feature_names_of(data) if names is None else names
 
 
-def _groups(draws: dict[str, Array], data: Array, names: list[str]) -> dict[str, Any]:
+def _groups(
+    run: Run,
+    data: Float[np.ndarray, "n p"],
+    names: list[str],
+    constants: dict[str, float],
+) -> dict[str, xr.Dataset]:
     import xarray as xr
 
-    chains, length = draws["lp"].shape
-    steps = {"chain": np.arange(chains), "draw": np.arange(length)}
-    cells = {"obs_id": np.arange(data.shape[0]), "feature": np.array(names)}
-    scalars = [name for name in draws if name not in ("lp", "fitted")]
-    groups = {
-        "posterior": xr.Dataset({name: (("chain", "draw"), draws[name]) for name in scalars}, coords=steps),
-        "sample_stats": xr.Dataset({"lp": (("chain", "draw"), draws["lp"])}, coords=steps),
-        "observed_data": xr.Dataset({"x": (("obs_id", "feature"), data)}, coords=cells),
-        "constant_data": xr.Dataset(),
-    }
-    if "fitted" in draws:
-        dims = ("chain", "draw", "obs_id", "feature")
-        groups["predictions"] = xr.Dataset({"fitted": (dims, draws["fitted"])}, coords=steps | cells)
+    coords = {"obs_id": np.arange(data.shape[0]), "feature": np.array(names)}
+    groups = build_groups(
+        run.draws,
+        variables={name: dims for name, dims in run.variables.items() if name != "fitted"},
+        statistics=run.statistics,
+        coords=coords,
+        observed=xr.Dataset({"x": (("obs_id", "feature"), data)}, coords=coords),
+        constants={name: ((), value) for name, value in constants.items()},
+    )
+    if "fitted" in run.draws:
+        groups["predictions"] = draws_dataset(run.draws, {"fitted": ("obs_id", "feature")}, coords)
     return groups

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Num
 from .._validation import check_choice, check_count, check_flag, check_number
-from ..estimators.names import default_names
+from ..estimators.validation import default_names
 
 __all__ = ["check_observed", "check_settings", "widest"]
-
-Array = Any
 
 _SOLVERS = ("closed_form", "deterministic", "stochastic")
 _MISSING = (None, "nan", "zeros")
@@ -39,7 +38,7 @@ def check_settings(model: Any) -> None:
             check_count(getattr(model, name), name, none="")
     for name in ("tol", "learning_rate"):
         check_number(getattr(model, name), name, above=0)
-    for name in ("adaptive", "center"):
+    for name in ("adaptive", "centre"):
         check_flag(getattr(model, name), name)
 
 
@@ -72,7 +71,7 @@ def widest(model: Any, shape: tuple[int, int]) -> int:
     return int(model.n_components)
 
 
-def check_observed(model: Any, rows: Array, columns: Array) -> None:
+def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndarray, " p"]) -> None:
     """Raise ValueError if a row or a column has no observed entry, or the solver needs them all.
 
     Parameters

@@ -17,19 +17,19 @@ and leaves those above ``μ``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Shrunk", "adaptive_retain", "count_kept", "equalise", "minimum", "nuclear_weight", "shrink"]
+from .._typing import Float
 
-Array = Any
+__all__ = ["Shrunk", "adaptive_retain", "count_kept", "equalise", "minimum", "nuclear_weight", "shrink"]
 
 
 class Shrunk(NamedTuple):
     """Singular values of the optimum, (d̄,), and what was taken off each of them."""
 
-    values: Array
+    values: Float[np.ndarray, " kept"]
     threshold: float
 
 
@@ -69,7 +69,7 @@ def nuclear_weight(theta: float, width: int) -> float:
     return (1 - theta) / (theta * width)
 
 
-def count_kept(values: Array, weight: float) -> int:
+def count_kept(values: Float[np.ndarray, " k"], weight: float) -> int:
     """Largest ``d̄`` with ``σ_d̄ > μ(d̄) = γ/(1 + d̄γ) Σ_{i≤d̄} σ_i`` among descending singular values.
 
     ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so once the condition fails it fails for good: whether
@@ -92,7 +92,7 @@ def count_kept(values: Array, weight: float) -> int:
     return int(np.sum(np.logical_and.accumulate(values > thresholds)))
 
 
-def shrink(values: Array, weight: float, most: int | None = None) -> Shrunk:
+def shrink(values: Float[np.ndarray, " k"], weight: float, most: int | None = None) -> Shrunk:
     """Singular values of ``argmin_A ‖X − A‖² + γ‖A‖*²`` over ``rank A ≤ most``.
 
     Parameters
@@ -121,7 +121,7 @@ def shrink(values: Array, weight: float, most: int | None = None) -> Shrunk:
     return Shrunk(values[:kept] - threshold, threshold)
 
 
-def minimum(square_norm: float, values: Array, weight: float, most: int | None = None) -> float:
+def minimum(square_norm: float, values: Float[np.ndarray, " k"], weight: float, most: int | None = None) -> float:
     """Least value of ``‖X − A‖² + γ‖A‖*²``, from ``‖X‖²`` and the leading singular values.
 
     Examples
@@ -135,7 +135,7 @@ def minimum(square_norm: float, values: Array, weight: float, most: int | None =
     return left + len(shrunk.values) * shrunk.threshold**2 + weight * float(shrunk.values.sum()) ** 2
 
 
-def equalise(values: Array, width: int) -> Array:
+def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "k d"]:
     r"""Rotation that makes the columns of balanced factors equally strong.
 
     With ``A = P diag(a) Qᵀ`` the factors ``U = P diag(√a) R`` and ``V = Q diag(√a) R`` have ``UVᵀ = A`` and

@@ -12,16 +12,15 @@ the factors returned are the mean over the second half of the steps (Polyak & Ju
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._typing import Float
 from .alternating import start
 from .entries import Entries
 
 __all__ = ["Descended", "descend", "first_rate"]
-
-Array = Any
 
 # The expected loss costs all columns, so it is recorded at some steps only.
 _EVERY = 10
@@ -32,14 +31,16 @@ _HALVED = 0.03
 class Descended(NamedTuple):
     """Factors (n, d) and (p, d), the expected loss at every tenth step and the loss of its mask at every step."""
 
-    left: Array
-    right: Array
-    trace: Array
-    sampled_trace: Array
+    left: Float[np.ndarray, "n d"]
+    right: Float[np.ndarray, "p d"]
+    trace: Float[np.ndarray, " records"]
+    sampled_trace: Float[np.ndarray, " steps"]
     n_iter: int
 
 
-def first_rate(entries: Entries, left: Array, right: Array, theta: float) -> float:
+def first_rate(
+    entries: Entries, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
+) -> float:
     r"""Rate ``ε_0`` at which a step with the columns of one mask is still a descent.
 
     The curvature of one mask's loss in ``U`` is ``2θ⁻²`` times the largest eigenvalue of the retained columns' Gram
@@ -54,7 +55,7 @@ def first_rate(entries: Entries, left: Array, right: Array, theta: float) -> flo
     """
     size = _spectral_norm(entries)
     columns = max(float(np.max(np.sum(part.astype(np.float64) ** 2, axis=0))) for part in (left, right))
-    return theta**2 / (4 * (theta * size + max(columns, size / left.shape[1])))
+    return float(theta**2 / (4 * (theta * size + max(columns, size / left.shape[1]))))
 
 
 def _spectral_norm(entries: Entries, steps: int = 10) -> float:

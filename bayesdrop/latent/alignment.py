@@ -9,20 +9,23 @@ better sign. What is left of multimodality after that is real, and shows as a la
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-__all__ = ["align_units"]
+from .._typing import Float
 
-Array = Any
+__all__ = ["align_units"]
 
 _ROUNDS = 5
 
 
 def align_units(
-    hidden: Array, shift: Array, output: Array, intercept: Array, reference: int = 0, turn: bool = True
-) -> tuple[Array, Array, Array, Array]:
+    hidden: Float[np.ndarray, "S K p"],
+    shift: Float[np.ndarray, "S K"],
+    output: Float[np.ndarray, "S K"],
+    intercept: Float[np.ndarray, " S"],
+    reference: int = 0,
+    turn: bool = True,
+) -> tuple[Float[np.ndarray, "S K p"], Float[np.ndarray, "S K"], Float[np.ndarray, "S K"], Float[np.ndarray, " S"]]:
     """Permute and turn the units of each draw towards a common reference.
 
     Parameters
@@ -55,11 +58,11 @@ def align_units(
 
     whole = np.concatenate([hidden, shift[:, :, None], output[:, :, None]], axis=2).astype(np.float64)
     intercept = np.array(intercept, dtype=np.float64)
-    target = whole[reference]
+    centre = whole[reference]
     for _ in range(_ROUNDS):
         before = whole.copy()
         # ‖±u − r‖² = ‖u‖² + ‖r‖² ∓ 2uᵀr: the better sign is that of uᵀr, and its gain the size.
-        product = np.einsum("ska,ra->skr", whole, target)
+        product = np.einsum("ska,ra->skr", whole, centre)
         for s in range(len(whole)):
             gain = np.abs(product[s]) if turn else product[s]
             rows, columns = linear_sum_assignment(gain, maximize=True)
@@ -68,7 +71,7 @@ def align_units(
             sign = np.where(against & turn, -1.0, 1.0)
             intercept[s] += whole[s, order[sign < 0], -1].sum()
             whole[s] = sign[:, None] * whole[s, order]
-        target = whole.mean(axis=0)
+        centre = whole.mean(axis=0)
         if np.array_equal(whole, before):
             break
     return whole[:, :, :-2], whole[:, :, -2], whole[:, :, -1], intercept

@@ -1,6 +1,6 @@
 r"""Log density of a hidden layer whose inputs are noised, for samplers that follow gradients.
 
-    N(α; 0, P⁻¹) N(a; 0, 3²) N(W; 0, 1) Π_j Beta(η_j; A, B) Π_i E_{s ~ N(m_i, v_i)} exp{−C s_i loss(y_i, s)}
+    N(α; 0, P⁻¹) N(a; 0, 3²) N(W; 0, 1) Π_j p(η_j) Π_i E_{s ~ N(m_i, v_i)} exp{−C s_i loss(y_i, s)}
 
 in coordinates ``θ = (α, w, a, b, u)``, ``η = Φ(u)``, with the first-order moments of :mod:`bayesdrop.latent.energy`
 and the expectation of :mod:`bayesdrop.losses.normal_score`. The hidden intercepts need a proper prior: a unit that is
@@ -10,22 +10,18 @@ always on is an intercept itself. Shapes: ``C`` chains, ``n`` rows, ``p`` featur
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 
-from ..inference.density import DensityOperands, Evaluation
-from ..inference.matrix import product, squared_product
-from ..inference.nuts import NUTSKernel, NUTSOperands
-from ..inference.whitening import colour
-from ..losses import Loss
+from .._typing import Float
+from ..losses.protocols import Scored
+from ..mcmc.hmc.density import DensityOperands, Evaluation
+from ..mcmc.matrix import product, squared_product
 from ..noise import Noise
 
-__all__ = ["HIDDEN_INTERCEPT_SCALE", "LatentDensity", "LatentKernel"]
-
-Array = Any
+__all__ = ["HIDDEN_INTERCEPT_SCALE", "LatentDensity"]
 
 HIDDEN_INTERCEPT_SCALE = 3.0
 
@@ -36,7 +32,7 @@ class LatentDensity:
 
     Attributes
     ----------
-    loss, noise : Loss, Noise
+    loss, noise : Scored, Noise
         Components of the model.
     units : int
         Number ``K`` of hidden units.
@@ -46,14 +42,34 @@ class LatentDensity:
         Both layers have intercepts.
     free : int
         Number of free rates.
+    rate_dim : str
+        Dim of the free rates in a posterior.
     """
 
-    loss: Loss
+    loss: Scored
     noise: Noise
     units: int
     features: int
     fit_intercept: bool
     free: int
+    rate_dim: str = "feature"
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what ``record`` makes of a point."""
+        names: dict[str, tuple[str, ...]] = {"hidden_weight": ("hidden", "feature"), "output_weight": ("hidden",)}
+        names |= {"hidden_intercept": ("hidden",), "intercept": ()} if self.fit_intercept else {}
+        return names | ({"rate": (self.rate_dim,)} if self.free else {})
+
+    def record(self, operands: DensityOperands, theta: Float[jax.Array, "C D"]) -> dict[str, jax.Array]:
+        """What is kept of points θ (C, D): weights of both layers, intercepts and rates, chains first."""
+        parts = self.split(theta)
+        draw = {"hidden_weight": parts["hidden"], "output_weight": parts["output"]}
+        if self.fit_intercept:
+            draw |= {"hidden_intercept": parts["shift"], "intercept": parts["intercept"]}
+        if self.free:
+            draw["rate"] = ndtr(parts["probit"])
+        return draw
 
     @property
     def size(self) -> int:
@@ -61,7 +77,7 @@ class LatentDensity:
         K = self.units
         return K * self.features + K + self.free + (K + 1 if self.fit_intercept else 0)
 
-    def split(self, theta: Array) -> dict[str, Array]:
+    def split(self, theta: Float[jax.Array, "*chains D"]) -> dict[str, jax.Array]:
         """Coordinates (…, D) by name: hidden (…, K, p), shift (…, K), output (…, K), intercept (…), probit (…, k)."""
         K, p = self.units, self.features
         parts, at = {}, 0
@@ -75,11 +91,13 @@ class LatentDensity:
         parts["intercept"] = parts["intercept"][..., 0]
         return parts
 
-    def rates(self, operands: DensityOperands, probit: Array) -> Array:
+    def rates(self, operands: DensityOperands, probit: Float[jax.Array, " k"]) -> Float[jax.Array, " p"]:
         """Rates of the features, (p,)."""
         return ndtr(probit)[operands.index] if self.free else operands.fixed_rate
 
-    def moments(self, operands: DensityOperands, part: dict[str, Array]) -> tuple[Array, Array]:
+    def moments(
+        self, operands: DensityOperands, part: dict[str, jax.Array]
+    ) -> tuple[Float[jax.Array, " n"], Float[jax.Array, " n"]]:
         """Mean and variance of the scores of one chain, (n,) each."""
         gain, shift, quadratic, linear, constant = self.noise.coefficients(self.rates(operands, part["probit"]))
         hidden, weight = part["hidden"], part["output"]
@@ -94,19 +112,21 @@ class LatentDensity:
         twice = jnp.where(first == second, 1.0, 2.0).astype(cov.dtype)
         return score, jnp.sum(twice[:, None] * slope[first] * slope[second] * cov, axis=0)
 
-    def log_prior(self, operands: DensityOperands, part: dict[str, Array]) -> Array:
+    def log_prior(self, operands: DensityOperands, part: dict[str, jax.Array]) -> Float[jax.Array, ""]:
         """Log prior density of one chain up to a constant, ()."""
         total = -0.5 * jnp.sum(operands.precision[None] * part["hidden"] ** 2) - 0.5 * jnp.sum(part["output"] ** 2)
         if self.fit_intercept:
             total = total - 0.5 * jnp.sum((part["shift"] / HIDDEN_INTERCEPT_SCALE) ** 2)
         u = part["probit"]
-        beta = (operands.prior_a - 1) * log_ndtr(u) + (operands.prior_b - 1) * log_ndtr(-u) if self.free else 0 * u
-        return total + jnp.sum(beta - 0.5 * u * u)
+        rates = operands.rate_prior.log_rate_density(log_ndtr(u), log_ndtr(-u)) if self.free else 0 * u
+        return total + jnp.sum(rates - 0.5 * u * u)
 
-    def evaluate(self, operands: DensityOperands, theta: Array) -> Evaluation:
+    def evaluate(self, operands: DensityOperands, theta: Float[jax.Array, "C D"]) -> Evaluation:
         """Minus the log density and its gradient at θ (C, D)."""
 
-        def one(point: Array) -> tuple[Array, tuple[Array, Array]]:
+        def one(
+            point: Float[jax.Array, " D"],
+        ) -> tuple[Float[jax.Array, ""], tuple[Float[jax.Array, " n"], Float[jax.Array, ""]]]:
             part = self.split(point)
             mean, var = self.moments(operands, part)
             slopes = self.loss.score_cost(operands.target, mean, var, operands.row_weight)
@@ -118,20 +138,3 @@ class LatentDensity:
 
         (_, (cost, prior)), gradient = jax.vmap(jax.value_and_grad(one, has_aux=True))(theta)
         return Evaluation(cost, prior, gradient)
-
-
-@dataclass(frozen=True)
-class LatentKernel(NUTSKernel):
-    """NumPyro's No-U-Turn sampler that keeps both layers of a draw."""
-
-    density: Any
-
-    def record(self, operands: NUTSOperands, state: Any) -> dict[str, Array]:
-        """Weights of both layers, rates, and how the trajectory went; chains first."""
-        parts = self.density.split(colour(operands.centre, operands.factor, state.z))
-        draw = {"hidden_weight": parts["hidden"], "output_weight": parts["output"]}
-        if self.density.fit_intercept:
-            draw |= {"hidden_intercept": parts["shift"], "intercept": parts["intercept"]}
-        if self.density.free:
-            draw["rate"] = ndtr(parts["probit"])
-        return draw | self.statistics(state)

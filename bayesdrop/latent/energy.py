@@ -20,16 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from .._typing import Float, Int, MatrixLike
 from ..designs import Design, as_design
 from ..moments import ScoreMoments
 from ..noise import Noise
-from ..noise.centre import needs_zero
-from .criteria import Criterion
+from ..noise.centre import require_zero_centre
+from .criteria import Criterion, Targets
 
 __all__ = [
     "Block",
@@ -39,8 +40,6 @@ __all__ = [
     "blocks_of",
     "hidden_moments",
 ]
-
-Array = Any
 
 # Entries of a block, small enough that a dense design multiplies them as they are; and of all designs that are kept.
 _ENTRIES = 1 << 21
@@ -58,14 +57,14 @@ class Parameters(NamedTuple):
         ``W``, the intercepts ``b`` in the last row.
     """
 
-    hidden: Array
-    output: Array
+    hidden: Float[np.ndarray, "_ K"]
+    output: Float[np.ndarray, "_ M"]
 
-    def flatten(self) -> Array:
+    def flatten(self) -> Float[np.ndarray, " D"]:
         """All numbers as one vector."""
         return np.concatenate([self.hidden.ravel(), self.output.ravel()])
 
-    def like(self, flat: Array) -> Parameters:
+    def like(self, flat: Float[np.ndarray, " D"]) -> Parameters:
         """The inverse of :meth:`flatten`, in the shapes of these parameters."""
         cut = self.hidden.size
         return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
@@ -102,17 +101,17 @@ class Block(NamedTuple):
         The features as a design, if it is kept.
     """
 
-    X: Any
-    target: Array
-    weight: Array
+    X: MatrixLike
+    target: Targets
+    weight: Float[np.ndarray, " m"]
     design: Design | None = None
 
-    def take(self, rows: Array, share: float) -> Block:
+    def take(self, rows: Int[np.ndarray, " rows"], share: float) -> Block:
         """Some of the rows, each counted ``share`` times as much."""
         return Block(self.X[rows], self.target[rows], share * self.weight[rows])
 
 
-def blocks_of(X: Any, target: Array, weight: Array, units: int) -> list[Block]:
+def blocks_of(X: MatrixLike, target: Targets, weight: Float[np.ndarray, " n"], units: int) -> list[Block]:
     """Cut the rows into blocks for which features and covariances of ``units`` hidden units fit into a core's reach.
 
     The design of each is kept unless all together, with what a design may hold besides, would be large.
@@ -125,7 +124,9 @@ def blocks_of(X: Any, target: Array, weight: Array, units: int) -> list[Block]:
     return [Block(X[cut], target[cut], weight[cut], as_design(X[cut]) if keep else None) for cut in cuts]
 
 
-def hidden_moments(moments: ScoreMoments, hidden: Array, products: Array | None = None) -> tuple[Array, Array | None]:
+def hidden_moments(
+    moments: ScoreMoments, hidden: Float[np.ndarray, "_ K"], products: Float[np.ndarray, "p L"] | None = None
+) -> tuple[Float[np.ndarray, "m K"], Float[np.ndarray, "m L"] | None]:
     """Mean (m, K) of the pre-activations and their covariances, pair by pair (m, K(K + 1)/2), None without noise."""
     mean = moments.mean(hidden)
     if not moments.has_variance:
@@ -136,14 +137,14 @@ def hidden_moments(moments: ScoreMoments, hidden: Array, products: Array | None 
     return mean, moments.covariance(products)
 
 
-class _Forms:
+class _PairProducts:
     """What all rows share: products of weights, pair by pair ``k <= l`` of units and ``m <= n`` of problems.
 
     ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
     F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l.
     """
 
-    def __init__(self, parameters: Parameters, problems: tuple[Array, Array]) -> None:
+    def __init__(self, parameters: Parameters, problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]) -> None:
         self.hidden, self.weight = parameters.hidden[:-1], parameters.output[:-1]
         K, M = self.weight.shape
         self.first, self.second = np.triu_indices(K)
@@ -155,13 +156,13 @@ class _Forms:
         one, other = self.weight[self.first], self.weight[self.second]
         self.matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
 
-    def to_hidden(self, slope: Array) -> Array:
+    def to_hidden(self, slope: Float[np.ndarray, "p L"]) -> Float[np.ndarray, "p K"]:
         """Gradient in ``α`` (p, K) from the one in its products (p, L)."""
         return (slope * self.hidden[:, self.second]) @ self.of_first + (
             slope * self.hidden[:, self.first]
         ) @ self.of_second
 
-    def to_output(self, slope: Array) -> Array:
+    def to_output(self, slope: Float[np.ndarray, "L J"]) -> Float[np.ndarray, "K M"]:
         """Gradient in ``W`` (K, M) from the one in ``F`` (L, J)."""
         one, other, crossed = self.weight[self.first], self.weight[self.second], self._crossed * slope
         return (
@@ -172,7 +173,7 @@ class _Forms:
         )
 
 
-def _members(index: Array, size: int) -> Array:
+def _members(index: Int[np.ndarray, " L"], size: int) -> Float[np.ndarray, "L size"]:
     """Indicators (L, size) of what each pair belongs to: sums over pairs are products with it."""
     return (index[:, None] == np.arange(size)).astype(np.float64)
 
@@ -195,41 +196,43 @@ class LatentEnergy:
         Prior precision of the hidden weights of each feature; that of the output weights is 1.
     fit_intercept : bool
         The intercepts of both layers are free.
-    spread : bool
+    keep_variance : bool
         If false the variance of the noise is forgotten, and only its mean kept.
     """
 
     blocks: Sequence[Block]
     noise: Noise
-    rate: Array
+    rate: Float[np.ndarray, " p"]
     criterion: Criterion
-    precision: Array
+    precision: Float[np.ndarray, " p"]
     fit_intercept: bool = True
-    spread: bool = True
+    keep_variance: bool = True
 
     def __post_init__(self) -> None:
-        needs_zero(self.noise, "a hidden layer")
+        require_zero_centre(self.noise, "a hidden layer")
 
     def moments(self, design: Design) -> ScoreMoments:
         """Moments of the noised features of some rows."""
         moments = ScoreMoments(design, self.noise, self.rate[:, None], self.fit_intercept)
-        return moments if self.spread else moments.without_variance()
+        return moments if self.keep_variance else moments.without_variance()
 
     def moments_of(self, block: Block) -> ScoreMoments:
         """Moments of the noised features of a block."""
         return self.moments(as_design(block.X) if block.design is None else block.design)
 
-    def scores(self, moments: ScoreMoments, parameters: Parameters) -> tuple[Array, Array | None]:
+    def scores(
+        self, moments: ScoreMoments, parameters: Parameters
+    ) -> tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
         """Mean (m, M) of the scores of some rows and, with noise, covariances (m, J) of the criterion's pairs."""
         weight = parameters.output[:-1]
         mean, cov = hidden_moments(moments, parameters.hidden)
-        unit: Array = expit(mean)
+        unit: Float[np.ndarray, "m K"] = expit(mean)
         score = unit @ weight + parameters.output[-1]
         if cov is None:
             return score, None
-        forms = _Forms(parameters, self.criterion.pairs(weight.shape[1]))
+        pairs = _PairProducts(parameters, self.criterion.pairs(weight.shape[1]))
         slope = unit * (1 - unit)
-        return score, (slope[:, forms.first] * slope[:, forms.second] * cov) @ forms.matrix
+        return score, (slope[:, pairs.first] * slope[:, pairs.second] * cov) @ pairs.matrix
 
     @property
     def row_weight(self) -> float:
@@ -241,7 +244,7 @@ class LatentEnergy:
         """True if the noise gives the scores a variance."""
         coefficients = self.noise.coefficients(self.rate)
         parts = (coefficients.quadratic, coefficients.linear, coefficients.constant)
-        return self.spread and any(bool(np.any(part)) for part in parts)
+        return self.keep_variance and any(bool(np.any(part)) for part in parts)
 
     def prior(self, parameters: Parameters) -> tuple[float, Parameters]:
         """Penalty of the weights and its gradient."""
@@ -258,9 +261,9 @@ class LatentEnergy:
         penalty, slope = self.prior(parameters)
         value, gradient, objective = self.of_rows(self.blocks, parameters)
         both = Parameters(slope.hidden + gradient.hidden, slope.output + gradient.output)
-        return Evaluation(penalty + value, self.tied(both), penalty + objective)
+        return Evaluation(penalty + value, self.zero_fixed_intercepts(both), penalty + objective)
 
-    def tied(self, gradient: Parameters) -> Parameters:
+    def zero_fixed_intercepts(self, gradient: Parameters) -> Parameters:
         """Leave out the intercepts if there are none."""
         if not self.fit_intercept:
             gradient.hidden[-1] = 0
@@ -269,35 +272,37 @@ class LatentEnergy:
 
     def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> Evaluation:
         """What some rows add to the energy, and to its gradient."""
-        forms = _Forms(parameters, self.criterion.pairs(parameters.output.shape[1])) if self.has_variance else None
+        pairs = (
+            _PairProducts(parameters, self.criterion.pairs(parameters.output.shape[1])) if self.has_variance else None
+        )
         total, rounded = 0.0, 0.0
         hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
-        spread = np.zeros_like(forms.products) if forms is not None else np.zeros((0, 0))
-        for_matrix = np.zeros_like(forms.matrix) if forms is not None else np.zeros((0, 0))
+        spread = np.zeros_like(pairs.products) if pairs is not None else np.zeros((0, 0))
+        for_matrix = np.zeros_like(pairs.matrix) if pairs is not None else np.zeros((0, 0))
         for block in blocks:
             moments = self.moments_of(block)
-            mean, cov = hidden_moments(moments, parameters.hidden, None if forms is None else forms.products)
-            unit: Array = expit(mean)
+            mean, cov = hidden_moments(moments, parameters.hidden, None if pairs is None else pairs.products)
+            unit: Float[np.ndarray, "m K"] = expit(mean)
             slope = unit * (1 - unit)
             score = unit @ parameters.output[:-1] + parameters.output[-1]
             for_mean = np.zeros_like(unit)
             spreads = None
-            if forms is None or cov is None:
+            if pairs is None or cov is None:
                 value, for_score, _ = self.criterion(block.target, score, None)
             else:
-                one, other = slope[:, forms.first], slope[:, forms.second]
+                one, other = slope[:, pairs.first], slope[:, pairs.second]
                 pair = one * other
                 bent = pair * cov
-                spreads = bent @ forms.matrix
+                spreads = bent @ pairs.matrix
                 value, for_score, for_cov = self.criterion(block.target, score, spreads)
                 for_cov = block.weight[:, None] * for_cov
                 for_matrix += bent.T @ for_cov
-                for_bent = for_cov @ forms.matrix.T
+                for_bent = for_cov @ pairs.matrix.T
                 spread += moments.spread(np.multiply(for_bent, pair, out=pair))
                 # Both factors σ' of a pair move with the mean.
                 for_bent *= cov
-                for_slope = np.multiply(for_bent, other, out=other) @ forms.of_first
-                for_slope += np.multiply(for_bent, one, out=one) @ forms.of_second
+                for_slope = np.multiply(for_bent, other, out=other) @ pairs.of_first
+                for_slope += np.multiply(for_bent, one, out=one) @ pairs.of_second
                 for_mean += for_slope * slope * (1 - 2 * unit)
             for_score = block.weight[:, None] * for_score
             for_mean += slope * (for_score @ parameters.output[:-1].T)
@@ -306,7 +311,7 @@ class LatentEnergy:
             output[:-1] += unit.T @ for_score
             output[-1] += for_score.sum(axis=0)
             hidden += moments.mean_adjoint(for_mean)
-        if forms is not None:
-            hidden[:-1] += forms.to_hidden(spread)
-            output[:-1] += forms.to_output(for_matrix)
+        if pairs is not None:
+            hidden[:-1] += pairs.to_hidden(spread)
+            output[:-1] += pairs.to_output(for_matrix)
         return Evaluation(total, Parameters(hidden, output), total - rounded)

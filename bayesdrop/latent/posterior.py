@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,19 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count, check_flag, shown
-from ..data import Data, prepare
-from ..groups import assemble
+from ..data.dataset import Dataset, as_dataset
+from ..losses.protocols import Scored, require
 from ..model import Model, check_model
-from ..noise.centre import needs_zero
-from ..responses import observed_group
+from ..noise.centre import require_zero_centre
+from ..posterior.arviz_groups.builder import build_groups, provenance
+from ..posterior.arviz_groups.constants import model_constants, model_coords
+from ..posterior.arviz_groups.groups import assemble
+from ..posterior.arviz_groups.responses import observed_group
+from ..posterior.arviz_groups.serialization import attributes
+from ..posterior.run_warnings import warn_of_run
+from ..posterior.sampling import check_counts
 from .alignment import align_units
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["sample_latent"]
+    from ..mcmc.run.runner import Run
 
-Array = Any
+__all__ = ["sample_latent"]
 
 
 def sample_latent(
@@ -104,13 +109,11 @@ def sample_latent(
     >>> bd.groups.dataset(post, "posterior")["hidden_weight"].shape
     (2, 5, 2, 2)
     """
-    from ..diagnosis import diagnose_groups
-    from ..inference.sampling import MOST_CHAINS, MOST_DRAWS, IncompleteWarning, MixingWarning
+    from ..mcmc.hmc.nuts import NUTS
 
     check_model(model)
-    check_count(draws, "draws", most=MOST_DRAWS)
-    check_count(tune, "tune", most=MOST_DRAWS)
-    check_count(chains, "chains", most=MOST_CHAINS)
+    check_count(tune, "tune")
+    check_counts(draws, tune, chains)
     check_count(n_hidden, "n_hidden", most=10**6)
     check_flag(progress, "progress")
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
@@ -118,114 +121,85 @@ def sample_latent(
             f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
             f"{model.loss!r}."
         )
-    needs_zero(model.noise, "a hidden layer")
-    data = prepare(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    require_zero_centre(model.noise, "a hidden layer")
+    data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    method = NUTS() if method is None else method
+    if not isinstance(method, NUTS):
+        raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
     result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress)
-    groups = _groups(model, data, result.draws)
-    attrs = _attributes(model, int(n_hidden), result, int(tune))
+    groups = _groups(model, data, result)
+    attrs = provenance(
+        inference_method="mcmc", method=repr(method), target="hidden layer", model=repr(model), seed=seed, run=result,
+        tune=int(tune),
+    )  # fmt: skip
+    attrs |= attributes(model, data.classes)
+    attrs |= {
+        "n_hidden": int(n_hidden),
+        "units": "aligned: permuted and turned to the labelling of the most probable draw",
+        "approximation": "noise is carried through the hidden layer to first order and scores are taken as normal",
+    }
     for group in groups.values():
         group.attrs.update(attrs)
-    if not result.complete:
-        warnings.warn(
-            f"interrupted: {result.draws['lp'].shape[1]} of {draws} draws of each chain are there. The attribute "
-            "`complete` is 0.",
-            IncompleteWarning,
-            stacklevel=2,
-        )
-    advice = diagnose_groups(groups, attrs | {"complete": 1}).advice
-    if advice:
-        warnings.warn(advice, MixingWarning, stacklevel=2)
+    warn_of_run(groups, attrs, draws)
     return assemble(groups, attrs)
 
 
 def _run(
-    model: Model, data: Data, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any, progress: bool
+    model: Model, data: Dataset, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any, progress: bool
 ) -> Any:
     """Draws of the whitened sampler, by name."""
     import jax
     import jax.numpy as jnp
 
-    from ..inference.hmc import operands_of
-    from ..inference.nuts import NUTS, NUTSOperands
-    from ..inference.runner import as_key, run
-    from .density import LatentDensity, LatentKernel
+    from ..mcmc.hmc.method import operands_of
+    from ..mcmc.hmc.nuts import NUTSKernel, NUTSOperands
+    from ..mcmc.run.runner import as_key, run
+    from .density import LatentDensity
 
-    method = NUTS() if method is None else method
-    if not isinstance(method, NUTS):
-        raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)
-    model.noise.check(float(data.X.min()) if data.X.shape[0] and p else 0.0)
+    model.noise.check(data.design.minimum())
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         real = partial(jnp.asarray, dtype=method.dtype)
-        density = LatentDensity(model.loss.plain, model.noise, units, p, model.fit_intercept, rate_map.size)
+        loss = require(
+            model.loss.plain, Scored, "the posterior of a hidden layer", "write its cost under normal scores"
+        )
+        density = LatentDensity(loss, model.noise, units, p, model.fit_intercept, rate_map.size, rate_map.dim)
         operands = operands_of(model, data, rate_map, method.dtype)
-        kernel = LatentKernel(density, tune, float(method.target_accept), int(method.max_tree_depth))
+        kernel = NUTSKernel(density, tune, float(method.target_accept), int(method.max_tree_depth))
         whitened = NUTSOperands(operands, real(np.zeros(density.size)), real(np.ones(density.size)))
         return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress)
 
 
-def _groups(model: Model, data: Data, draws: dict[str, Array]) -> dict[str, xr.Dataset]:
-    """Aligned draws and the data as datasets."""
-    import xarray as xr
-
+def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
+    """Draws with their units aligned, and the data, as groups."""
+    draws = result.draws
     hidden = np.asarray(draws["hidden_weight"])
     chains, count, units, p = hidden.shape
-    flat = chains * count
-    best = int(np.argmax(draws["lp"]))
+    total = chains * count
     nothing = np.zeros((chains, count, units))
-    turned, shift, output, intercept = align_units(
-        hidden.reshape(flat, units, p),
-        np.reshape(draws.get("hidden_intercept", nothing), (flat, units)),
-        np.reshape(draws["output_weight"], (flat, units)),
-        np.reshape(draws.get("intercept", nothing[:, :, 0]), flat),
-        reference=best,
+    aligned = align_units(
+        hidden.reshape(total, units, p),
+        np.reshape(draws.get("hidden_intercept", nothing), (total, units)),
+        np.reshape(draws["output_weight"], (total, units)),
+        np.reshape(draws.get("intercept", nothing[:, :, 0]), total),
+        reference=int(np.argmax(draws["lp"])),
         turn=model.fit_intercept,
     )
-    both = ("chain", "draw")
-    dims = {"hidden_weight": (*both, "hidden", "feature"), "output_weight": (*both, "hidden")}
-    values = {"hidden_weight": turned, "output_weight": output}
-    if model.fit_intercept:
-        dims |= {"hidden_intercept": (*both, "hidden"), "intercept": both}
-        values |= {"hidden_intercept": shift, "intercept": intercept}
-    coords: dict[str, Any] = {
-        "chain": np.arange(chains),
-        "draw": np.arange(count),
-        "hidden": np.array([f"hidden{k}" for k in range(units)]),
-        "feature": np.array(data.feature_names),
-    }
-    variables = {
-        name: (dims[name], np.reshape(value, (chains, count, *np.shape(value)[1:]))) for name, value in values.items()
+    names = ("hidden_weight", "hidden_intercept", "output_weight", "intercept")
+    by_chain = {
+        name: np.reshape(value, (chains, count, *np.shape(value)[1:]))
+        for name, value in zip(names, aligned, strict=True)
     }
     rate_map = model.bind(data.feature_names)
-    constant: dict[str, Any] = dict(model.weight_prior.constants(p))
-    if rate_map.is_free:
-        coords[rate_map.dim] = np.array(rate_map.names)
-        variables["rate"] = ((*both, rate_map.dim), draws["rate"])
-        prior = rate_map.prior.concentrations(data.occurrences(rate_map.index, rate_map.size))
-        constant["rate_prior_a"], constant["rate_prior_b"] = ((rate_map.dim, part) for part in prior)
-    else:
-        constant["fixed_rate"] = ("feature", rate_map.initial)
-    names = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
-    fixed = {name: value for name, value in coords.items() if name in ("feature", rate_map.dim)}
-    return {
-        "posterior": xr.Dataset(variables, coords=coords),
-        "sample_stats": xr.Dataset({name: (both, draws[name]) for name in names}, {c: coords[c] for c in both}),
-        "observed_data": observed_group(data.target, data.classes, binary=model.loss.binary),
-        "constant_data": xr.Dataset(constant, fixed),
-    }
-
-
-def _attributes(model: Model, units: int, result: Any, tune: int) -> dict[str, str | int | float]:
-    return {
-        "inference_library": "bayesdrop",
-        "sampling_time": result.seconds,
-        "tuning_steps": tune,
-        "complete": int(result.complete),
-        "stopped": result.stopped,
-        "model": repr(model),
-        "n_hidden": units,
-        "units": "aligned: permuted and turned to the labelling of the most probable draw",
-        "approximation": "noise is carried through the hidden layer to first order and scores are taken as normal",
-    }
+    return build_groups(
+        draws | by_chain,
+        variables=result.variables,
+        statistics=result.statistics,
+        coords=model_coords(rate_map, data.feature_names) | {"hidden": [f"hidden{k}" for k in range(units)]},
+        observed=observed_group(data.target, data.classes, binary=model.loss.binary),
+        constants=model_constants(
+            model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
+        ),
+    )

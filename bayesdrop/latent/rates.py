@@ -6,27 +6,26 @@ in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`
     n_d = Σ_i s_i 1(h_id x_id ≠ 0),      n⁻_d = Σ_i s_i 1(y_i h_id x_id < 0),
 
 summed over the problems, which share the inputs and their rates, and over the features of a free rate; the update is
-``(n⁻ + μm)/(n + m)``, the mode of ``Beta(A + n⁻, B + n − n⁻)``. Their rule, applied to the linearised score.
+the mode of the prior's law given ``n⁻`` entries dropped and ``n − n⁻`` kept, ``(n⁻ + μm)/(n + m)`` under a Beta prior.
+Their rule, applied to the linearised score.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from .._typing import Float
 from ..designs import as_design
-from ..inference.descent import Status, Trace
-from ..priors.beta import beta_mode
+from ..fitting.driver import Status, Trace
+from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .energy import LatentEnergy, Parameters
 from .methods import LatentMethod, Plan
 
 __all__ = ["class_ratio", "learn_rates", "sign_counts"]
-
-Array = Any
 
 _LARGEST = 1 - 1e-6
 # Rates that move by less are settled.
@@ -34,8 +33,8 @@ _SETTLED = 2e-3
 
 
 def sign_counts(
-    energy: LatentEnergy, parameters: Parameters, weight_per_row: float, ratio: Array
-) -> tuple[Array, Array]:
+    energy: LatentEnergy, parameters: Parameters, weight_per_row: float, ratio: Float[np.ndarray, " M"]
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
     """``(n⁻, n)`` of each feature, (p,) each.
 
     Parameters
@@ -67,7 +66,9 @@ def sign_counts(
     return against, total
 
 
-def class_ratio(rate_map: RateMap, target: Array, weight: Array, many: bool) -> Array:
+def class_ratio(
+    rate_map: RateMap, target: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"], many: bool
+) -> Float[np.ndarray, " K"]:
     """Weight of the negative class of each problem in the rate update, (K,): ``n₊/n₋``, or 1 where it is not asked for.
 
     ``target`` (n, K) holds signs, ``weight`` (n,) counts rows, and ``many`` says that the problems are classes.
@@ -86,29 +87,29 @@ def learn_rates(
     plan: Plan,
     trace: Trace,
     weight_per_row: float,
-    ratio: Array,
-) -> tuple[LatentEnergy, Parameters, tuple[Array, Array], Array]:
+    ratio: Float[np.ndarray, " M"],
+) -> tuple[LatentEnergy, Parameters, UpdatedRateLaw, Float[np.ndarray, " k"]]:
     """Alternate some steps of the weights with updates of the rates until these stand, then go on to the optimum.
 
     Returns
     -------
     energy, parameters : LatentEnergy, Parameters
         At the learnt rates.
-    posterior : (array (k,), array (k,))
-        Shape parameters of the plug-in posterior of the free rates.
+    posterior : UpdatedRateLaw of shape (k,)
+        Plug-in posterior of the free rates.
     occurrences : array (k,)
         ``n`` of each free rate.
     """
-    here, posterior, occurrences = start, (np.empty(0), np.empty(0)), np.empty(0)
+    occurrences = np.zeros(rate_map.size)
+    here, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
     settled, turn = False, 0
     for turn in range(plan.rounds):
         here = method.minimise(energy, here, trace, plan.round)
         against, total = (
             rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, here, weight_per_row, ratio)
         )
-        a, b = rate_map.prior.concentrations(total)
-        posterior, occurrences = (a + against, b + total - against), total
-        update = rate_map.expand(np.minimum(beta_mode(*posterior), _LARGEST))
+        posterior, occurrences = rate_map.prior.law(total).given(against, total), total
+        update = rate_map.expand(np.minimum(posterior.mode(), _LARGEST))
         # Later rounds move half way: a rate and the weights that it favours may chase each other.
         rate = update if turn < plan.rounds // 3 else 0.5 * (update + energy.rate)
         # Three entries more or fewer of few are the same rate.

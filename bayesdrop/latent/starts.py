@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..inference.descent import Trace
-from ..overflow import refuse_overflow
+from ..fitting.driver import Trace
+from ..fitting.overflow import refuse_overflow
 from .energy import LatentEnergy, Parameters
 from .methods import LatentMethod
 
@@ -48,7 +48,7 @@ def random_start(
     size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
     refuse_overflow(sum_of_squares=size)
     starts = starts if steps else 1
-    plain = replace(energy, spread=False)
+    plain = replace(energy, keep_variance=False)
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
         hidden = generator.normal(size=(p + 1, units)) / size

@@ -16,15 +16,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
 from .base import (
-    Array,
     Derivatives,
+    Loss,
     Pseudo,
+    Responses,
     ScoreCost,
-    choose,
-    misplaced_bound,
+    Scores,
+    choose_form,
+    misplaced_expectation,
     pseudo_from,
 )
 
@@ -32,14 +35,14 @@ __all__ = ["EpsilonInsensitive"]
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive:
+class EpsilonInsensitive(Loss):
     """ε-insensitive loss of support vector regression.
 
     Parameters
     ----------
     epsilon : float
         Half-width ``ε >= 0`` of the tube within which a residual costs nothing, in units of ``y``.
-    bound : str
+    expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
     Examples
@@ -50,42 +53,38 @@ class EpsilonInsensitive:
     """
 
     epsilon: float = 0.1
-    bound: str = "augmentation"
+    expectation: str = "augmentation"
     kinked: ClassVar[bool] = True
-    quadratic: ClassVar[bool] = False
     binary: ClassVar[bool] = False
-    convex: ClassVar[bool] = True
-    separable: ClassVar[bool] = False
-    variance_prior: ClassVar[None] = None
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number(self.epsilon, "epsilon", least=0, advice=misplaced_bound(self.epsilon, positive_part.FORMS))
-        choose(
+        check_number(self.epsilon, "epsilon", least=0, advice=misplaced_expectation(self.epsilon, positive_part.FORMS))
+        choose_form(
             positive_part.FORMS,
-            self.bound,
+            self.expectation,
             "EpsilonInsensitive",
-            ' The loss is piecewise linear: its Taylor penalty is zero; bound="gaussian" is its exact expectation.',
+            ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
         )
 
     @property
     def augmented(self) -> bool:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.bound == "augmentation"
+        return self.expectation == "augmentation"
 
     @property
     def plain(self) -> EpsilonInsensitive:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, bound="augmentation")
+        return replace(self, expectation="augmentation")
 
-    def value(self, y: Array, mean: Array, var: Array) -> Array:
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = positive_part.FORMS[self.bound], y - mean
+        part, residual = positive_part.FORMS[self.expectation], y - mean
         return part.value(residual - self.epsilon, var) + part.value(-residual - self.epsilon, var)
 
-    def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = positive_part.FORMS[self.bound], y - mean
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        part, residual = positive_part.FORMS[self.expectation], y - mean
         above = part.derivatives(residual - self.epsilon, var)
         below = part.derivatives(-residual - self.epsilon, var)
         return Derivatives(
@@ -96,7 +95,7 @@ class EpsilonInsensitive:
             var_var=above.var_var + below.var_var,
         )
 
-    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
         """``max(0, |y − s| − ε)`` and the sign of ``s − y`` outside the tube."""
         xp = score.__array_namespace__()
         residual = y - score
@@ -104,16 +103,16 @@ class EpsilonInsensitive:
         zero = xp.zeros_like(residual)
         return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
 
-    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
-        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         part = normal_score.of_two_positive_parts(y - mean, self.epsilon, var, weight)
         return part._replace(mean=-part.mean)
 
-    def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """E-step: ``ω = a + b`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw both auxiliary variables; ``κ = a(y − ε) + b(y + ε)``, since the linear parts cancel."""
         import jax
 
@@ -123,7 +122,7 @@ class EpsilonInsensitive:
         below = positive_part.draw_precision(below_key, -residual - self.epsilon, var, half)
         return Pseudo(above + below, above * (y - self.epsilon) + below * (y + self.epsilon))
 
-    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw ``y`` with density ``exp(−C max(0, |y − s| − ε)) / (2ε + 2/C)``.
 
         It is uniform within the tube, where it has the share ``ε/(ε + 1/C)``, and exponential beyond.
@@ -134,14 +133,6 @@ class EpsilonInsensitive:
         distance = np.where(inside, self.epsilon * generator.random(shape), beyond)
         return score + np.where(generator.random(shape) < 0.5, distance, -distance)
 
-    def log_constant(self, weight: Any) -> Array:
-        """``−log(2ε + 2/C)``; see :class:`bayesdrop.losses.base.Loss`."""
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """``−log(2ε + 2/C)``; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return -np.log(2 * self.epsilon + 2 / np.asarray(weight, dtype=np.float64))
-
-    def probability(self, score: Array, weight: Any) -> Array:
-        """Raise TypeError: a real ``y`` has no class probability."""
-        raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")
-
-    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Raise TypeError: a real ``y`` has no class probability."""
-        raise TypeError("EpsilonInsensitive is a loss of real targets; class probabilities need Hinge or Logistic.")

@@ -15,15 +15,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
 from .base import (
-    Array,
     Derivatives,
+    Loss,
     Pseudo,
+    Responses,
     ScoreCost,
-    choose,
-    misplaced_bound,
+    Scores,
+    choose_form,
+    misplaced_expectation,
     pseudo_from,
 )
 
@@ -31,19 +34,19 @@ __all__ = ["Hinge"]
 
 _NO_CURVATURE = (
     " The loss is piecewise linear, so its second derivative, and with it the Taylor penalty, is zero; "
-    'bound="gaussian" is its expectation in closed form.'
+    'expectation="gaussian" is its expectation in closed form.'
 )
 
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Loss):
     """Hinge loss of a support vector machine.
 
     Parameters
     ----------
     margin : float
         The margin ``ℓ > 0`` (1 in the usual support vector machine).
-    bound : str
+    expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
     Examples
@@ -54,61 +57,56 @@ class Hinge:
     """
 
     margin: float = 1.0
-    bound: str = "augmentation"
+    expectation: str = "augmentation"
     kinked: ClassVar[bool] = True
-    quadratic: ClassVar[bool] = False
     binary: ClassVar[bool] = True
-    convex: ClassVar[bool] = True
-    separable: ClassVar[bool] = False
-    variance_prior: ClassVar[None] = None
-    normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        advice = misplaced_bound(self.margin, positive_part.FORMS) or "the usual SVM has 1.0"
+        advice = misplaced_expectation(self.margin, positive_part.FORMS) or "the usual SVM has 1.0"
         check_number(self.margin, "margin", above=0, advice=advice)
-        choose(positive_part.FORMS, self.bound, "Hinge", _NO_CURVATURE)
+        choose_form(positive_part.FORMS, self.expectation, "Hinge", _NO_CURVATURE)
 
     @property
     def augmented(self) -> bool:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.bound == "augmentation"
+        return self.expectation == "augmentation"
 
     @property
     def plain(self) -> Hinge:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, bound="augmentation")
+        return replace(self, expectation="augmentation")
 
-    def value(self, y: Array, mean: Array, var: Array) -> Array:
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        return positive_part.FORMS[self.bound].value(self.margin - y * mean, var)
+        return positive_part.FORMS[self.expectation].value(self.margin - y * mean, var)
 
-    def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
-        part = positive_part.FORMS[self.bound].derivatives(self.margin - y * mean, var)
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        part = positive_part.FORMS[self.expectation].derivatives(self.margin - y * mean, var)
         return part._replace(mean=-y * part.mean, mean_var=-y * part.mean_var)
 
-    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
         """``max(0, ζ)`` and ``−y 1(ζ > 0)``."""
         xp = score.__array_namespace__()
         slack = self.margin - y * score
         return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
 
-    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
-        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         part = normal_score.of_positive_part(self.margin - y * mean, var, weight)
         return part._replace(mean=-y * part.mean)
 
-    def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """E-step: ``ω = C E[1/λ] c²`` in closed form."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""
         half = weight / 2
         omega = positive_part.draw_precision(key, self.margin - y * mean, var, half)
         return Pseudo(omega, y * (omega * self.margin + half))
 
-    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
 
         The hinge is no likelihood: normalising changes it by a factor that depends on the score, so these are not
@@ -117,11 +115,11 @@ class Hinge:
         chance = self.probability(score, weight)
         return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
 
-    def log_constant(self, weight: Any) -> Array:
-        """Zero; see :class:`bayesdrop.losses.base.Loss`."""
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.zeros(np.shape(weight))
 
-    def probability(self, score: Array, weight: Any) -> Array:
+    def probability(self, score: Scores, weight: Any) -> Scores:
         """Normalised pseudo-likelihood ``e^{−C loss(+1)} / (e^{−C loss(+1)} + e^{−C loss(−1)})``.
 
         The hinge is no normalised likelihood, so this is a monotone transform of the score whose steepness depends on
@@ -132,7 +130,7 @@ class Hinge:
         gap = xp.maximum(self.margin + score, zero) - xp.maximum(self.margin - score, zero)
         return 0.5 * (1 + xp.tanh(0.5 * weight * gap))
 
-    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
+    def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """Expectation of :meth:`probability` for a normal score, by the trapezium rule.
 
         With nodes 1/20 of a standard deviation apart it is exact to 1e-3 while ``C`` times the standard deviation is

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from . import normal_score, positive_part
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose, pseudo_from
+from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores, choose_form, pseudo_from
 
 __all__ = ["Logistic"]
 
@@ -35,7 +36,7 @@ _SERIES = tuple(
 _NODES, _LEAST, _MOST = 20, 0.18, 4.0
 
 
-def _half_tanh(root: Array) -> tuple[Array, Array, Array]:
+def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r`` and ``(r t)' = sech²(r/2)/4``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
     square = root * root
@@ -55,16 +56,17 @@ def _half_tanh(root: Array) -> tuple[Array, Array, Array]:
     return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2 / 4
 
 
+@runtime_checkable
 class _Form(Protocol):
     """``φ`` as a function of the agreement ``t = y m`` and the variance."""
 
-    def value(self, agreement: Array, var: Array) -> Array: ...
+    def value(self, agreement: Scores, var: Scores) -> Scores: ...
 
-    def derivatives(self, agreement: Array, var: Array) -> Derivatives: ...
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives: ...
 
 
 class _Augmentation(NamedTuple):
-    def value(self, agreement: Array, var: Array) -> Array:
+    def value(self, agreement: Scores, var: Scores) -> Scores:
         xp = agreement.__array_namespace__()
         root = xp.sqrt(agreement * agreement + var)
         size = xp.abs(agreement)
@@ -72,7 +74,7 @@ class _Augmentation(NamedTuple):
         tiny = float(xp.finfo(agreement.dtype).tiny) ** 0.5
         return xp.log1p(xp.exp(-root)) + 0.5 * (var / (root + size + tiny) + size - agreement)
 
-    def derivatives(self, agreement: Array, var: Array) -> Derivatives:
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
         xp = agreement.__array_namespace__()
         weight, slope, curve = _half_tanh(xp.sqrt(agreement * agreement + var))
         return Derivatives(
@@ -95,13 +97,13 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
 
 
 class _Gaussian(NamedTuple):
-    def value(self, agreement: Array, var: Array) -> Array:
+    def value(self, agreement: Scores, var: Scores) -> Scores:
         part = positive_part.FORMS["gaussian"]
         return sum(share * part.value(-agreement, var + extra) for extra, share in _kolmogorov())
 
-    def derivatives(self, agreement: Array, var: Array) -> Derivatives:
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
         part = positive_part.FORMS["gaussian"]
-        total: list[Array] = []
+        total: list[Any] = []
         for extra, share in _kolmogorov():
             terms = [share * term for term in part.derivatives(-agreement, var + extra)]
             total = [a + b for a, b in zip(total, terms, strict=True)] if total else terms
@@ -111,16 +113,16 @@ class _Gaussian(NamedTuple):
 
 class _Taylor(NamedTuple):
     @staticmethod
-    def _chances(agreement: Array) -> tuple[Array, Array]:
+    def _chances(agreement: Scores) -> tuple[Scores, Scores]:
         """``σ(−t)`` and ``σ(t) σ(−t)``."""
         against = 0.5 * (1 - agreement.__array_namespace__().tanh(0.5 * agreement))
         return against, against * (1 - against)
 
-    def value(self, agreement: Array, var: Array) -> Array:
+    def value(self, agreement: Scores, var: Scores) -> Scores:
         _, curve = self._chances(agreement)
         return _Augmentation().value(agreement, 0 * var) + 0.5 * curve * var
 
-    def derivatives(self, agreement: Array, var: Array) -> Derivatives:
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
         against, curve = self._chances(agreement)
         slope = curve * (2 * against - 1)
         return Derivatives(
@@ -136,12 +138,12 @@ _FORMS: dict[str, _Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussi
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Loss):
     """Logistic loss, the negative log-likelihood of logistic regression.
 
     Parameters
     ----------
-    bound : str
+    expectation : str
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
 
     Examples
@@ -151,42 +153,39 @@ class Logistic:
     0.6931
     """
 
-    bound: str = "augmentation"
-    kinked: ClassVar[bool] = False
-    quadratic: ClassVar[bool] = False
+    expectation: str = "augmentation"
     binary: ClassVar[bool] = True
     separable: ClassVar[bool] = True
-    variance_prior: ClassVar[None] = None
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        choose(_FORMS, self.bound, "Logistic")
+        choose_form(_FORMS, self.expectation, "Logistic")
 
     @property
     def convex(self) -> bool:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.bound != "taylor"
+        return self.expectation != "taylor"
 
     @property
     def augmented(self) -> bool:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.bound == "augmentation"
+        return self.expectation == "augmentation"
 
     @property
     def plain(self) -> Logistic:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, bound="augmentation")
+        return replace(self, expectation="augmentation")
 
-    def value(self, y: Array, mean: Array, var: Array) -> Array:
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        return _FORMS[self.bound].value(y * mean, var)
+        return _FORMS[self.expectation].value(y * mean, var)
 
-    def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
-        part = _FORMS[self.bound].derivatives(y * mean, var)
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        part = _FORMS[self.expectation].derivatives(y * mean, var)
         return part._replace(mean=y * part.mean, mean_var=y * part.mean_var)
 
-    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
         """``log(1 + e^{−t})`` and ``−y σ(−t)`` with ``t = y s``, from one exponential."""
         xp = score.__array_namespace__()
         agreement = y * score
@@ -195,20 +194,20 @@ class Logistic:
         against = xp.where(agreement > 0, decay * larger, larger)
         return xp.maximum(-agreement, xp.zeros_like(agreement)) + xp.log1p(decay), -y * against
 
-    def plain_likelihood(self, y: Array, score: Array) -> Array:
+    def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
         """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, which keeps its log finite."""
         xp = score.__array_namespace__()
         return 1 / (1 + xp.exp(xp.minimum(-y * score, 80 * xp.ones_like(score))))
 
-    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
-        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)
 
-    def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""
         return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
-    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``ω ~ PG(C, √(m² + v))``; a plain weight of 1 takes the exact sampler of PG(1, s)."""
         import jax.numpy as jnp
 
@@ -223,20 +222,20 @@ class Logistic:
             omega = PolyaGamma(weight, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(0.5 * weight * y, omega.shape))
 
-    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.base.Loss`."""
         return np.where(generator.random(np.shape(score)) < self.probability(score, weight), 1.0, -1.0)
 
-    def log_constant(self, weight: Any) -> Array:
-        """Zero; see :class:`bayesdrop.losses.base.Loss`."""
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.zeros(np.shape(weight))
 
-    def probability(self, score: Array, weight: Any) -> Array:
+    def probability(self, score: Scores, weight: Any) -> Scores:
         """``σ(s)``, whatever the weight: ``C`` tempers the posterior, not the probability of a new label."""
         del weight
         return 0.5 * (1 + score.__array_namespace__().tanh(0.5 * score))
 
-    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
+    def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """``E σ(s)`` for a normal score, to 1e-11: minus the slope of the Gaussian form."""
         del weight  # a likelihood: C tempers the posterior, not the probability of a new label
         return -_Gaussian().derivatives(-mean, var).mean

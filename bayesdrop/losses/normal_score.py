@@ -13,27 +13,37 @@ By the heat equation the slope of an expectation in the variance is half its sec
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .base import Array, ScoreCost
+from .base import Responses, ScoreCost, Scores
+from .protocols import Sloped
 
-if TYPE_CHECKING:
-    from .base import Loss
-
-__all__ = ["by_quadrature", "of_positive_part", "of_two_positive_parts"]
+__all__ = ["by_quadrature", "gauss_hermite", "of_positive_part", "of_two_positive_parts"]
 
 _NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def by_quadrature(loss: Loss, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
+def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
+    """Nodes and shares, which sum to 1, of the expectation of a function of a standard normal variable.
+
+    Examples
+    --------
+    >>> points, shares = gauss_hermite(5)
+    >>> round(sum(share * point**4 for point, share in zip(points, shares)), 10)
+    3.0
+    """
+    points, shares = np.polynomial.hermite_e.hermegauss(count)
+    return points.tolist(), (shares / shares.sum()).tolist()
+
+
+def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C`` times the sample weight."""
     xp = mean.__array_namespace__()
-    points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
     shape = (_NODES,) + (1,) * mean.ndim
-    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in (points, shares / shares.sum()))
+    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(_NODES))
     spread = _spread(var)
     score = mean[None] + point * spread[None]
     y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
@@ -47,7 +57,7 @@ def by_quadrature(loss: Loss, y: Array, mean: Array, var: Array, weight: Array) 
     return ScoreCost(least - xp.log(total), mean_slope, spread_slope / (2 * spread))
 
 
-def of_positive_part(mean: Array, var: Array, weight: Array) -> ScoreCost:
+def of_positive_part(mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     """Cost under ``C max(0, ζ)``, from the moments of ``ζ``."""
     xp = mean.__array_namespace__()
     spread = _spread(var)
@@ -58,7 +68,7 @@ def of_positive_part(mean: Array, var: Array, weight: Array) -> ScoreCost:
     return ScoreCost(-log_total, above, 0.5 * weight * (kink - above))
 
 
-def of_two_positive_parts(mean: Array, half_width: float, var: Array, weight: Array) -> ScoreCost:
+def of_two_positive_parts(mean: Scores, half_width: float, var: Scores, weight: Any) -> ScoreCost:
     """Cost under ``C max(0, |r| − ε)``, from the moments of the residual ``r``; ``half_width`` is ``ε``."""
     xp = mean.__array_namespace__()
     spread, size = _spread(var), xp.abs(mean)
@@ -74,26 +84,26 @@ def of_two_positive_parts(mean: Array, half_width: float, var: Array, weight: Ar
     return ScoreCost(-log_total, xp.sign(mean) * (above - below), 0.5 * weight * (kinks - above - below))
 
 
-def _spread(var: Array) -> Array:
+def _spread(var: Scores) -> Scores:
     """``σ``, with a round-off unit as floor, which keeps slopes finite where a row has no noise."""
     xp = var.__array_namespace__()
     return xp.sqrt(var + float(xp.finfo(var.dtype).eps))
 
 
-def _log_above(mean: Array, spread: Array, weight: Array) -> Array:
+def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
     """``log E[exp(−Cζ); ζ > 0]``."""
     tilt = weight * spread
     return 0.5 * tilt * tilt - weight * mean + _log_ndtr(mean / spread - tilt)
 
 
-def _density(mean: Array, spread: Array, log_total: Array) -> Array:
+def _density(mean: Scores, spread: Scores, log_total: Scores) -> Scores:
     """Normal density of ``ζ`` at 0 over the expectation."""
     xp = mean.__array_namespace__()
     z = mean / spread
     return xp.exp(-0.5 * z * z - xp.log(spread) - _LOG_ROOT_TWO_PI - log_total)
 
 
-def _log_ndtr(z: Any) -> Array:
+def _log_ndtr(z: Any) -> Scores:
     """Logarithm of the normal distribution function in the array's own library."""
     if not isinstance(z, np.ndarray | np.generic):
         from jax.scipy.special import log_ndtr as jax_log_ndtr

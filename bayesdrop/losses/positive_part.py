@@ -11,40 +11,41 @@ Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .base import Array, Derivatives
+from .base import Derivatives, Scores
 
 __all__ = ["FORMS", "Form", "draw_precision"]
 
 
+@runtime_checkable
 class Form(Protocol):
     """Protocol of a form; arguments ``(ζ, v)`` share one shape."""
 
-    def value(self, mean: Array, var: Array) -> Array:
+    def value(self, mean: Scores, var: Scores) -> Scores:
         """Expected positive part."""
 
-    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+    def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
         """First and second derivatives in ``(ζ, v)``."""
 
 
 class _Augmentation(NamedTuple):
     @staticmethod
-    def _root(mean: Array, var: Array) -> Array:
+    def _root(mean: Scores, var: Scores) -> Scores:
         xp = mean.__array_namespace__()
         # The floor stands for 0/0 on the kink with no noise; solvers smooth before it matters.
         tiny = float(xp.finfo(mean.dtype).tiny) ** 0.5
         return xp.maximum(xp.sqrt(mean * mean + var), xp.asarray(tiny, dtype=mean.dtype))
 
-    def value(self, mean: Array, var: Array) -> Array:
+    def value(self, mean: Scores, var: Scores) -> Scores:
         xp = mean.__array_namespace__()
         root = self._root(mean, var)
         # For a negative mean the two terms cancel: ζ + r = v / (r − ζ).
         return 0.5 * xp.where(mean > 0, mean + root, var / (root + xp.abs(mean)))
 
-    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+    def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
         xp = mean.__array_namespace__()
         root = self._root(mean, var)
         inverse = 1 / root
@@ -60,7 +61,7 @@ class _Augmentation(NamedTuple):
 
 class _Gaussian(NamedTuple):
     @staticmethod
-    def _standard(mean: Array, var: Array) -> tuple[Array, Array, Array, Array]:
+    def _standard(mean: Scores, var: Scores) -> tuple[Scores, Scores, Scores, Scores]:
         """``1/√v``, ``ζ/√v`` and the normal density and distribution function there."""
         xp = mean.__array_namespace__()
         # Below the floor the density underflows unless ζ is as small, where the value is too.
@@ -70,11 +71,11 @@ class _Gaussian(NamedTuple):
         density = xp.exp(-0.5 * xp.minimum(z * z, xp.asarray(1500.0, dtype=mean.dtype))) / math.sqrt(2 * math.pi)
         return inverse, z, density, _distribution_function(z)
 
-    def value(self, mean: Array, var: Array) -> Array:
+    def value(self, mean: Scores, var: Scores) -> Scores:
         inverse, _, density, below = self._standard(mean, var)
         return mean * below + density / inverse
 
-    def derivatives(self, mean: Array, var: Array) -> Derivatives:
+    def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
         inverse, z, density, below = self._standard(mean, var)
         half = 0.5 * density * inverse
         square = inverse * inverse
@@ -90,7 +91,7 @@ class _Gaussian(NamedTuple):
 FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian()}
 
 
-def _distribution_function(z: Any) -> Array:
+def _distribution_function(z: Any) -> Scores:
     """Normal distribution function in the array's own library."""
     if not isinstance(z, np.ndarray | np.generic):
         from jax.scipy.special import ndtr as jax_ndtr
@@ -102,7 +103,7 @@ def _distribution_function(z: Any) -> Array:
     return ndtr(plain)
 
 
-def draw_precision(key: Array, slack: Array, var: Array, half: Array) -> Array:
+def draw_precision(key: Any, slack: Scores, var: Scores, half: Any) -> Scores:
     r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²(ζ² + v))`` and ``c = C/2`` (Polson & Scott 2011, theorem 1).
 
     ``exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ``, shaped like ``slack``.

@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .._validation import check_instance
 from ..priors import InverseGamma
-from .base import Array, Derivatives, Pseudo, ScoreCost, choose
+from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores, choose_form
 
 __all__ = ["Squared"]
 
@@ -26,12 +27,12 @@ _FORMS = dict.fromkeys(("augmentation", "gaussian", "taylor"), True)
 
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(Loss):
     """Squared loss of ridge regression, ``½(y − s)²``.
 
     Parameters
     ----------
-    bound : str
+    expectation : str
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``: for this loss all are exact and equal.
     variance_prior : InverseGamma, optional
         Prior of an unknown noise variance ``σ²``, which ``bd.sample`` draws along and stores as ``sigma``. By default
@@ -44,18 +45,16 @@ class Squared:
     2.25
     """
 
-    bound: str = "augmentation"
+    expectation: str = "augmentation"
     variance_prior: InverseGamma | None = None
-    kinked: ClassVar[bool] = False
     quadratic: ClassVar[bool] = True
     binary: ClassVar[bool] = False
-    convex: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     separable: ClassVar[bool] = True
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        choose(_FORMS, self.bound, "Squared")
+        choose_form(_FORMS, self.expectation, "Squared")
         expected = "a prior such as bd.InverseGamma(2.0, 1.0), or None for the known variance 1/C"
         check_instance(self.variance_prior, "variance_prior", InverseGamma, expected, none=True)
 
@@ -64,50 +63,42 @@ class Squared:
         """See :class:`bayesdrop.losses.base.Loss`; a function of scores has no use for a prior of their noise."""
         return self if self.variance_prior is None else replace(self, variance_prior=None)
 
-    def value(self, y: Array, mean: Array, var: Array) -> Array:
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Expected loss; see :class:`bayesdrop.losses.base.Loss`."""
         residual = y - mean
         return 0.5 * (residual * residual + var)
 
-    def derivatives(self, y: Array, mean: Array, var: Array) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.base.Loss`."""
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
         xp = mean.__array_namespace__()
         zero, one = xp.zeros_like(mean), xp.ones_like(mean)
         return Derivatives(mean=mean - y, var=0.5 * one, mean_mean=one, mean_var=zero, var_var=zero)
 
-    def plain_value_and_slope(self, y: Array, score: Array) -> tuple[Array, Array]:
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
         """``½(y − s)²`` and ``s − y``."""
         residual = y - score
         return 0.5 * residual * residual, -residual
 
-    def score_cost(self, y: Array, mean: Array, var: Array, weight: Array) -> ScoreCost:
-        """Cost of a normal score; see :class:`bayesdrop.losses.base.Loss`."""
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         xp = mean.__array_namespace__()
         residual, shrunk = y - mean, weight / (1 + weight * var)
         square = shrunk * residual * residual
         return ScoreCost(0.5 * (xp.log1p(weight * var) + square), -shrunk * residual, 0.5 * shrunk * (1 - square))
 
-    def pseudo(self, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """``ω = C``, ``κ = C y``, whatever the score."""
         omega = weight * mean.__array_namespace__().ones_like(mean)
         return Pseudo(omega, omega * y)
 
-    def sample_pseudo(self, key: Array, y: Array, mean: Array, var: Array, weight: Array) -> Pseudo:
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """As :meth:`pseudo`: there is nothing to draw."""
         return self.pseudo(y, mean, var, weight)
 
-    def sample_response(self, generator: Any, score: Array, weight: Any) -> Array:
-        """Draw from ``N(s, 1/C)``; see :class:`bayesdrop.losses.base.Loss`."""
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw from ``N(s, 1/C)``; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return score + generator.normal(size=np.shape(score)) / np.sqrt(weight)
 
-    def log_constant(self, weight: Any) -> Array:
-        """``½ log(C/2π)``; see :class:`bayesdrop.losses.base.Loss`."""
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """``½ log(C/2π)``; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return 0.5 * np.log(np.asarray(weight, dtype=np.float64) / (2 * np.pi))
-
-    def probability(self, score: Array, weight: Any) -> Array:
-        """Raise TypeError: a real ``y`` has no class probability."""
-        raise TypeError("Squared is a loss of real targets; class probabilities need Hinge or Logistic.")
-
-    def expected_probability(self, mean: Array, var: Array, weight: float) -> Array:
-        """Raise TypeError: a real ``y`` has no class probability."""
-        raise TypeError("Squared is a loss of real targets; class probabilities need Hinge or Logistic.")

@@ -8,23 +8,26 @@ A noise may be centred, ``x̃ = c + α(x − c)``: everything here is then said 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Coefficients", "Expansion", "MaskNoise", "Noise"]
+from .._typing import AnyArray, Float
 
-Array = Any
+__all__ = ["Coefficients", "Expansion", "MaskNoise", "Noise", "RateArray"]
+
+RateArray: TypeAlias = Float[AnyArray, "..."]
+"""Dropout rates, of features (p,) or of features by problems (p, K), in whichever array library."""
 
 
 class Coefficients(NamedTuple):
     """``E[x̃|x] = gain·x + shift``, ``Var[x̃|x] = quadratic·x² + linear·x + constant``; shaped like the rate."""
 
-    gain: Array
-    shift: Array
-    quadratic: Array
-    linear: Array
-    constant: Array
+    gain: Any
+    shift: Any
+    quadratic: Any
+    linear: Any
+    constant: Any
 
-    def about(self, centre: Array) -> Coefficients:
+    def about(self, centre: Any) -> Coefficients:
         """Coefficients in ``x`` of a noise whose own are in ``x − c``, for ``centre`` of the same shape or (p, 1).
 
         ``E x̃ = g x + (1 − g)c + h`` and ``Var x̃ = a x² + (b − 2ac) x + ac² − bc + c0``.
@@ -55,7 +58,7 @@ class Expansion(NamedTuple):
         log E exp{iu(x̃ − E x̃)} = −½ Var u² − (i/6) third x^i u³ + (1/24) fourth x^j u⁴ + r,
         |exp(r) − 1| <= exp(remainder |x|^k |u|⁵) − 1,
 
-    and a sum of independent ``w_d (x̃_d − E x̃_d)`` is beyond ``√(2VL) + jump max|w_d| L`` on either side with a
+    and a sum of independent ``w_d (x̃_d − E x̃_d)`` is beyond ``√(2VL) + tail_scale max|w_d| L`` on either side with a
     probability of ``e^{−L}`` at most, ``V`` being the sum of ``proxy x² w²``, or the variance where ``proxy`` is None.
 
     Attributes
@@ -66,16 +69,16 @@ class Expansion(NamedTuple):
         Powers of ``x`` that they come with.
     proxy : array or None
         Variance of a normal law whose moment-generating function is no smaller, for ``x = 1``.
-    jump : float
+    tail_scale : float
         Scale of exponential tails; 0 where they fall as a normal law's.
     """
 
-    third: Array
-    fourth: Array
-    remainder: Array
+    third: Any
+    fourth: Any
+    remainder: Any
     powers: tuple[int, int, int]
-    proxy: Array | None
-    jump: float
+    proxy: Any
+    tail_scale: float
 
 
 @runtime_checkable
@@ -89,25 +92,25 @@ class Noise(Protocol):
     def centre(self) -> Any:
         """None, or where the noise is centred; see :mod:`bayesdrop.noise.centre`. A class attribute None will do."""
 
-    def coefficients(self, rate: Array) -> Coefficients:
+    def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
 
-    def expansion(self, rate: Array) -> Expansion:
+    def expansion(self, rate: RateArray) -> Expansion:
         """Third and fourth cumulant and a bound of what follows, each shaped like ``rate``; see :class:`Expansion`."""
 
     def check(self, minimum: float) -> None:
         """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Corrupt ``x`` once with a :class:`numpy.random.Generator`; same shape as ``x``."""
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`.
 
         A noise without rates takes imaginary ``t`` too, where it is the logarithm of the characteristic function.
         """
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """Derivative of :meth:`log_mgf` in ``t``, elementwise: the mean of ``x̃`` of the law tilted by ``exp(tx̃)``."""
 
     def mgf_limit(self) -> float:
@@ -118,8 +121,8 @@ class Noise(Protocol):
 class MaskNoise(Noise, Protocol):
     """What a noise with dropout rates offers beside: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
 
-    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+    def coefficients(self, rate: RateArray, keep: RateArray | None = None) -> Coefficients:
         """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
 
-    def log_multiplier(self, logit: Array) -> Array:
+    def log_multiplier(self, logit: Any) -> Any:
         """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""

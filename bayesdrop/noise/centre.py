@@ -2,7 +2,7 @@
 
 With ``c = 0`` it is the published noise. Zero is the natural value of an absent word or a dark pixel; the mean radius
 of a cell nucleus is never near it, and a noise that sets it to zero makes a value that no row has. A noise itself
-speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.centring` finds ``c`` where data enter and subtracts it.
+speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.fitting.centring` finds ``c`` and subtracts it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["AUTO", "MEAN", "centre_of", "check_centre", "needs_zero"]
+__all__ = ["AUTO", "MEAN", "centre_of", "check_centre", "require_zero_centre"]
 
 AUTO, MEAN = "auto", "mean"
 
@@ -50,14 +50,14 @@ def centre_of(noise: Any) -> Any:
     return np.array(noise.centre) if isinstance(noise.centre, tuple) else None
 
 
-def needs_zero(noise: Any, what: str) -> None:
+def require_zero_centre(noise: Any, what: str) -> None:
     """Raise ValueError if the user centred the noise elsewhere and ``what`` knows the noise about 0 alone.
 
     Examples
     --------
     >>> from bayesdrop.noise import Dropout
-    >>> needs_zero(Dropout(), "the hidden layer")
-    >>> needs_zero(Dropout(centre="mean"), "the hidden layer")
+    >>> require_zero_centre(Dropout(), "the hidden layer")
+    >>> require_zero_centre(Dropout(centre="mean"), "the hidden layer")
     Traceback (most recent call last):
     ...
     ValueError: centre: the hidden layer has noise about 0 only, ...

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._validation import check_flag
-from .base import Array, Coefficients, Expansion
+from .base import Coefficients, Expansion, RateArray
 from .centre import AUTO, check_centre
 
 __all__ = ["Dropout"]
@@ -39,7 +39,7 @@ class Dropout:
         a column, which is dense, of one sign, non-zero in more than half of the rows and has more than one value other
         than zero; standardised columns, dummies, counts of rare words and sparse columns keep zero. Anything but zero
         takes a dense matrix in memory and an intercept, without which ``"auto"`` is None. Fits and posteriors say what
-        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.centring`.
+        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.centring`.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class Dropout:
         check_flag(self.unbiased, "unbiased")
         object.__setattr__(self, "centre", check_centre(self.centre))
 
-    def coefficients(self, rate: Array, keep: Array | None = None) -> Coefficients:
+    def coefficients(self, rate: RateArray, keep: RateArray | None = None) -> Coefficients:
         """Coefficients of the quadratic variance function of ``x − c``; ``keep`` is ``1 − η`` where known better."""
         xp = rate.__array_namespace__()
         zero, keep = xp.zeros_like(rate), 1 - rate if keep is None else keep
@@ -71,14 +71,14 @@ class Dropout:
             return Coefficients(xp.ones_like(rate), zero, rate / xp.maximum(keep, _LEAST_KEPT), zero, zero)
         return Coefficients(keep, zero, rate * keep, zero, zero)
 
-    def log_multiplier(self, logit: Array) -> Array:
+    def log_multiplier(self, logit: Any) -> Any:
         """Logarithm of what a kept entry is multiplied by: 0, or ``−log(1 − η)`` if unbiased, from logits of rates."""
         xp = logit.__array_namespace__()
         if not self.unbiased:
             return xp.zeros_like(logit)
         return xp.minimum(xp.logaddexp(logit, xp.zeros_like(logit)), -np.log(_LEAST_KEPT))
 
-    def expansion(self, rate: Array) -> Expansion:
+    def expansion(self, rate: RateArray) -> Expansion:
         """Cumulants of a two-point law; its tails are below those of a normal law (Kearns & Saul 1998).
 
         The remainder, ``η(1 − η)|u|⁵/80``, holds at every rate and ``u``; where both are small 1/120 would do.
@@ -96,24 +96,24 @@ class Dropout:
             remainder=scale**5 * spread / 80,
             powers=(3, 4, 5),
             proxy=scale**2 * np.where(spread > 0, proxy, 0.0),
-            jump=0.0,
+            tail_scale=0.0,
         )
 
     def check(self, minimum: float) -> None:
         """Accept any finite data."""
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Drop entries of ``x − c``."""
         kept = generator.random(np.shape(x)) >= rate
         return np.where(kept, x / (1 - rate) if self.unbiased else x, 0.0)
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``log(η + (1 − η) exp(t x'))`` with ``x'`` the kept value."""
         kept = x / (1 - rate) if self.unbiased else x
         with np.errstate(divide="ignore"):
             return np.logaddexp(np.log(rate), np.log1p(-rate) + t * kept)
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x'`` times the probability that it is kept under the tilted law."""
         kept = x / (1 - rate) if self.unbiased else x
         return kept * np.exp(np.log1p(-rate) + t * kept - self.log_mgf(t, x, rate))

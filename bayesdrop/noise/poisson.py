@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, Coefficients, Expansion
+from .base import Coefficients, Expansion, RateArray
 
 __all__ = ["PoissonNoise"]
 
@@ -26,16 +26,16 @@ class PoissonNoise:
     has_rate: ClassVar[bool] = False
     centre: ClassVar[None] = None
 
-    def coefficients(self, rate: Array) -> Coefficients:
+    def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         xp = rate.__array_namespace__()
         zero, one = xp.zeros_like(rate), xp.ones_like(rate)
         return Coefficients(one, zero, zero, one, zero)
 
-    def expansion(self, rate: Array) -> Expansion:
+    def expansion(self, rate: RateArray) -> Expansion:
         """All cumulants are ``x``; the series of ``e^{iu}`` leaves ``|u|⁵/120``, and tails are those of Bernstein."""
         one = np.ones_like(rate)
-        return Expansion(one, one, one / 120, powers=(1, 1, 1), proxy=None, jump=1 / 3)
+        return Expansion(one, one, one / 120, powers=(1, 1, 1), proxy=None, tail_scale=1 / 3)
 
     def check(self, minimum: float) -> None:
         """Refuse negative data, which cannot be the mean of a Poisson variable."""
@@ -45,15 +45,15 @@ class PoissonNoise:
                 "or use another noise such as bd.Dropout()."
             )
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Draw Poisson counts with mean ``x``."""
         return generator.poisson(x).astype(float)
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x (e^t − 1)``."""
         return x * np.expm1(t)
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x e^t``."""
         return x * np.exp(t)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._validation import check_number
-from .base import Array, Coefficients, Expansion
+from .base import Coefficients, Expansion, RateArray
 from .centre import AUTO, check_centre
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
@@ -29,12 +29,12 @@ class _Scaled:
         """Infinite: the moment-generating function is finite everywhere."""
         return np.inf
 
-    def expansion(self, rate: Array) -> Expansion:
+    def expansion(self, rate: RateArray) -> Expansion:
         """Nothing follows the variance of a normal law."""
         zero = np.zeros_like(rate)
-        return Expansion(zero, zero, zero, powers=(0, 0, 0), proxy=None, jump=0.0)
+        return Expansion(zero, zero, zero, powers=(0, 0, 0), proxy=None, tail_scale=0.0)
 
-    def _coefficients(self, rate: Array, quadratic: float, constant: float) -> Coefficients:
+    def _coefficients(self, rate: RateArray, quadratic: float, constant: float) -> Coefficients:
         xp = rate.__array_namespace__()
         zero, one = xp.zeros_like(rate), xp.ones_like(rate)
         return Coefficients(one, zero, quadratic * one, zero, constant * one)
@@ -53,19 +53,19 @@ class GaussianNoise(_Scaled):
 
     centre: ClassVar[None] = None
 
-    def coefficients(self, rate: Array) -> Coefficients:
+    def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, 0.0, self.scale**2)
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Add normal noise."""
         return x + generator.normal(scale=self.scale, size=np.shape(x))
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``t x + ½ t² scale²``."""
         return t * x + 0.5 * (t * self.scale) ** 2
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x + t scale²``."""
         return x + t * self.scale**2
 
@@ -83,21 +83,21 @@ class LaplaceNoise(_Scaled):
 
     centre: ClassVar[None] = None
 
-    def coefficients(self, rate: Array) -> Coefficients:
+    def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, 0.0, 2 * self.scale**2)
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Add Laplace noise."""
         return x + generator.laplace(scale=self.scale, size=np.shape(x))
 
-    def expansion(self, rate: Array) -> Expansion:
+    def expansion(self, rate: RateArray) -> Expansion:
         """``−log(1 + u²b²)``: fourth cumulant ``12b⁴``, the rest below ``|ub|⁵/5``, tails exponential."""
         zero = np.zeros_like(rate)
         scale = self.scale * np.ones_like(rate)
-        return Expansion(zero, 12 * scale**4, scale**5 / 5, powers=(0, 0, 0), proxy=None, jump=self.scale)
+        return Expansion(zero, 12 * scale**4, scale**5 / 5, powers=(0, 0, 0), proxy=None, tail_scale=self.scale)
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``t x − log(1 − t² scale²)``, infinite for real ``|t| scale >= 1``."""
         if np.iscomplexobj(t):
             return t * x - np.log(1 - (t * self.scale) ** 2)
@@ -105,7 +105,7 @@ class LaplaceNoise(_Scaled):
         with np.errstate(divide="ignore"):
             return t * x - np.log1p(-square)
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x + 2 t scale²/(1 − t² scale²)``, infinite for ``|t| scale >= 1``."""
         rest = 1 - np.minimum((t * self.scale) ** 2, 1.0)
         with np.errstate(divide="ignore"):
@@ -140,18 +140,18 @@ class MultiplicativeNoise(_Scaled):
         super().__post_init__()
         object.__setattr__(self, "centre", check_centre(self.centre))
 
-    def coefficients(self, rate: Array) -> Coefficients:
+    def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function."""
         return self._coefficients(rate, self.scale**2, 0.0)
 
-    def sample(self, generator: Any, x: Array, rate: Array) -> Array:
+    def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Multiply by normal noise."""
         return x * generator.normal(1.0, self.scale, size=np.shape(x))
 
-    def log_mgf(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``t x + ½ t² x² scale²``."""
         return t * x + 0.5 * (t * x * self.scale) ** 2
 
-    def log_mgf_slope(self, t: Array, x: Array, rate: Array) -> Array:
+    def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x + t x² scale²``."""
         return x + t * (x * self.scale) ** 2

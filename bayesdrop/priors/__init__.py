@@ -6,6 +6,18 @@ from .gamma import Gamma
 from .horseshoe import Horseshoe
 from .inverse_gamma import InverseGamma
 from .laplace import Laplace
+from .logit_normal import LogitNormal
 from .normal import Normal
+from .rate_prior import RatePrior
 
-__all__ = ["Beta", "Gamma", "Horseshoe", "InverseGamma", "Laplace", "Normal", "WeightPrior"]
+__all__ = [
+    "Beta",
+    "Gamma",
+    "Horseshoe",
+    "InverseGamma",
+    "Laplace",
+    "LogitNormal",
+    "Normal",
+    "RatePrior",
+    "WeightPrior",
+]

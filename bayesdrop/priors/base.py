@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .._validation import check_number, check_numbers, shown
 
 __all__ = ["WeightPrior", "check_positive", "check_scale", "no_precision", "spread_scale"]
-
-Array = Any
 
 
 @runtime_checkable
@@ -53,19 +52,19 @@ class WeightPrior(Protocol):
     def constants(self, n_features: int) -> dict[str, Any]:
         """What a posterior stores of the prior: dims and values by name."""
 
-    def init(self, key: Array, chains: int, p: int, dtype: Any) -> Any:
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
         """Latent scales to start from."""
 
     @staticmethod
-    def sample_precision(key: Array, weight: Array, aux: Any) -> tuple[Array, Any]:
+    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
         """Draw the latent scales given the weights (C, p); return the precisions (C, p) and the new scales."""
 
     @staticmethod
-    def record(aux: Any) -> dict[str, Array]:
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
         """What is stored of a draw, by name; each (C,)."""
 
     @staticmethod
-    def log_scale_density(precision: Array, aux: Any) -> Array:
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
         """Log prior density of the latent scales up to a constant, (C,); see ``sample_precision``."""
 
     def sample_weight(
@@ -73,7 +72,7 @@ class WeightPrior(Protocol):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Draw weights (draws, p) from the prior; with them what ``record`` stores, by name, each (draws,)."""
 
-    def log_density(self, weight: Array) -> Array:
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density of weights (..., p), the scales integrated out, up to a constant: (...).
 
         Raises
@@ -99,9 +98,8 @@ def check_positive(prior: str, **parameters: Any) -> None:
 
 def check_scale(scale: Any, name: str) -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    value = check_numbers(scale, f"{name} scale", "finite numbers above 0")
-    if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value > 0)):
-        raise ValueError(f"{name} scale: expected finite numbers above 0, got {shown(scale)}.")
+    if check_numbers(scale, f"{name} scale", above=0).ndim > 1:
+        raise ValueError(f"{name} scale: expected one number or one per feature, got {shown(scale)}.")
 
 
 def spread_scale(scale: Any, n_features: int, name: str) -> np.ndarray:

@@ -7,19 +7,18 @@ occurs ``n`` times, so that the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` whate
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._typing import Float, Num
 from .._validation import check_numbers, shown
+from .beta_law import BetaLaw, beta_mode
+from .rate_prior import spread_over_rates
 
 __all__ = ["Beta"]
-
-Array = Any
-
-# Largest log ratio of two densities that a step is taken by, ratio at which they are equal, and most steps.
-_STEEP, _EQUAL, _STEPS = 30.0, 1e-9, 60
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,16 @@ class Beta:
     def __post_init__(self) -> None:
         for name in ("a", "b"):
             given = getattr(self, name)
-            value = check_numbers(given, f"Beta {name}", "finite numbers above 0")
-            if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value > 0)):
-                raise ValueError(
-                    f"Beta {name}: expected finite numbers above 0, got {shown(given)}; flat is Beta(1, 1)."
-                )
+            value = check_numbers(given, f"Beta {name}", above=0, advice="flat is Beta(1, 1)")
+            if value.ndim > 1:
+                raise ValueError(f"Beta {name}: expected one number or one per feature, got shape {value.shape}.")
         for name in ("a_per_count", "b_per_count"):
             given = getattr(self, name)
-            value = check_numbers(given, f"Beta {name}", "finite numbers >= 0")
-            if not (value.ndim <= 1 and np.all(np.isfinite(value)) and np.all(value >= 0)):
-                raise ValueError(f"Beta {name}: expected finite numbers >= 0, got {shown(given)}.")
+            if check_numbers(given, f"Beta {name}", least=0).ndim > 1:
+                raise ValueError(f"Beta {name}: expected one number or one per feature, got {shown(given)}.")
 
     def __repr__(self) -> str:
-        relative = np.any(self.a_per_count) or np.any(self.b_per_count)
-        tail = f", a_per_count={self.a_per_count}, b_per_count={self.b_per_count}" if relative else ""
+        tail = f", a_per_count={self.a_per_count}, b_per_count={self.b_per_count}" if self.relative else ""
         return f"Beta(a={self.a}, b={self.b}{tail})"
 
     @classmethod
@@ -83,13 +78,9 @@ class Beta:
                 "from_mode: expected exactly one of strength and relative_strength, got "
                 f"strength={shown(strength)} and relative_strength={shown(relative_strength)}."
             )
-        centre = check_numbers(mode, "mode", "rates in [0, 1]")
-        if not (np.all(centre >= 0) and np.all(centre <= 1)):
-            raise ValueError(f"mode: expected rates in [0, 1], got {shown(mode)}.")
+        centre = check_numbers(mode, "mode", "rates in [0, 1]", least=0, most=1)
         name, given = ("strength", strength) if relative_strength is None else ("relative_strength", relative_strength)
-        size = check_numbers(given, name, "finite numbers >= 0")
-        if not (np.all(np.isfinite(size)) and np.all(size >= 0)):
-            raise ValueError(f"{name}: expected finite numbers >= 0, got {shown(given)}.")
+        size = check_numbers(given, name, least=0)
         try:
             np.broadcast_shapes(centre.shape, size.shape)
         except ValueError:
@@ -99,31 +90,33 @@ class Beta:
             return cls(_plain(1 + np.asarray(up)), _plain(1 + np.asarray(down)))
         return cls(1.0, 1.0, up, down)
 
-    def concentrations(self, count: Array) -> tuple[Array, Array]:
-        """Shape parameters ``(A, B)`` of rates that apply ``count`` times; both shaped like ``count``."""
-        count = np.asarray(count, dtype=float)
-        shape = np.shape(count)
+    @property
+    def relative(self) -> bool:
+        """True if the strength depends on how often a feature occurs."""
+        return bool(np.any(self.a_per_count) or np.any(self.b_per_count))
 
-        def align(value: Any) -> Array:
-            value = np.asarray(value, dtype=float)
-            if value.ndim and value.shape[0] != shape[0]:
-                raise ValueError(
-                    f"Beta: expected one value per rate, {shape[0]} in all, got {value.shape[0]}; "
-                    "give a single number or one for each feature (or group)."
-                )
-            return value.reshape(value.shape + (1,) * (len(shape) - value.ndim)) if value.ndim else value
+    def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
+        """Law of rates that apply so many (weighted) times, shaped like ``occurrences`` (k, ...)."""
+        count = np.asarray(occurrences, dtype=float)
+        a, b, more_a, more_b = (
+            spread_over_rates(value, count.shape, "Beta")
+            for value in (self.a, self.b, self.a_per_count, self.b_per_count)
+        )
+        return BetaLaw(
+            np.broadcast_to(a + more_a * count, count.shape), np.broadcast_to(b + more_b * count, count.shape)
+        )
 
-        first = align(self.a) + align(self.a_per_count) * count
-        second = align(self.b) + align(self.b_per_count) * count
-        return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
+    @staticmethod
+    def stored_law(constants: Mapping[str, Float[np.ndarray, "*law"]]) -> BetaLaw | None:
+        """The law of constants ``a`` and ``b``."""
+        return BetaLaw(constants["a"], constants["b"]) if set(constants) == {"a", "b"} else None
 
     @property
     def mode(self) -> Any:
         """Most likely rate, 1/2 for a flat prior."""
-        relative = np.any(self.a_per_count) or np.any(self.b_per_count)
         return (
-            _plain(beta_mode(*self.concentrations(np.ones(np.shape(self.a) or ()))))
-            if relative
+            _plain(beta_mode(*self.law(np.ones(np.shape(self.a) or ()))))
+            if self.relative
             else _plain(beta_mode(np.asarray(self.a, float), np.asarray(self.b, float)))
         )
 
@@ -131,78 +124,6 @@ class Beta:
     def strength(self) -> Any:
         """Number of pseudo-observations ``A + B − 2`` that do not depend on the data."""
         return self.a + self.b - 2
-
-
-def beta_mode(a: Array, b: Array) -> Array:
-    """Mode of ``Beta(a, b)``; 1/2 where it is flat or has two modes at the ends.
-
-    Examples
-    --------
-    >>> beta_mode(np.array([1.0, 1.0, 3.0]), np.array([1.0, 3.0, 3.0])).tolist()
-    [0.5, 0.0, 0.5]
-    """
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    up, down = np.maximum(a - 1, 0.0), np.maximum(b - 1, 0.0)
-    total = up + down
-    flat = np.where(a == b, 0.5, (a > b).astype(float))  # both at most 1: the end with the larger shape wins
-    return np.where(total > 0, up / np.where(total > 0, total, 1.0), flat)
-
-
-def highest_density(a: Array, b: Array, probability: float) -> tuple[Array, Array]:
-    """Shortest interval of ``Beta(a, b)`` that holds ``probability`` and :func:`beta_mode`; shaped like ``a``.
-
-    With both shapes above 1 the densities at its two ends are equal. A density that only falls or only rises has it at
-    one end of [0, 1], and so has one with a pole at each end, where the larger shape is. A flat law and one that is
-    symmetric with two poles have the central interval.
-
-    Examples
-    --------
-    >>> [round(float(end), 3) for end in highest_density(1.0, 3.0, 0.9)]
-    [0.0, 0.536]
-    """
-    from scipy.special import betaincinv
-
-    a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
-    rest, mode = 1 - probability, beta_mode(a, b)
-    # Probability below the interval.
-    below = np.where(a > b, rest, np.where(a < b, 0.0, rest / 2))
-    inside = (a > 1) & (b > 1)
-    if np.any(inside):
-        below = below.copy()
-        below[inside] = _level(a[inside], b[inside], probability)
-    low, high = betaincinv(a, b, below), betaincinv(a, b, np.minimum(below + probability, 1.0))
-    # Rounding must not leave the mode outside.
-    return np.minimum(low, mode), np.maximum(high, mode)
-
-
-def _level(a: Array, b: Array, probability: float) -> Array:
-    """Probability below the interval whose ends have one density, by regula falsi with the Illinois rule."""
-    from scipy.special import betaincinv, xlog1py, xlogy
-
-    def excess(live: Array, below: Array) -> Array:
-        """Log density at the lower end minus that at the upper one, within what a step can use; it rises."""
-        up, down = a[live], b[live]
-        ends = betaincinv(up, down, below), betaincinv(up, down, np.minimum(below + probability, 1.0))
-        lower, upper = (xlogy(up - 1, x) + xlog1py(down - 1, -x) for x in ends)
-        return np.clip(lower - upper, -_STEEP, _STEEP)
-
-    live = np.arange(len(a))
-    low, high = np.zeros_like(a), np.full_like(a, 1 - probability)
-    at_low, at_high = np.full_like(a, -_STEEP), np.full_like(a, _STEEP)
-    found = 0.5 * (low + high)
-    for step in range(_STEPS):
-        best = low - at_low * (high - low) / (at_high - at_low) if step % 3 else 0.5 * (low + high)
-        here = excess(live, best)
-        found[live] = best
-        up = here > 0
-        # The end that stays counts half, so that it moves at the next step.
-        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
-        low, high = np.where(up, low, best), np.where(up, best, high)
-        more = np.abs(here) >= _EQUAL
-        if not np.any(more):
-            break
-        live, low, high, at_low, at_high = (part[more] for part in (live, low, high, at_low, at_high))
-    return found
 
 
 def _plain(value: Any) -> Any:

@@ -19,12 +19,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .._validation import shown
 from .base import check_scale, no_precision
 
 __all__ = ["Horseshoe"]
-
-Array = Any
 
 # Passes over the scales given the weights.
 _ROUNDS = 5
@@ -43,11 +42,11 @@ class HorseshoeScales(NamedTuple):
         Hyperparameter.
     """
 
-    local: Array
-    local_mixing: Array
-    shared: Array
-    shared_mixing: Array
-    scale: Array
+    local: Float[AnyArray, "C p"]
+    local_mixing: Float[AnyArray, "C p"]
+    shared: Float[AnyArray, " C"]
+    shared_mixing: Float[AnyArray, " C"]
+    scale: Float[AnyArray, " C"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Horseshoe:
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
     the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two
     classes, there is no proper posterior at all together with the flat intercept, and ``bd.sample`` refuses it; see
-    :mod:`bayesdrop.inference.proper`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
+    :mod:`bayesdrop.mcmc.propriety`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class Horseshoe:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         return {"global_scale_median": ((), float(self.scale))}
 
-    def init(self, key: Array, chains: int, p: int, dtype: Any) -> HorseshoeScales:
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> HorseshoeScales:
         """All scales at their median; see :class:`bayesdrop.priors.WeightPrior`."""
         import jax.numpy as jnp
 
@@ -112,7 +111,9 @@ class Horseshoe:
         return HorseshoeScales(local, local, shared, shared, jnp.full(chains, self.scale, dtype))
 
     @staticmethod
-    def sample_precision(key: Array, weight: Array, aux: HorseshoeScales) -> tuple[Array, HorseshoeScales]:
+    def sample_precision(
+        key: Any, weight: Float[AnyArray, "C p"], aux: HorseshoeScales
+    ) -> tuple[Float[AnyArray, "C p"], HorseshoeScales]:
         """Draw all scales given the weights; see :class:`bayesdrop.priors.WeightPrior`.
 
         Every ``λ``, and ``τ`` in units of ``scale``, is kept between one unit of round-off and its inverse (1.2e-7 and
@@ -124,7 +125,7 @@ class Horseshoe:
         least = float(jnp.finfo(weight.dtype).eps) ** 2
         half = 0.5 * jnp.square(weight / aux.scale[:, None])
 
-        def inverse_gamma(key: Array, scale: Array, shape: float) -> Array:
+        def inverse_gamma(key: Any, scale: Float[AnyArray, "C ..."], shape: float) -> Float[AnyArray, "C ..."]:
             gamma = (
                 jax.random.exponential(key, scale.shape, scale.dtype)
                 if shape == 1
@@ -132,7 +133,7 @@ class Horseshoe:
             )
             return jnp.clip(scale / jnp.maximum(gamma, least), least, 1 / least)
 
-        def one(i: Array, aux: HorseshoeScales) -> HorseshoeScales:
+        def one(i: Any, aux: HorseshoeScales) -> HorseshoeScales:
             keys = jax.random.split(jax.random.fold_in(key, i), 4)
             local = inverse_gamma(keys[0], 1 / aux.local_mixing + half / aux.shared[:, None], 1)
             mixing = inverse_gamma(keys[1], 1 + 1 / local, 1)
@@ -144,16 +145,16 @@ class Horseshoe:
         return 1 / (aux.local * (aux.shared * aux.scale * aux.scale)[:, None]), aux
 
     @staticmethod
-    def record(aux: HorseshoeScales) -> dict[str, Array]:
+    def record(aux: HorseshoeScales) -> dict[str, Float[AnyArray, " C"]]:
         """``global_scale``, that is τ; see :class:`bayesdrop.priors.WeightPrior`."""
         return {"global_scale": aux.scale * aux.shared**0.5}
 
     @staticmethod
-    def log_scale_density(precision: Array, aux: HorseshoeScales) -> Array:
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: HorseshoeScales) -> Float[AnyArray, " C"]:
         """Density of the ``λ²`` and ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
         import jax.numpy as jnp
 
-        def half_cauchy(variance: Array) -> Array:
+        def half_cauchy(variance: Float[AnyArray, "C ..."]) -> Float[AnyArray, "C ..."]:
             return -0.5 * jnp.log(variance) - jnp.log1p(variance)
 
         return half_cauchy(aux.local).sum(axis=1) + half_cauchy(aux.shared)
@@ -166,7 +167,7 @@ class Horseshoe:
         local = np.abs(generator.standard_cauchy((draws, n_features)))
         return generator.normal(size=(draws, n_features)) * local * shared[:, None], {"global_scale": shared}
 
-    def log_density(self, weight: Array) -> Array:
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Raise TypeError: the density of the weights has no closed form."""
         raise TypeError(
             "Horseshoe: the density of the weights has no closed form; use the mixture, Horseshoe.sample_precision, "

@@ -14,17 +14,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._typing import AnyArray, Float
 from .base import check_scale, no_precision, spread_scale
 
 __all__ = ["Laplace"]
-
-Array = Any
 
 
 class LaplaceScales(NamedTuple):
     """Hyperparameters of the chains: ``scale`` (C, p)."""
 
-    scale: Array
+    scale: Float[AnyArray, "C p"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Laplace:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         return {"weight_scale": ("feature", spread_scale(self.scale, n_features, "Laplace"))}
 
-    def init(self, key: Array, chains: int, p: int, dtype: Any) -> LaplaceScales:
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> LaplaceScales:
         """The scales, which are known; see :class:`bayesdrop.priors.WeightPrior`."""
         import jax.numpy as jnp
 
@@ -82,7 +81,9 @@ class Laplace:
         return LaplaceScales(jnp.broadcast_to(scale[None], (chains, p)))
 
     @staticmethod
-    def sample_precision(key: Array, weight: Array, aux: LaplaceScales) -> tuple[Array, LaplaceScales]:
+    def sample_precision(
+        key: Any, weight: Float[AnyArray, "C p"], aux: LaplaceScales
+    ) -> tuple[Float[AnyArray, "C p"], LaplaceScales]:
         """Draw ``1/τ²`` given the weights; see :class:`bayesdrop.priors.WeightPrior`.
 
         ``τ/b`` is kept above one unit of round-off (1.2e-7 in single precision): the posterior is that of a prior
@@ -97,12 +98,12 @@ class Laplace:
         return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
 
     @staticmethod
-    def record(aux: Any) -> dict[str, Array]:
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
         """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
         return {}
 
     @staticmethod
-    def log_scale_density(precision: Array, aux: LaplaceScales) -> Array:
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: LaplaceScales) -> Float[AnyArray, " C"]:
         """``−Σ τ²/2b²``, the density of the ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
         return -0.5 * (1 / (precision * aux.scale * aux.scale)).sum(axis=1)
 
@@ -113,7 +114,7 @@ class Laplace:
         scale = spread_scale(self.scale, n_features, "Laplace")
         return generator.laplace(scale=scale, size=(draws, n_features)), {}
 
-    def log_density(self, weight: Array) -> Array:
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """``−Σ|w|/b``: weights (..., p) to (...)."""
         scale = np.asarray(spread_scale(self.scale, weight.shape[-1], "Laplace"), weight.dtype)
         return -(abs(weight) / scale.reshape((1,) * (weight.ndim - 1) + scale.shape)).sum(axis=-1)

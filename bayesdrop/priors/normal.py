@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._typing import AnyArray, Float
+from .._validation import check_flag
 from .base import check_scale, spread_scale
 
 __all__ = ["Normal"]
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Normal:
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Normal")
-        if not isinstance(self.relative, bool | np.bool_):
-            raise ValueError(f"Normal relative: expected True or False, got {self.relative!r}.")
+        check_flag(self.relative, "Normal relative")
 
     def absolute(self, spread: np.ndarray) -> Normal:
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
@@ -78,22 +77,22 @@ class Normal:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         return {"weight_precision": ("feature", self.precision(n_features))}
 
-    def init(self, key: Array, chains: int, p: int, dtype: Any) -> tuple[()]:
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
         """No latent scales; see :class:`bayesdrop.priors.WeightPrior`."""
         return ()
 
     @staticmethod
-    def sample_precision(key: Array, weight: Array, aux: Any) -> tuple[Array, Any]:
+    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
         """Raise TypeError: the precisions are known."""
         raise TypeError("Normal: the precisions are known, so there is nothing to draw; take Normal.precision.")
 
     @staticmethod
-    def record(aux: Any) -> dict[str, Array]:
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
         """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
         return {}
 
     @staticmethod
-    def log_scale_density(precision: Array, aux: Any) -> Array:
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
         """Zero: there are none; see :class:`bayesdrop.priors.WeightPrior`."""
         return 0 * precision.sum(axis=1)
 
@@ -103,7 +102,7 @@ class Normal:
         """Draw weights (draws, p); see :class:`bayesdrop.priors.WeightPrior`."""
         return generator.normal(size=(draws, n_features)) / np.sqrt(self.precision(n_features)), {}
 
-    def log_density(self, weight: Array) -> Array:
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density up to a constant: weights (..., p) to (...)."""
         precision = np.asarray(self.precision(weight.shape[-1]), weight.dtype)
         return -0.5 * (weight * weight * precision.reshape((1,) * (weight.ndim - 1) + precision.shape)).sum(axis=-1)

@@ -13,12 +13,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._typing import Float, Int, Num
 from .._validation import check_numbers, shown
-from ..priors import Beta, Gamma
+from ..priors import Beta, Gamma, RatePrior
 
 __all__ = ["Hierarchy", "RateMap", "Rates", "check_rate"]
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,14 @@ class Hierarchy:
         Prior of each ``s_j``, a number of pseudo-observations.
     """
 
-    index: Array
+    index: Int[np.ndarray, " p"]
     names: list[str]
     mean_prior: Beta
     strength_prior: Gamma
 
     def constants(self) -> dict[str, Any]:
         """Priors as a posterior stores them: dims and values by name."""
-        a, b = self.mean_prior.concentrations(np.zeros(len(self.names)))
+        a, b = self.mean_prior.law(np.zeros(len(self.names)))
         return {
             "group_rate_prior_a": ("group", a),
             "group_rate_prior_b": ("group", b),
@@ -67,7 +66,7 @@ class RateMap:
         Names of the ``k`` free rates; empty if the rates are fixed.
     dim : str
         Name of their axis in results: ``"feature"``, or ``"group"``.
-    prior : Beta
+    prior : RatePrior
         Prior of each free rate.
     class_ratio : bool or None
         Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
@@ -75,11 +74,11 @@ class RateMap:
         Groups of rates whose prior is itself unknown; ``prior`` has no numbers then, and says so when asked.
     """
 
-    index: Array
-    initial: Array
+    index: Int[np.ndarray, " p"]
+    initial: Float[np.ndarray, " p"]
     names: list[str]
     dim: str
-    prior: Beta
+    prior: RatePrior
     class_ratio: bool | None = None
     hierarchy: Hierarchy | None = None
 
@@ -93,11 +92,12 @@ class RateMap:
         """True if there is anything to learn."""
         return self.size > 0
 
-    def expand(self, theta: Array) -> Array:
+    def expand(self, theta: Num[np.ndarray, "k ..."]) -> Num[np.ndarray, "p ..."]:
         """Rates per feature, (p,) or (p, K), from the free rates (k,) or (k, K)."""
-        return theta[self.index]
+        expanded: np.ndarray = theta[self.index]
+        return expanded
 
-    def collapse(self, per_feature: Array) -> Array:
+    def collapse(self, per_feature: Num[np.ndarray, "p K"]) -> Num[np.ndarray, "k K"]:
         """Sum over the features of each free rate: (p, K) to (k, K)."""
         if self.dim == "feature":
             return np.asarray(per_feature)
@@ -106,7 +106,7 @@ class RateMap:
             axis=-1,
         )
 
-    def mean(self, rate: Array) -> Array:
+    def mean(self, rate: Num[np.ndarray, "p K"]) -> Num[np.ndarray, "p K"]:
         """Each rate (p, K) replaced by the mean over the features that share its free rate.
 
         Examples

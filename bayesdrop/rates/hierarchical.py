@@ -17,25 +17,28 @@ import numpy as np
 
 from .._validation import check_instance
 from ..priors import Beta, Gamma
+from ..priors.rate_prior import RateLaw
 from .base import Hierarchy, RateMap
 from .learnt import check_groups, group_index
 
 __all__ = ["Hierarchical"]
 
-Array = Any
 
+class _Unknown:
+    """Stands where a prior with numbers is expected and has none, so that nothing goes on with wrong ones."""
 
-class _Unknown(Beta):
-    """Stands where a Beta prior with numbers is expected and has none, so that nothing goes on with wrong ones."""
+    relative = False
 
-    def __repr__(self) -> str:
-        return "Beta(unknown)"
-
-    def concentrations(self, count: Array) -> tuple[Array, Array]:
+    def law(self, occurrences: Any) -> RateLaw:
         raise ValueError(
             "rates: bd.Hierarchical learns the Beta priors of the rates along with them, which takes bd.sample with "
             "bd.Gibbs(); a point fit, bd.variational and bd.HMC() take bd.PerGroup(groups) or bd.PerFeature()."
         )
+
+    @staticmethod
+    def stored_law(constants: Any) -> None:
+        """None: a hierarchy stores its own priors."""
+        return
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Hierarchical:
         ):
             check_instance(getattr(self, name), name, kind, f"a prior such as {example}")
         check_groups(self.groups)
-        if np.any(self.mean_prior.a_per_count) or np.any(self.mean_prior.b_per_count):
+        if self.mean_prior.relative:
             raise ValueError(
                 f"mean_prior: expected a strength in pseudo-observations, got {self.mean_prior!r}; a relative strength "
                 "is that of one rate, and this is the mean of a group's."
@@ -83,5 +86,5 @@ class Hierarchical:
         p = len(feature_names)
         index, names = group_index(self.groups, feature_names)
         hierarchy = Hierarchy(index, names, self.mean_prior, self.strength_prior)
-        self.mean_prior.concentrations(np.zeros(len(names)))
+        self.mean_prior.law(np.zeros(len(names)))
         return RateMap(np.arange(p), np.full(p, 0.5), list(feature_names), "feature", _Unknown(), None, hierarchy)

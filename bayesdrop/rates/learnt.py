@@ -1,6 +1,6 @@
-"""Rates that are learnt, each with a Beta prior: one for all features, one each, or one per group.
+"""Rates that are learnt, each with a prior such as a Beta: one for all features, one each, or one per group.
 
-The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22); see :mod:`bayesdrop.inference.adapt`.
+The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22); see :mod:`bayesdrop.fitting.rate_update`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Int
 from .._validation import check_flag, check_instance, check_number, refuse_masked, shown
-from ..priors import Beta
+from ..priors import Beta, RatePrior
 from .base import RateMap
 
 __all__ = ["PerFeature", "PerGroup", "Shared", "check_groups", "group_index"]
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class PerFeature:
 
     Parameters
     ----------
-    prior : Beta
+    prior : RatePrior
         Prior of each rate.
     start : float
         Rate to start from; the result does not depend on it.
@@ -40,7 +39,7 @@ class PerFeature:
     2
     """
 
-    prior: Beta = field(default_factory=Beta)
+    prior: RatePrior = field(default_factory=Beta)
     start: float = 0.5
     class_ratio: bool | None = None
 
@@ -61,7 +60,7 @@ class Shared:
 
     Parameters
     ----------
-    prior : Beta
+    prior : RatePrior
         Prior of the rate.
     start : float
         Rate to start from; the result does not depend on it.
@@ -74,7 +73,7 @@ class Shared:
     ['all']
     """
 
-    prior: Beta = field(default_factory=Beta)
+    prior: RatePrior = field(default_factory=Beta)
     start: float = 0.5
     class_ratio: bool | None = None
 
@@ -97,7 +96,7 @@ class PerGroup:
     groups : sequence of length p, or mapping
         The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every
         column belongs to exactly one group.
-    prior : Beta
+    prior : RatePrior
         Prior of each group's rate.
     start : float
         Rate to start from; the result does not depend on it.
@@ -113,7 +112,7 @@ class PerGroup:
     """
 
     groups: Any
-    prior: Beta = field(default_factory=Beta)
+    prior: RatePrior = field(default_factory=Beta)
     start: float = 0.5
     class_ratio: bool | None = None
 
@@ -129,7 +128,7 @@ class PerGroup:
 
 
 def _check_settings(rates: Any) -> None:
-    check_instance(rates.prior, "prior", Beta, "an object such as bd.Beta(1, 1)")
+    check_instance(rates.prior, "prior", RatePrior, "an object such as bd.Beta(1, 1)")
     check_number(rates.start, "start", least=0, below=1, advice="a rate is the probability that a feature is dropped")
     check_flag(rates.class_ratio, "class_ratio", none=True)
 
@@ -150,7 +149,7 @@ def check_groups(groups: Any) -> None:
         raise TypeError(f"groups: expected {expected}, got {shown(groups)}.")
 
 
-def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Array, list[str]]:
+def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Int[np.ndarray, " p"], list[str]]:
     """Read groups as :class:`PerGroup` takes them: group of each feature, int (p,), and the names of the groups."""
     p = len(feature_names)
     labels = _from_mapping(groups, feature_names) if isinstance(groups, Mapping) else list(groups)

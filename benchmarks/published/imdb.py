@@ -41,22 +41,26 @@ METHODS: dict[str, tuple[Callable[[float], Any], tuple[float, ...], tuple[float,
     "logistic, rate 0": (lambda C: _LOGISTIC(0.0, C=C), (0.003, 0.01, 0.03), (0.0,)),
     "logistic, rate 0.5": (lambda C: _LOGISTIC(0.5, C=C), (0.1, 0.3), (0.0,)),
     "logistic, rate 0.5, + unlabelled": (lambda C: _LOGISTIC(0.5, C=C), (0.1, 0.3), (0.4, 2.0)),
-    "logistic, rate 0.5, normal scores": (lambda C: _LOGISTIC(0.5, C=C, bound="gaussian"), (0.1, 0.3), (0.0,)),
+    "logistic, rate 0.5, normal scores": (lambda C: _LOGISTIC(0.5, C=C, expectation="gaussian"), (0.1, 0.3), (0.0,)),
     "logistic, rate 0.5, normal scores, + unlabelled": (
-        lambda C: _LOGISTIC(0.5, C=C, bound="gaussian"),
+        lambda C: _LOGISTIC(0.5, C=C, expectation="gaussian"),
         (0.1, 0.3),
         (0.4, 2.0),
     ),
     "logistic, learnt rates": (lambda C: _LOGISTIC(C=C), (0.1, 0.3, 1.0), (0.0,)),
     "logistic, learnt rates, + unlabelled": (lambda C: _LOGISTIC(C=C), (0.1, 0.3), (0.4, 2.0)),
-    "logistic, learnt rates, normal scores": (lambda C: _LOGISTIC(C=C, bound="gaussian"), (0.1, 0.3, 1.0), (0.0,)),
+    "logistic, learnt rates, normal scores": (
+        lambda C: _LOGISTIC(C=C, expectation="gaussian"),
+        (0.1, 0.3, 1.0),
+        (0.0,),
+    ),
     "logistic, learnt rates, normal scores, + unlabelled": (
-        lambda C: _LOGISTIC(C=C, bound="gaussian"),
+        lambda C: _LOGISTIC(C=C, expectation="gaussian"),
         (0.1, 0.3),
         (0.4, 2.0),
     ),
     "SVM, learnt rates": (lambda C: _SVC(C=C), (0.01, 0.03, 0.1), (0.0,)),
-    "SVM, learnt rates, normal scores": (lambda C: _SVC(C=C, bound="gaussian"), (0.01, 0.03, 0.1), (0.0,)),
+    "SVM, learnt rates, normal scores": (lambda C: _SVC(C=C, expectation="gaussian"), (0.01, 0.03, 0.1), (0.0,)),
 }
 # First number of each held-out part, and their length.
 HELD, LENGTH = (0, 2500, 5000, 7500, 10_000), 2500

@@ -113,7 +113,7 @@ _ONE = _by_rate((0.1, 1.0), lambda q: (max(q, 0.1),))
 
 METHODS: dict[str, Method] = {
     "softmax, quadratic penalty": Method(_softmax, _wide),
-    "softmax, normal scores": Method(partial(_softmax, bound="gaussian"), _wide_normal),
+    "softmax, normal scores": Method(partial(_softmax, expectation="gaussian"), _wide_normal),
     "softmax, 32 explicit copies": Method(
         _copies, _by_rate((3.0, 10.0), lambda q: (q,)), storage=sparse.csr_array, deleted=(0.9,)
     ),
@@ -132,7 +132,7 @@ METHODS: dict[str, Method] = {
         _hidden, _by_rate((1.0, 3.0), lambda q: (max(q, 0.1),)), linear=False, whole=False
     ),
     "SVM, fixed, normal scores": Method(
-        partial(_fixed, _SVC, bound="gaussian"), _by_rate((1.0, 10.0), lambda q: (max(q, 0.1),))
+        partial(_fixed, _SVC, expectation="gaussian"), _by_rate((1.0, 10.0), lambda q: (max(q, 0.1),))
     ),
 }
 

@@ -64,7 +64,7 @@ def _split(data: str, seed: int) -> Mapping[str, Any]:
         model = small[best].set_params(warm_start=True).fit(X[train], y[train])
         found[name], found[f"C of {name}"] = 100 * model.score(X[test], y[test]), CS[name][best]
         if name != "logistic, rate 0":
-            model.fit(X[train], y[train], unlabelled=X[rest], weight=WEIGHT)
+            model.fit(X[train], y[train], unlabelled=X[rest], unlabelled_weight=WEIGHT)
             found[f"{name}, + unlabelled"] = 100 * model.score(X[test], y[test])
     return found
 

@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop import report
-from bayesdrop.drawing import literal
+from bayesdrop.cli import report
+from bayesdrop.plots.style import literal
 
 NAMES = ["[/red]", "[/]", "[red]loud[/red]", "$_$", "a$b", ":smile:", "\x1b[31mescape", "_hidden", "x^2_{3}"]
 
@@ -67,7 +67,7 @@ def _posterior(names, chains, draws):
         {"rate": (("chain", "draw", "feature"), values), "weight": (("chain", "draw", "feature"), values)},
         coords={**steps, "feature": names},
     )
-    return {"posterior": data}
+    return bd.groups.assemble({"posterior": data})
 
 
 @pytest.mark.parametrize(("chains", "draws"), [(1, 1), (4, 1), (1, 3), (2, 3)])
@@ -84,7 +84,7 @@ def test_a_sample_too_short_to_judge(chains, draws):
     said = " ".join(screen.file.getvalue().split())
     assert "nan" not in said
     assert "[/]" in said
-    assert "Too few draws to tell how the chains of 3 rates mixed" in said
+    assert "are too few for any diagnostic" in said
     assert "Raise --draws and --tune." in said
 
 

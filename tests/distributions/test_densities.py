@@ -106,6 +106,7 @@ def test_shapes_and_transformations(name):
         def density(value, position=position):
             return kind(*values[:position], value, *values[position + 1 :]).log_prob(0.6)
 
+        density = jax.jit(density)
         numeric = (density(values[position] + step) - density(values[position] - step)) / (2 * step)
         np.testing.assert_allclose(jax.grad(density)(values[position]), numeric, rtol=1e-5, atol=1e-7)
 

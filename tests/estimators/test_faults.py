@@ -65,8 +65,9 @@ def test_warnings_point_at_the_line_that_fits(fit):
 def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
     """And compute no variance beside the covariances; the numbers are those of the moments in loops."""
     from bayesdrop import moments
-    from bayesdrop.estimators import joint, names
-    from bayesdrop.inference.softmax import expected_softmax
+    from bayesdrop.estimators import softmax as joint
+    from bayesdrop.estimators import validation as names
+    from bayesdrop.fitting.softmax_energy import expected_softmax
 
     model = bd.DropoutLogisticRegression(0.4, multiclass="softmax", corrupted_inputs=corrupted).fit(X, MANY)
     calls = []

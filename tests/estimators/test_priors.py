@@ -37,8 +37,8 @@ def test_strength_per_feature(kind, storage):
     model = kind(bd.PerFeature(bd.Beta.from_mode(MODE, strength=strength))).fit(storage(X), y)
     occur, against = counts(model, X, y)
     np.testing.assert_allclose(model.rates_, (against + MODE * strength) / (occur + strength), rtol=1e-12)
-    np.testing.assert_allclose(model.rate_posterior_.a, 1 + MODE * strength + against, rtol=1e-12)
-    np.testing.assert_allclose(model.rate_posterior_.b, 1 + (1 - MODE) * strength + occur - against, rtol=1e-12)
+    np.testing.assert_allclose(model.rate_posterior_.law.a, 1 + MODE * strength + against, rtol=1e-12)
+    np.testing.assert_allclose(model.rate_posterior_.law.b, 1 + (1 - MODE) * strength + occur - against, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import beta
 
 import bayesdrop as bd
-from bayesdrop.priors.beta import beta_mode, highest_density
-from bayesdrop.results import RatePosterior
+from bayesdrop.fitting.result import RatePosterior
+from bayesdrop.priors.beta_law import BetaLaw, beta_mode, highest_density
 
 SHAPES = [(1.0, 3.0), (4.0, 1.0), (0.4, 30.0), (2.5, 2.5), (1.01, 900.0), (90.0, 1.3), (300.0, 200.0), (1.0, 1.0),
           (0.3, 0.6), (0.2, 0.2)]  # fmt: skip
@@ -33,7 +33,7 @@ def test_the_interval_holds_the_learnt_rate_always():
     rng = np.random.default_rng(0)
     a, b = np.exp(rng.uniform(np.log(0.05), np.log(1e4), size=(2, 300, 2)))
     a[::3] = 1.0
-    posterior = RatePosterior(a, b, a + b, [f"x{d}" for d in range(300)], "feature")
+    posterior = RatePosterior(BetaLaw(a, b), a + b, [f"x{d}" for d in range(300)], "feature")
     for probability in (0.1, 0.9):
         low, high = posterior.interval(probability)
         assert low.shape == (300, 2)

@@ -21,8 +21,8 @@ def test_energy_with_unlabelled_rows_is_the_papers(bound, storage):
     """Wager, Wang & Liang (2013, section 5) written once more, and its minimum by BFGS from the same place."""
     X, y, more = problem()
     alpha, C, rate = 0.4, 0.7, 0.3
-    model = bd.DropoutLogisticRegression(rate, C=C, bound=bound, tol=1e-12)
-    model.fit(storage(X), y, unlabelled=storage(more), weight=alpha)
+    model = bd.DropoutLogisticRegression(rate, C=C, expectation=bound, tol=1e-12)
+    model.fit(storage(X), y, unlabelled=storage(more), unlabelled_weight=alpha)
     loss, sign = Logistic(bound), np.where(y == 1, 1.0, -1.0)
     n, m = len(X), len(more)
 
@@ -48,7 +48,7 @@ def test_energy_with_unlabelled_rows_is_the_papers(bound, storage):
 def test_unlabelled_rows_of_weight_zero_change_nothing():
     X, y, more = problem()
     plain = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y)
-    with_rows = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y, unlabelled=more, weight=0.0)
+    with_rows = bd.DropoutLogisticRegression(0.3, tol=1e-12).fit(X, y, unlabelled=more, unlabelled_weight=0.0)
     # Strong convexity: a relative gap of 1e-12 in the energy bounds the distance of the weights.
     gap = 2 * np.sqrt(2e-12 * plain.objective_trace_[-1])
     np.testing.assert_allclose(plain.coef_, with_rows.coef_, atol=gap)
@@ -64,10 +64,10 @@ def test_unlabelled_rows_do_not_count_towards_the_rates():
 def test_softmax_takes_unlabelled_rows(form):
     X, _, more = problem()
     y = np.arange(len(X)) % 3
-    options = {"multiclass": "softmax", "bound": form, "tol": 1e-9}
-    dense = bd.DropoutLogisticRegression(0.3, **options).fit(X, y, unlabelled=more, weight=2.0)
+    options = {"multiclass": "softmax", "expectation": form, "tol": 1e-9}
+    dense = bd.DropoutLogisticRegression(0.3, **options).fit(X, y, unlabelled=more, unlabelled_weight=2.0)
     thin = bd.DropoutLogisticRegression(0.3, **options).fit(
-        sparse.csr_array(X), y, unlabelled=sparse.csr_array(more), weight=2.0
+        sparse.csr_array(X), y, unlabelled=sparse.csr_array(more), unlabelled_weight=2.0
     )
     np.testing.assert_allclose(dense.coef_, thin.coef_, atol=1e-4)
     without = bd.DropoutLogisticRegression(0.3, **options).fit(X, y)
@@ -80,7 +80,7 @@ def test_bad_unlabelled_rows_and_weights():
     with pytest.raises(ValueError, match="unlabelled: expected 5 columns as in X, got 4"):
         model.fit(X, y, unlabelled=more[:, :4])
     with pytest.raises(ValueError, match="weight: expected a finite number >= 0"):
-        model.fit(X, y, unlabelled=more, weight=-1.0)
+        model.fit(X, y, unlabelled=more, unlabelled_weight=-1.0)
     with pytest.raises(ValueError, match="unlabelled contains NaN"):
         model.fit(X, y, unlabelled=np.full((2, 5), np.nan))
     with pytest.raises(ValueError, match=r"EM needs the augmentation bound.*bd\.Newton"):
@@ -96,6 +96,7 @@ def _passes(model, X, y, passes, size, rng, **options):
     return model
 
 
+@pytest.mark.default_cases("logistic", "ridge")
 @pytest.mark.parametrize("case", ["logistic", "hinge", "taylor", "softmax", "ridge", "svr"])
 def test_many_passes_approach_the_batch_optimum(case):
     """The gap in energy falls with the passes, below 1 % of what a fit gains over no weights at all."""
@@ -103,7 +104,7 @@ def test_many_passes_approach_the_batch_optimum(case):
     models = {
         "logistic": (bd.DropoutLogisticRegression(0.3), bd.Logistic()),
         "hinge": (bd.DropoutSVC(0.3), bd.Hinge()),
-        "taylor": (bd.DropoutLogisticRegression(0.3, bound="taylor"), bd.Logistic("taylor")),
+        "taylor": (bd.DropoutLogisticRegression(0.3, expectation="taylor"), bd.Logistic("taylor")),
         "softmax": (bd.DropoutLogisticRegression(0.3, multiclass="softmax"), None),
         "ridge": (bd.DropoutRidge(0.3), bd.Squared()),
         "svr": (bd.DropoutSVR(0.3), bd.EpsilonInsensitive()),
@@ -121,7 +122,7 @@ def test_many_passes_approach_the_batch_optimum(case):
     def energy(fitted):
         if case == "softmax":
             from bayesdrop.designs import as_design
-            from bayesdrop.estimators.joint import joint_energy
+            from bayesdrop.estimators.softmax import joint_energy
 
             code, ones = np.searchsorted(np.unique(y), y), np.ones(len(y))
             whole = joint_energy(fitted, fitted._model(), as_design(X), code, ones, ones)

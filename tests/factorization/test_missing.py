@@ -45,11 +45,11 @@ def test_both_ways_agree_where_nothing_is_missing():
         np.testing.assert_allclose(other.singular_values_, plain.singular_values_, rtol=1e-5)
 
 
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("centre", [False, True])
 @pytest.mark.parametrize(("solver", "steps"), [("deterministic", 3000), ("stochastic", 200)])
-def test_not_stored_equals_nan(solver, steps, center):
+def test_not_stored_equals_nan(solver, steps, centre):
     X, seen = ratings()
-    settings = {"solver": solver, "center": center, "max_iter": steps, "random_state": 0, "n_components": 4}
+    settings = {"solver": solver, "centre": centre, "max_iter": steps, "random_state": 0, "n_components": 4}
     marked = MF(**settings, missing="nan").fit(np.where(seen, X, np.nan))
     absent = MF(**settings, missing="zeros").fit(stored(X, seen))
     zeros = MF(**settings, missing="zeros").fit(np.where(seen, X, 0))
@@ -60,7 +60,7 @@ def test_not_stored_equals_nan(solver, steps, center):
         rows = marked.inverse_transform(scores[0]), other.inverse_transform(scores[1])
         np.testing.assert_allclose(rows[1], rows[0], atol=1e-2)
     assert np.isnan(absent.shrinkage_)
-    if center:
+    if centre:
         np.testing.assert_allclose(marked.mean_, np.nanmean(np.where(seen, X, np.nan), axis=0), rtol=1e-12)
         np.testing.assert_allclose(absent.mean_, marked.mean_, rtol=1e-12)
 
@@ -93,7 +93,7 @@ def test_entries_stored_in_parts_are_one():
 
 def test_new_rows_are_solved_over_their_observed_entries():
     X, seen = ratings()
-    model = MF(4, solver="deterministic", missing="nan", center=True, random_state=0).fit(np.where(seen, X, np.nan))
+    model = MF(4, solver="deterministic", missing="nan", centre=True, random_state=0).fit(np.where(seen, X, np.nan))
     row = np.full((2, 40), np.nan)
     row[0, :7] = X[3, :7]
     V, theta = model.loadings_[:7], model.retain_
@@ -107,7 +107,7 @@ def test_new_rows_are_solved_over_their_observed_entries():
 @pytest.mark.parametrize("solver", ["deterministic", "stochastic"])
 def test_unseen_entries_are_predicted(solver):
     X, seen = ratings()
-    model = MF(6, retain=0.98, solver=solver, missing="nan", center=True, random_state=0, tol=1e-6)
+    model = MF(6, retain=0.98, solver=solver, missing="nan", centre=True, random_state=0, tol=1e-6)
     filled = model.fit(np.where(seen, X, np.nan)).inverse_transform(model.transform(np.where(seen, X, np.nan)))
     error = np.sqrt(np.mean((filled - X)[~seen] ** 2))
     means = np.sqrt(np.mean((model.mean_ - X)[~seen] ** 2))

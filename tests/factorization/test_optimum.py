@@ -115,24 +115,24 @@ def test_equalised_columns(size, width):
     np.testing.assert_allclose(diagonal, values.sum() / width, rtol=1e-12)
 
 
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("centre", [False, True])
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
 @pytest.mark.parametrize("storage", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
-def test_sparse_equals_dense(storage, shape, center, monkeypatch):
+def test_sparse_equals_dense(storage, shape, centre, monkeypatch):
     X = matrix(*shape)
     X[np.abs(X) < 0.3] = 0
-    dense = MF(center=center).fit(X)
-    other = MF(center=center).fit(storage(X))
+    dense = MF(centre=centre).fit(X)
+    other = MF(centre=centre).fit(storage(X))
     np.testing.assert_allclose(other.singular_values_, dense.singular_values_, rtol=1e-10)
     np.testing.assert_allclose(other.components_, dense.components_, atol=1e-8)
     np.testing.assert_allclose(other.transform(storage(X)), dense.transform(X), atol=1e-8)
     assert other.objective_ == pytest.approx(dense.objective_, rel=1e-10)
-    best, _ = optimum(X - X.mean(axis=0) * center, 1 / 9)
-    np.testing.assert_allclose(product(other, storage(X)), best + X.mean(axis=0) * center, atol=1e-8)
+    best, _ = optimum(X - X.mean(axis=0) * centre, 1 / 9)
+    np.testing.assert_allclose(product(other, storage(X)), best + X.mean(axis=0) * centre, atol=1e-8)
     monkeypatch.setattr(leading_module, "_GRAM_SIDE", 0)
     monkeypatch.setattr(leading_module, "_GUESS", 3)
-    lanczos = MF(center=center, n_components=6, retain=0.99).fit(storage(X))
-    gram = MF(center=center, n_components=6, retain=0.99).fit(X)
+    lanczos = MF(centre=centre, n_components=6, retain=0.99).fit(storage(X))
+    gram = MF(centre=centre, n_components=6, retain=0.99).fit(X)
     np.testing.assert_allclose(lanczos.singular_values_, gram.singular_values_, rtol=1e-9)
 
 

@@ -22,13 +22,13 @@ from scipy import stats
 import bayesdrop as bd
 from bayesdrop.factorization import gibbs
 from bayesdrop.factorization.gibbs import FactorizationKernel, Operands, State
-from bayesdrop.inference.sampling import MixingWarning
 from bayesdrop.models import matrix_factorization
+from bayesdrop.warnings import MixingWarning
 
 FALSE_ALARM = 2e-5
 N, P, D = 5, 4, 3
-A, B, SHAPE, RATE, SCALE, SIGMA = 2.0, 1.5, 3.0, 2.0, 0.9, 0.7
-KEYWORDS = {"A": A, "B": B, "shape": SHAPE, "rate": RATE, "scale": SCALE}
+A, B, SHAPE, VARIANCE_SCALE, SCALE, SIGMA = 2.0, 1.5, 3.0, 2.0, 0.9, 0.7
+KEYWORDS = {"A": A, "B": B, "variance_shape": SHAPE, "variance_scale": VARIANCE_SCALE, "scale": SCALE}
 MASKS = list(itertools.product((0.0, 1.0), repeat=D))
 
 
@@ -46,7 +46,7 @@ def pattern(missing):
 
 
 def operands(values, missing, sigma=SIGMA):
-    numbers = [jnp.asarray(x) for x in (A, B, SHAPE, RATE, SCALE, sigma**2)]
+    numbers = [jnp.asarray(x) for x in (A, B, SHAPE, VARIANCE_SCALE, SCALE, sigma**2)]
     seen = jnp.asarray(pattern(missing))
     return Operands(jnp.asarray(values) * seen, seen if missing else None, *numbers)
 
@@ -251,7 +251,7 @@ def geweke(missing, known=False, replicates=REPLICATES):
         keys = jax.random.split(key, 6)
         retain = jax.random.beta(keys[0], A, B, (1,))
         kept = (jax.random.uniform(keys[1], (1, D)) < retain[:, None]).astype(jnp.float64)
-        variance = RATE / jax.random.gamma(keys[2], SHAPE, (1,))
+        variance = VARIANCE_SCALE / jax.random.gamma(keys[2], SHAPE, (1,))
         if known:
             variance = jnp.full(1, SIGMA**2)
         left, right = (SCALE * jax.random.normal(k, (1, size, D)) for k, size in ((keys[3], N), (keys[4], P)))
@@ -279,7 +279,7 @@ def geweke(missing, known=False, replicates=REPLICATES):
 
         def body(i, carry):
             state, values = carry
-            state = kernel.step(operands(values, missing), state)
+            state, _ = kernel.step(operands(values, missing), state)
             return state, data(keys[i], state)
 
         return statistics(*jax.lax.fori_loop(0, steps, body, (state, data(key_data, state))))
@@ -299,6 +299,7 @@ def bound(count):
     return stats.norm.isf(FALSE_ALARM / 2 / count)
 
 
+@pytest.mark.slow
 def test_the_joint_distribution_is_kept():
     worst, count = geweke(missing=False, replicates=1000)
     assert worst < bound(count)
@@ -335,6 +336,7 @@ def test_a_planted_error_is_found(error, monkeypatch):
     assert worst > bound(count)
 
 
+@pytest.mark.default_cases
 @pytest.mark.parametrize(("missing", "sigma"), [("nan", None), pytest.param(None, 0.1, marks=pytest.mark.slow)])
 def test_the_posterior_has_what_columns_cannot_exchange(missing, sigma, tmp_path):
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ MF = bd.DropoutMatrixFactorization
         MF(solver="deterministic", tol=1e-4),
         MF(solver="deterministic", missing="nan", tol=1e-4),
         MF(solver="stochastic", max_iter=2000, retain=0.8, random_state=0),
-        MF(center=True),
+        MF(centre=True),
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.inference.energy import Energy
+from bayesdrop.fitting.energy import Energy
 from bayesdrop.latent import energy as module
 from bayesdrop.latent.criteria import OneVersusRest, Softmax, unpack
 from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
@@ -20,9 +20,9 @@ from bayesdrop.moments import ScoreMoments
 N, P, K, M = 25, 6, 3, 4
 CRITERIA = {
     "hinge": OneVersusRest(bd.Hinge(), 1e-3),
-    "hinge, gaussian": OneVersusRest(bd.Hinge(bound="gaussian"), 1e-3),
+    "hinge, gaussian": OneVersusRest(bd.Hinge(expectation="gaussian"), 1e-3),
     "logistic": OneVersusRest(bd.Logistic()),
-    "logistic, taylor": OneVersusRest(bd.Logistic(bound="taylor")),
+    "logistic, taylor": OneVersusRest(bd.Logistic(expectation="taylor")),
     "softmax, taylor": Softmax("taylor"),
     "softmax, gaussian": Softmax("gaussian"),
 }
@@ -167,7 +167,7 @@ def test_sparse_and_blocks_change_nothing(criterion, monkeypatch):
             np.testing.assert_allclose(here, there, rtol=0, atol=1e-12 * np.max(np.abs(here)))
 
 
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(bound="gaussian")])
+@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(expectation="gaussian")])
 def test_linearised_it_is_the_linear_energy(loss):
     """``σ(εu) = ½ + εu/4 + O(ε³)``: one unit with weight ``4/ε`` and inputs ``εβ`` has the score of ``β``.
 

@@ -39,7 +39,7 @@ def moons(n=200):
 @pytest.mark.parametrize("bound", ["augmentation", "gaussian"])
 def test_it_separates_what_no_line_does(kind, bound):
     X, y = moons()
-    model = kind(0.02, n_hidden=8, C=10.0, bound=bound, random_state=0).fit(X, y)
+    model = kind(0.02, n_hidden=8, C=10.0, expectation=bound, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.97
     assert model.hidden_coef_.shape == (8, 2)
     assert model.coef_.shape == (1, 8)
@@ -93,7 +93,7 @@ def test_learnt_rates_tell_noise_from_signal():
     assert np.min(model.rates_[2:]) > 0.4
     shared = bd.LatentDropoutSVC(bd.Shared(), n_hidden=4, C=0.1, random_state=0).fit(X, y)
     assert np.ptp(shared.rates_) == 0
-    assert shared.rate_posterior_.a.shape == (1,)
+    assert shared.rate_posterior_.law.a.shape == (1,)
 
 
 def test_seeds_starts_and_warm_starts():
@@ -133,7 +133,7 @@ def test_methods_fit(method):
         ({"n_init": 0}, "n_init"),
         ({"rates": 1.0}, "rate"),
         ({"noise": bd.PoissonNoise(), "rates": None}, "negative|>= 0|Poisson"),
-        ({"bound": "taylor"}, "bound"),
+        ({"expectation": "taylor"}, "expectation"),
         ({"tol": 0.0}, "tol"),
     ],
 )

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.inference.descent import Status, Trace
+from bayesdrop.fitting.driver import Status, Trace
+from bayesdrop.latent.alternating import output_update
 from bayesdrop.latent.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
-from bayesdrop.latent.methods import output_update
 from bayesdrop.latent.rates import sign_counts
 
 N, P, K = 80, 5, 4
@@ -43,6 +43,7 @@ class Traced(OneVersusRest):
         return 0.0
 
 
+@pytest.mark.default_cases("0.3-loss0")
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge()])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_alternating_never_goes_uphill_and_ends_at_a_stationary_point(loss, rate):
@@ -89,7 +90,7 @@ def test_output_update_is_the_minimum_of_the_quadratic_bound(fit_intercept):
 
 
 def test_alternating_needs_the_augmentation():
-    energy, start = problem(bd.Logistic(bound="gaussian"))
+    energy, start = problem(bd.Logistic(expectation="gaussian"))
     with pytest.raises(ValueError, match="augmentation bound.*LBFGS"):
         bd.Alternating().minimise(energy, start, Trace())
     rows = blocks_of(np.ones((3, P)), np.array([0, 1, 2]), np.ones(3), K)

@@ -9,12 +9,13 @@ from scipy import sparse
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.groups import dataset
-from bayesdrop.inference.density import DensityOperands
-from bayesdrop.inference.matrix import samplers_matrix
 from bayesdrop.latent.alignment import align_units
 from bayesdrop.latent.density import LatentDensity
+from bayesdrop.mcmc.hmc.density import DensityOperands
+from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.models import latent
+from bayesdrop.posterior.arviz_groups.groups import dataset
+from bayesdrop.priors.beta_law import BetaLaw
 
 N, P, K, CHAINS = 12, 4, 3, 5
 A, B = np.array([2.0, 1.0, 0.7, 3.0]), np.array([1.0, 2.0, 0.6, 1.0])
@@ -32,9 +33,10 @@ def operands_of(X, y, power, storage=np.asarray):
     parts = {name: jnp.asarray(value) for name, value in parts.items()}
     index = jnp.arange(P, dtype=jnp.int32)
     matrix = samplers_matrix(storage(X), "float64", True)
-    return DensityOperands(matrix=matrix, index=index, prior_a=jnp.asarray(A), prior_b=jnp.asarray(B), **parts)
+    return DensityOperands(matrix=matrix, index=index, rate_prior=BetaLaw(jnp.asarray(A), jnp.asarray(B)), **parts)
 
 
+@pytest.mark.default_cases("asarray")
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_density_is_the_program(storage):
     """Differences between points, to 1e-10 of the largest energy; weights of any size, a row of zeros in the data."""
@@ -43,7 +45,7 @@ def test_density_is_the_program(storage):
     operands = operands_of(X, y, power, storage)
     scale = np.array([0.1, 0.5, 1.0, 1.0, 2.0])[:, None]
     theta = jnp.asarray(scale * np.random.default_rng(1).normal(size=(CHAINS, density.size)))
-    found = density.evaluate(operands, theta)
+    found = jax.jit(density.evaluate)(operands, theta)
     energy = np.asarray(jnp.sum(found.cost, axis=1) - found.prior)
     arguments = (jnp.asarray(X), jnp.asarray(y), K, jnp.asarray(power), jnp.asarray(A), jnp.asarray(B), 2.0)
     names = {"hidden": "hidden_weight", "shift": "hidden_intercept", "output": "output_weight"}
@@ -53,14 +55,14 @@ def test_density_is_the_program(storage):
         return log_density(latent.program, arguments, {}, values)[0]
 
     with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
-        expected = np.array([log_joint(point) for point in theta])
-        slopes = jax.vmap(jax.grad(log_joint))(theta)
-    gap = energy + expected
+        expected, slopes = jax.jit(jax.vmap(jax.value_and_grad(log_joint)))(theta)
+    gap = energy + np.asarray(expected)
     assert np.ptp(energy) > 10
     np.testing.assert_allclose(gap, gap[0], rtol=0, atol=1e-10 * np.max(np.abs(energy)))
     np.testing.assert_allclose(-found.gradient, slopes, rtol=0, atol=1e-8 * np.max(np.abs(slopes)))
 
 
+@pytest.mark.default_cases("loss2-noise2")
 @pytest.mark.parametrize(
     ("loss", "noise"),
     [
@@ -80,7 +82,7 @@ def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     operands = operands_of(X, y, power)
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(2, density.size)))
     part = density.split(theta[0])
-    mean, var = density.moments(operands, part)
+    mean, var = jax.jit(density.moments)(operands, part)
     rate = np.asarray(density.rates(operands, part["probit"]))
     energy = LatentEnergy(blocks_of(X, y[:, None], power, K), noise, rate, OneVersusRest(bd.Logistic()), np.ones(P))
     parameters = Parameters(
@@ -97,8 +99,8 @@ def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
             operands, parts
         )
 
-    slopes = jax.vmap(jax.grad(value))(theta)
-    found = density.evaluate(operands, theta)
+    slopes = jax.jit(jax.vmap(jax.grad(value)))(theta)
+    found = jax.jit(density.evaluate)(operands, theta)
     np.testing.assert_allclose(found.gradient, slopes, rtol=0, atol=1e-9 * np.max(np.abs(slopes)))
 
 
@@ -141,10 +143,11 @@ def test_density_does_not_depend_on_labels():
     X, y, power = problem()
     density, operands = LatentDensity(bd.Logistic(), bd.Dropout(), K, P, True, P), operands_of(X, y, power)
     probit = rng.normal(size=(40, P))
+    evaluate = jax.jit(density.evaluate)
 
     def energy(hidden, shift, output, intercept):
         parts = (hidden.reshape(40, -1), output, shift, intercept[:, None], probit)
-        found = density.evaluate(operands, jnp.asarray(np.concatenate(parts, axis=1)))
+        found = evaluate(operands, jnp.asarray(np.concatenate(parts, axis=1)))
         return np.sum(found.cost, axis=1) - found.prior
 
     np.testing.assert_allclose(energy(*mixed), energy(*plain), rtol=1e-10)
@@ -176,10 +179,11 @@ def test_posterior_in_arviz():
     assert post.attrs["complete"] == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_so(monkeypatch):
     """It holds the draws that were finished; and it was drawn with products in full precision."""
-    from bayesdrop.inference import runner
-    from bayesdrop.inference.sampling import IncompleteWarning
+    from bayesdrop.mcmc.run import runner
+    from bayesdrop.warnings import IncompleteWarning
 
     X, y = nonlinear(60)
     precision, chunk = [], runner._Runner._chunk
@@ -233,7 +237,7 @@ def test_posterior_means_are_those_of_the_program():
         pull = np.sum(np.abs(np.sum(draws["hidden_weight"] * draws["output_weight"][..., None], axis=2)), axis=-1)
         return np.concatenate([draws["rate"], square[..., None], pull[..., None]], axis=-1)
 
-    from bayesdrop.groups import arviz
+    from bayesdrop._arviz import arviz
 
     here, there = invariants(ours), invariants(theirs)
     for j in range(here.shape[-1]):

@@ -12,8 +12,8 @@ import pytest
 from scipy import special, stats
 
 import bayesdrop as bd
-from bayesdrop.data import prepare
-from bayesdrop.inference.runner import as_key, run
+from bayesdrop.data.dataset import as_dataset
+from bayesdrop.mcmc.run.runner import as_key, run
 
 FALSE_ALARM = 1e-6
 CHAINS, N = 1000, 6
@@ -26,6 +26,12 @@ STRUCTURES = {
     "per group": (bd.PerGroup([f"g{d}" for d in [*range(6), 1]], EACH), (A, B)),
     "shared": (bd.Shared(bd.Beta(0.05, 0.3)), (0.05, 0.3)),
 }
+MEAN, SCALE = np.array([-3.0, 0.0, 2.0, 0.0, -30.0, 30.0]), np.array([0.1, 1.5, 4.0, 20.0, 10.0, 1.0])
+NORMAL = {
+    "per feature": (bd.PerFeature(bd.LogitNormal(MEAN, SCALE)), (MEAN, SCALE)),
+    "per group": (bd.PerGroup([f"g{d}" for d in [*range(6), 1]], bd.LogitNormal(MEAN, SCALE)), (MEAN, SCALE)),
+    "shared": (bd.Shared(bd.LogitNormal(-1.0, 2.0)), (-1.0, 2.0)),
+}
 
 
 def last_draws(rates, method, tune, noise=None, C=1e-6):
@@ -34,7 +40,7 @@ def last_draws(rates, method, tune, noise=None, C=1e-6):
     names = NAMES if not hasattr(rates, "groups") else [f"x{d}" for d in range(len(rates.groups))]
     X = np.random.default_rng(0).normal(size=(N, len(names)))
     model = bd.Model(bd.Hinge(), noise=noise or bd.Dropout(), rates=rates, C=C)
-    data = prepare(X, np.arange(N) % 2, feature_names=names)
+    data = as_dataset(X, np.arange(N) % 2, feature_names=names)
     with jax.enable_x64(method.dtype == "float64"):
         kernel, operands = method.bind(model, data, model.bind(names), tune)
         result = run(kernel, operands, as_key(0), tune=tune, draws=1, chains=CHAINS, progress=False)
@@ -58,6 +64,7 @@ def assert_prior(logit, a, b):
         assert stats.kstest(probability(column, *shape), "uniform").pvalue > FALSE_ALARM, shape
 
 
+@pytest.mark.default_cases("per feature")
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_gibbs_recovers_the_prior(structure):
     rates, shapes = STRUCTURES[structure]
@@ -67,6 +74,34 @@ def test_gibbs_recovers_the_prior(structure):
 def test_hmc_recovers_the_prior():
     rates, shapes = STRUCTURES["per feature"]
     assert_prior(last_draws(rates, bd.HMC(), 200)["logit_rate"], *shapes)
+
+
+def assert_normal(logit, mean, scale):
+    for column, *law in zip(logit.T, *(np.broadcast_to(part, logit.shape[1]) for part in (mean, scale)), strict=True):
+        assert stats.kstest(column, stats.norm(*law).cdf).pvalue > FALSE_ALARM, law
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", ["per feature", pytest.param("per group", marks=pytest.mark.slow)])
+def test_gibbs_recovers_a_prior_that_is_not_conjugate(structure):
+    rates, law = NORMAL[structure]
+    assert_normal(last_draws(rates, bd.Gibbs(), 30)["logit_rate"], *law)
+
+
+def test_hmc_recovers_a_prior_that_is_not_conjugate():
+    """Its coordinates are probits: the prior's own tails beyond 30 are out of their reach in single precision."""
+    rates = bd.PerFeature(bd.LogitNormal(np.clip(MEAN, -3, 3), np.minimum(SCALE, 4)))
+    drawn = last_draws(rates, bd.HMC(), 200)["logit_rate"]
+    assert_normal(drawn, np.clip(MEAN, -3, 3), np.minimum(SCALE, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", NORMAL)
+@pytest.mark.parametrize("method", [bd.Gibbs(joint_moves=0), bd.Gibbs(dtype="float64")], ids=str)
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_every_gibbs_sampler_recovers_a_prior_that_is_not_conjugate(structure, method, unbiased):
+    rates, law = NORMAL[structure]
+    assert_normal(last_draws(rates, method, 200, bd.Dropout(unbiased=unbiased))["logit_rate"], *law)
 
 
 @pytest.mark.slow
@@ -82,6 +117,7 @@ def test_every_sampler_recovers_the_prior(structure, method, unbiased):
     assert_prior(drawn["logit_rate"], *shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [

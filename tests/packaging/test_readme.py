@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.inference import NarrowIntervalsWarning
+from bayesdrop.warnings import NarrowIntervalsWarning
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -26,7 +26,7 @@ def by_hand(X, y):
     """A posterior of a few draws."""
     import xarray as xr
 
-    from bayesdrop.description import attributes
+    from bayesdrop.posterior.arviz_groups.serialization import attributes
 
     rng = np.random.default_rng(1)
     dims = ("chain", "draw", "feature")

@@ -52,7 +52,7 @@ def latent():
 def posterior():
     import xarray as xr
 
-    from bayesdrop.description import attributes
+    from bayesdrop.posterior.arviz_groups.serialization import attributes
 
     draws = xr.Dataset(
         {"weight": (("chain", "draw", "feature"), RNG.normal(size=(1, 3, P)))},

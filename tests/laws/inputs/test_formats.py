@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 import bayesdrop as bd
-from bayesdrop.inference import NarrowIntervalsWarning
+from bayesdrop.warnings import NarrowIntervalsWarning
 
 RNG = np.random.default_rng(3)
 N, P = 40, 4
@@ -119,7 +119,7 @@ def _fit(X):
 def _variational(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NarrowIntervalsWarning)
-        result = bd.variational(_model(), X, Y, starts=1, max_iter=20, tol=0.1)
+        result = bd.variational(_model(), X, Y, n_init=1, max_iter=20, tol=0.1)
     return np.concatenate([result.weight_mean, result.rates])
 
 
@@ -147,7 +147,7 @@ def _unlabelled(X):
 def _posterior():
     import xarray as xr
 
-    from bayesdrop.description import attributes
+    from bayesdrop.posterior.arviz_groups.serialization import attributes
 
     generator = np.random.default_rng(1)
     draws = {"weight": generator.normal(size=(1, 5, P)), "rate": generator.random((1, 5, P))}

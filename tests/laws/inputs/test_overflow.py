@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop import description
+from bayesdrop.posterior.arviz_groups import serialization as description
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -146,7 +146,7 @@ def test_a_file_with_rates_that_are_none(rate):
         (("C",), True),
         (("noise", "fields", "unbiased"), "yes"),
         (("noise", "fields", "unbiased"), 1),
-        (("loss", "fields", "bound"), ["augmentation"]),
+        (("loss", "fields", "expectation"), ["augmentation"]),
         (("rates", "fields", "start"), [0.5]),
         (("rates", "fields", "class_ratio"), "no"),
         (("rates", "fields", "prior"), 3),
@@ -202,7 +202,7 @@ def test_counts_beyond_reason_are_refused_at_once():
         (lambda: bd.sample(bd.Model(), X, Y, **{**options, "chains": huge}), "chains"),
         (lambda: bd.sample_latent(bd.Model(), X, Y, **{**options, "draws": huge}), "draws"),
         (lambda: bd.sample_factorization(X, 2, **{**options, "tune": huge}), "tune"),
-        (lambda: bd.variational(bd.Model(), X, Y, starts=huge), "starts"),
+        (lambda: bd.variational(bd.Model(), X, Y, n_init=huge), "n_init"),
         (lambda: bd.prior_draws(bd.Model(), X, huge, intercept_scale=1.0), "draws"),
         (lambda: bd.LatentDropoutSVC(n_init=huge).fit(X, Y), "n_init"),
         (lambda: bd.deletion_scorer(0.5, repeats=huge), "repeats"),

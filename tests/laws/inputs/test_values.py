@@ -95,7 +95,7 @@ def _posterior():
     if not _POST:
         import xarray as xr
 
-        from bayesdrop.description import attributes
+        from bayesdrop.posterior.arviz_groups.serialization import attributes
 
         generator, steps = np.random.default_rng(1), {"chain": [0, 1], "draw": np.arange(20)}
         both = ("chain", "draw")
@@ -171,7 +171,7 @@ GIVEN = {
     "sample_latent": {**_SHORT, "n_hidden": 2},
     "sample_factorization": _SHORT,
     "prior_draws": {"intercept_scale": 1.0, "draws": 5},
-    "variational": {"starts": 1, "max_iter": 5},
+    "variational": {"n_init": 1, "max_iter": 5},
     "cluster": {"address": "tcp://127.0.0.1:9", "timeout": 0.05},
     "posterior_predictive": {"draws": 2},
     "reweight": {"post": lambda: _approximate()},
@@ -193,9 +193,9 @@ GIVEN = {
     "FDROP": {"max_iter": 50},
 }
 # Results, made by the package and not by its users; and names that are values rather than calls.
-RESULTS = {"Diagnosis", "Fit", "FormulaDesign", "Prediction", "__version__"}
+RESULTS = {"Diagnosis", "Fit", "FormulaDesign", "Prediction", "Variational", "__version__"}
 # They import or hold ArviZ objects for other functions, and take no data.
-INNER = {"groups.arviz", "groups.arviz_beside", "groups.assemble", "groups.extend"}
+INNER = {"groups.assemble", "groups.extend"}
 METHODS = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "transform")
 
 
@@ -388,7 +388,7 @@ class _NobodyThere(distributed.Client):
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a text may be taken for the name of a file
     # What a sampler does once it runs is the business of other tests, and a compilation takes seconds.
-    monkeypatch.setattr("bayesdrop.inference.runner.run", _instead_of_a_run)
+    monkeypatch.setattr("bayesdrop.mcmc.run.runner.run", _instead_of_a_run)
     monkeypatch.setattr("distributed.Client", _NobodyThere)
 
 

@@ -1,0 +1,132 @@
+from . import baselines, distributions, models, plots  # type: ignore[attr-defined]  # models/ is mapped by pyproject.toml
+from .data.formula import FormulaDesign, from_formula
+from .designs import Blocks
+from .designs.dask.cluster import cluster
+from .estimators import DropoutLogisticRegression, DropoutRidge, DropoutSVC, DropoutSVR
+from .estimators.robustness import delete_features, deletion_scorer
+from .factorization import DropoutMatrixFactorization, sample_factorization
+from .fitting.em import EM
+from .fitting.fit import fit
+from .fitting.newton import Newton
+from .fitting.result import Fit
+from .latent.alternating import Alternating
+from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
+from .latent.lbfgs import LBFGS
+from .latent.minibatch import Minibatch
+from .latent.posterior import sample_latent
+from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from .mcmc.gibbs.method import Gibbs
+from .mcmc.hmc.method import HMC
+from .mcmc.hmc.nuts import NUTS
+from .mcmc.numpyro_block import WeightsBlock
+from .mcmc.numpyro_kernel import NumpyroKernel
+from .mcmc.run.stopping import Stop
+from .model import Model
+from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
+from .posterior.arviz_groups import groups
+from .posterior.diagnostics import Diagnosis, diagnose
+from .posterior.pointwise import log_likelihood, loo
+from .posterior.prediction import Prediction, predict
+from .posterior.reweighting import reweight
+from .posterior.sampling import sample
+from .posterior.simulation import posterior_predictive, prior_draws
+from .priors import Beta, Gamma, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
+from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared
+from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
+from .selection.path import RatePath
+from .variational_bayes.fitting import variational
+from .variational_bayes.result import Variational
+from .warnings import (
+    AccuracyWarning,
+    ApproximationWarning,
+    IncompleteWarning,
+    InfluenceWarning,
+    MixingWarning,
+    NarrowIntervalsWarning,
+    PseudoLikelihoodWarning,
+    UnscaledWarning,
+)
+
+__version__: str
+
+__all__ = [
+    "EM",
+    "HMC",
+    "LBFGS",
+    "NUTS",
+    "AccuracyWarning",
+    "Alternating",
+    "ApproximationWarning",
+    "Beta",
+    "Blocks",
+    "Diagnosis",
+    "Dropout",
+    "DropoutLogisticRegression",
+    "DropoutLogisticRegressionCV",
+    "DropoutMatrixFactorization",
+    "DropoutRidge",
+    "DropoutSVC",
+    "DropoutSVCCV",
+    "DropoutSVR",
+    "EpsilonInsensitive",
+    "Fit",
+    "Fixed",
+    "FormulaDesign",
+    "Gamma",
+    "GaussianNoise",
+    "Gibbs",
+    "Hierarchical",
+    "Hinge",
+    "Horseshoe",
+    "IncompleteWarning",
+    "InfluenceWarning",
+    "InverseGamma",
+    "Laplace",
+    "LaplaceNoise",
+    "LatentDropoutLogisticRegression",
+    "LatentDropoutSVC",
+    "Logistic",
+    "LogitNormal",
+    "Minibatch",
+    "MixingWarning",
+    "Model",
+    "MultiplicativeNoise",
+    "NarrowIntervalsWarning",
+    "Newton",
+    "Normal",
+    "NumpyroKernel",
+    "PerFeature",
+    "PerGroup",
+    "PoissonNoise",
+    "Prediction",
+    "PseudoLikelihoodWarning",
+    "RatePath",
+    "Shared",
+    "Squared",
+    "Stop",
+    "UnscaledWarning",
+    "Variational",
+    "WeightsBlock",
+    "__version__",
+    "baselines",
+    "cluster",
+    "delete_features",
+    "deletion_scorer",
+    "diagnose",
+    "distributions",
+    "fit",
+    "from_formula",
+    "groups",
+    "log_likelihood",
+    "loo",
+    "models",
+    "plots",
+    "posterior_predictive",
+    "predict",
+    "prior_draws",
+    "reweight",
+    "sample",
+    "sample_factorization",
+    "sample_latent",
+    "variational",
+]

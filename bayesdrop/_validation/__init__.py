@@ -1,0 +1,42 @@
+"""The one place that words a refusal: arguments that are numbers, counts, choices, objects, seeds or names.
+
+Every function returns the checked value, or raises ``ValueError`` (a number out of its range, or no number at all) or
+``TypeError`` (an object of another kind) whose message reads ``argument: expected …, got …; what to do.``
+scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets NaN through, and its import takes a
+second that ``bd.Beta(1, 1)`` should not.
+"""
+
+from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed
+from .objects import (
+    check_axes,
+    check_choice,
+    check_figure,
+    check_flag,
+    check_instance,
+    check_names,
+    check_path,
+    refuse_masked,
+    refuse_scalar,
+    refuse_surrogates,
+)
+from .words import shown
+
+__all__ = [
+    "MOST",
+    "check_axes",
+    "check_choice",
+    "check_count",
+    "check_figure",
+    "check_flag",
+    "check_instance",
+    "check_names",
+    "check_number",
+    "check_numbers",
+    "check_path",
+    "check_random_state",
+    "check_seed",
+    "refuse_masked",
+    "refuse_scalar",
+    "refuse_surrogates",
+    "shown",
+]

@@ -1,0 +1,236 @@
+"""Objects, choices, names and what is no plain array."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Iterable, Mapping
+from inspect import getattr_static
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .words import refusal, shown, with_article
+
+__all__ = [
+    "check_axes",
+    "check_choice",
+    "check_figure",
+    "check_flag",
+    "check_instance",
+    "check_names",
+    "check_path",
+    "refuse_masked",
+    "refuse_scalar",
+    "refuse_surrogates",
+]
+
+
+def check_flag(value: Any, name: str, *, none: bool = False) -> Any:
+    """True or False (or None, if ``none``); raise TypeError on anything else.
+
+    Examples
+    --------
+    >>> check_flag(True, "unbiased")
+    True
+    >>> check_flag("no", "unbiased")
+    Traceback (most recent call last):
+    TypeError: unbiased: expected True or False, got 'no'.
+    """
+    if none and value is None:
+        return None
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(refusal(name, "True, False or None" if none else "True or False", value, ""))
+    return bool(value)
+
+
+def check_choice(value: Any, name: str, choices: Iterable[Any], advice: str = "") -> Any:
+    """One of a few texts (and None, if it is among them); raise ValueError on anything else.
+
+    Examples
+    --------
+    >>> check_choice("float16", "dtype", ("float32", "float64"))
+    Traceback (most recent call last):
+    ValueError: dtype: expected "float32" or "float64", got 'float16'.
+    """
+    known = list(choices)
+    # What is compared may be an array, whose equality is no answer.
+    if (value is None or isinstance(value, str)) and value in known:
+        return value
+    words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in known]
+    expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    raise ValueError(refusal(name, expected, value, advice))
+
+
+def check_instance(
+    value: Any, name: str, kinds: Any, expected: str, *, none: bool = False, advice: str = "", text: bool = False
+) -> Any:
+    """An object of one of some classes or protocols, and no class itself; raise TypeError on anything else.
+
+    Of an object that has some members of a protocol the error names those that it lacks.
+
+    Parameters
+    ----------
+    value : object
+        What came.
+    name : str
+        Argument, for the message.
+    kinds : type or tuple of types
+        Classes or runtime-checkable protocols.
+    expected : str
+        Words for them, such as ``"an object such as bd.Newton()"``.
+    none : bool
+        Take None as well.
+    advice : str
+        What to do, for the message.
+    text : bool
+        Show the type of what came rather than the value, which may be large.
+
+    Examples
+    --------
+    >>> check_instance(3, "prior", str, "an object such as bd.Beta(1, 1)")
+    Traceback (most recent call last):
+    TypeError: prior: expected an object such as bd.Beta(1, 1), got 3.
+    """
+    if none and value is None:
+        return None
+    if isinstance(value, type):
+        # A class has the attributes that a protocol asks for, and is still no object of it.
+        advice = advice or f"call it, as in {value.__name__}(…)"
+    elif isinstance(value, kinds):
+        return value
+    elif lacking := _lacking(value, kinds):
+        advice = "; ".join(part for part in (f"it has no {', '.join(lacking)}", advice) if part)
+    if text:
+        ending = f"; {advice}" if advice else ""
+        raise TypeError(f"{name}: expected {expected}, got {with_article(type(value).__name__)}{ending}.")
+    raise TypeError(refusal(name, expected, value, advice))
+
+
+def _lacking(value: Any, kinds: Any) -> list[str]:
+    """Members of a protocol that an object lacks; none if it has no member at all, and so was not meant for one."""
+    if not isinstance(kinds, type) or Protocol not in kinds.__bases__:
+        return []
+    members = {
+        name: None
+        for kind in kinds.__mro__
+        if kind not in (Protocol, object)
+        for name in (*kind.__dict__.get("__annotations__", ()), *vars(kind))
+        if not name.startswith("_")
+    }
+    nothing = object()
+    lacking = [name for name in members if getattr_static(value, name, nothing) is nothing]
+    return lacking if len(lacking) < len(members) else []
+
+
+def check_path(path: Any, name: str = "path") -> Path:
+    """Name of a file or folder; raise TypeError or ValueError on anything else.
+
+    Examples
+    --------
+    >>> check_path(3)
+    Traceback (most recent call last):
+    TypeError: path: expected the name of a file or folder, got 3.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(path, type):
+        raise TypeError(refusal(name, "the name of a file or folder", path, ""))
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        raise ValueError(refusal(name, "the name of a file or folder", path, ""))
+    refuse_surrogates([text], name)
+    return Path(text)
+
+
+def check_names(names: Any, count: int, name: str = "feature_names") -> list[str]:
+    """Different names of ``count`` columns as text; raise TypeError or ValueError if they are none.
+
+    Examples
+    --------
+    >>> check_names([np.int64(3), "b"], 2)
+    ['3', 'b']
+    """
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(refusal(name, "a sequence of names, one per column", names, ""))
+    refuse_masked(names, name)
+    found = list(names)
+    for one in found:
+        if not isinstance(one, str | numbers.Real):
+            raise TypeError(refusal(name, "names that are text (or numbers)", one, ""))
+    listed = [str(one) for one in found]
+    if len(listed) != count or len(set(listed)) != len(listed):
+        raise ValueError(
+            f"{name}: expected {count} different names (one per column), got {len(listed)} names, "
+            f"{len(set(listed))} different."
+        )
+    refuse_surrogates(listed, name)
+    return listed
+
+
+def refuse_surrogates(names: Iterable[Any], name: str) -> None:
+    r"""Raise ValueError if one of the names holds half of a surrogate pair, which no file and no picture can show.
+
+    Examples
+    --------
+    >>> refuse_surrogates(["a", chr(0xD800)], "X")
+    Traceback (most recent call last):
+    ValueError: X: expected names that can be written in Unicode, got '\ud800', half of a surrogate pair; rename it.
+    """
+    for one in names:
+        if isinstance(one, str) and any("\ud800" <= letter <= "\udfff" for letter in one):
+            raise ValueError(
+                f"{name}: expected names that can be written in Unicode, got {shown(one)}, half of a surrogate pair; "
+                "rename it."
+            )
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """Raise TypeError on a masked array of NumPy, or a list of them: plain arithmetic would read what is masked.
+
+    Examples
+    --------
+    >>> refuse_masked(np.ma.masked_equal([1.0, -999.0], -999.0), "y")
+    Traceback (most recent call last):
+    TypeError: y: expected a plain array, got a masked one, whose mask would be lost; leave the masked rows out, or
+    fill them in, as in y.filled(0.0).
+    """
+    if isinstance(value, list | tuple):
+        masked = any(np.ma.isMaskedArray(part) for part in value)
+    else:
+        masked = np.ma.isMaskedArray(value)
+    if masked:
+        raise TypeError(
+            f"{name}: expected a plain array, got a masked one, whose mask would be lost; leave the masked rows out, "
+            f"or fill them in, as in {name}.filled(0.0)."
+        )
+
+
+def refuse_scalar(value: Any, name: str) -> None:
+    """Raise ValueError on a number or a text where a value for each row is expected.
+
+    Examples
+    --------
+    >>> refuse_scalar(3, "y")
+    Traceback (most recent call last):
+    ValueError: y: expected one value for each row, got 3.
+    """
+    if isinstance(value, numbers.Number | str | bytes):
+        raise ValueError(refusal(name, "one value for each row", value, ""))
+
+
+def check_axes(ax: Any, name: str = "ax") -> Any:
+    """Matplotlib axes, or None; raise TypeError on anything else."""
+    if ax is None:
+        return None
+    from matplotlib.axes import Axes
+
+    return check_instance(ax, name, Axes, "axes of matplotlib, such as plt.subplots()[1], or None")
+
+
+def check_figure(figure: Any, name: str = "figure") -> Any:
+    """Matplotlib figure or subfigure, or None; raise TypeError on anything else."""
+    if figure is None:
+        return None
+    from matplotlib.figure import FigureBase
+
+    return check_instance(figure, name, FigureBase, "a figure of matplotlib, such as plt.figure(), or None")

@@ -1,0 +1,287 @@
+"""What the commands share: the folder they write to, tables of rates, how a sample went, and the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.tables import InputError
+from ..posterior.arviz_groups.groups import dataset, save
+from ..posterior.diagnostics import diagnose, mixing
+from ..posterior.prior_intervals import prior_interval
+
+if TYPE_CHECKING:
+    from ..fitting.result import Fit
+
+__all__ = [
+    "Output",
+    "console",
+    "hidden_by_plug_in",
+    "plain",
+    "print_rates",
+    "print_sample",
+    "rate_frame",
+    "sample_quietly",
+    "write_fit",
+    "write_posterior",
+]
+
+PROBABILITY = 0.9
+
+
+class Output:
+    """A folder that gets all of the files at the end, or none of them.
+
+    Files are written to a hidden folder inside it and renamed when the work is done. After an error nothing is left,
+    not even the folder if it was new.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "result"
+    >>> with Output(folder) as out:
+    ...     _ = out.file("a.txt").write_text("done")
+    >>> [path.name for path in folder.iterdir()]
+    ['a.txt']
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        self._names: list[str] = []
+
+    def __enter__(self) -> Output:
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        self._created = missing
+        try:
+            if self.folder.exists() and not self.folder.is_dir():
+                raise NotADirectoryError(20, "it is a file")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._stage = Path(tempfile.mkdtemp(prefix=".bayesdrop-", dir=self.folder))
+        except OSError as error:
+            self._remove_created()
+            raise InputError(
+                f"--out: cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; name a folder that "
+                "you may write to."
+            ) from None
+        return self
+
+    def file(self, name: str) -> Path:
+        """Path to write ``name`` to for now."""
+        self._names.append(name)
+        return self._stage / name
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                for name in self._names:
+                    os.replace(self._stage / name, self.folder / name)
+        finally:
+            shutil.rmtree(self._stage, ignore_errors=True)
+            if kind is not None:
+                self._remove_created()
+
+    def _remove_created(self) -> None:
+        for path in self._created:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+
+    def summary(self) -> list[str]:
+        """Lines that say what lies where, and what is left from an earlier run."""
+        known = {"fit.nc", "posterior.nc", "rates.csv", "weights.csv", *_PICTURES}
+        lines = [f"Written to {self.folder}/: {', '.join(self._names)}"]
+        if self.folder.is_dir():
+            old = sorted(path.name for path in self.folder.iterdir() if path.name in known - set(self._names))
+            if old:
+                lines.append(f"Left there from an earlier run: {', '.join(old)}")
+        return lines
+
+
+_PICTURES = ("rates.png", "ranks.png", "rate_against_weight.png", "objective.png")
+
+
+def console() -> Any:
+    """A rich console; as wide as the terminal, or 100 columns where there is none."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, soft_wrap=False, emoji=False)
+
+
+def plain(text: Any) -> str:
+    r"""Text from data as a terminal may show it: what moves the cursor, rings or colours becomes a mark.
+
+    Examples
+    --------
+    >>> print(plain("\x1b[31mred"))
+    �[31mred
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text))
+
+
+def rate_frame(fit: Fit, post: Any = None) -> Any:
+    """Rates as a pandas data frame, one row per free rate (per feature if they are fixed), in the order of the fit.
+
+    Columns: ``learnt_rate``, ``plug_in_low``, ``plug_in_high``, ``occurrences`` and, if ``post`` is given,
+    ``posterior_median``, ``posterior_low``, ``posterior_high``, ``r_hat``, ``ess_bulk``, ``ess_tail``. Intervals hold
+    90 % and their estimate: plug-in ones have the highest density, those of the posterior equal tails.
+    """
+    import pandas as pd
+
+    plug_in = fit.rate_posterior
+    if plug_in is None:
+        return pd.DataFrame({"feature": fit.feature_names, "fixed_rate": fit.rates})
+    low, high = plug_in.interval(PROBABILITY)
+    frame = pd.DataFrame(
+        {
+            plug_in.dim: plug_in.names,
+            "learnt_rate": plug_in.mode,
+            "plug_in_low": low,
+            "plug_in_high": high,
+            "occurrences": plug_in.occurrences,
+        }
+    )
+    if post is None:
+        return frame
+    tail = (1 - PROBABILITY) / 2
+    rate = dataset(post, "posterior")[["rate"]]
+    values = np.asarray(rate["rate"].transpose("chain", "draw", plug_in.dim).values, dtype=float)
+    low, median, high = np.quantile(values, [tail, 0.5, 1 - tail], axis=(0, 1))
+    measured = {kind: np.asarray(table["rate"]) for kind, table in mixing(rate).items()}
+    return frame.assign(posterior_median=median, posterior_low=low, posterior_high=high, **measured)
+
+
+def sample_quietly(model: Any, X: Any, y: Any, **options: Any) -> Any:
+    """Draw with ``bd.sample``, without its warnings about mixing and interruption: the report says the same."""
+    import warnings
+
+    from ..posterior.sampling import sample
+    from ..warnings import IncompleteWarning, MixingWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        warnings.simplefilter("ignore", IncompleteWarning)
+        return sample(model, X, y, **options)
+
+
+def print_rates(screen: Any, fit: Fit, post: Any = None, *, most: int = 12) -> None:
+    """Print the rates, smallest first; only the ends of a long list."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    plug_in = fit.rate_posterior
+    if plug_in is None:
+        screen.print(f"Fixed dropout rate: {_range(fit.rates)}")
+        return
+    frame = rate_frame(fit, post)
+    frame = frame.sort_values("learnt_rate", kind="stable")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"\n{plug_in.dim}", max_width=40)
+    table.add_column("learnt rate,\n90 % plug-in", justify="right", no_wrap=True)
+    if post is not None:
+        for heading in ("posterior median,\n90 % interval", "\nR-hat", "bulk\nESS", "tail\nESS"):
+            table.add_column(heading, justify="right", no_wrap=True)
+    ends = [*range(most // 2), *range(len(frame) - most // 2, len(frame))]
+    for position in range(len(frame)) if len(frame) <= most else ends:
+        row = frame.iloc[position]
+        # As text and not as a string, in which rich would read [/] as markup.
+        cells: list[Any] = [Text(plain(row[plug_in.dim]))]
+        cells += [_interval(row["learnt_rate"], row["plug_in_low"], row["plug_in_high"])]
+        if post is not None:
+            cells.append(_interval(row["posterior_median"], row["posterior_low"], row["posterior_high"]))
+            cells += [_number(row["r_hat"], ".3f"), _number(row["ess_bulk"], ",.0f"), _number(row["ess_tail"], ",.0f")]
+        table.add_row(*cells)
+        if len(frame) > most and position == most // 2 - 1:
+            table.add_row(f"… {len(frame) - most} more …", *[""] * (len(cells) - 1))
+    screen.print(table)
+
+
+def _number(value: float, form: str) -> str:
+    """A number, or a dash where there are too few draws to tell."""
+    return format(value, form) if np.isfinite(value) else "–"
+
+
+def _interval(middle: float, low: float, high: float) -> str:
+    return f"{middle:.3f}  {low:.3f}–{high:.3f}"
+
+
+def _range(values: np.ndarray) -> str:
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def hidden_by_plug_in(fit: Fit, post: Any) -> str:
+    """What the plug-in intervals leave out, and how much the data said, in numbers."""
+    frame = rate_frame(fit, post)
+    plug_in = frame["plug_in_high"] - frame["plug_in_low"]
+    posterior = frame["posterior_high"] - frame["posterior_low"]
+    low, high = prior_interval(fit, PROBABILITY)
+    outside = (frame["posterior_median"] < frame["plug_in_low"]) | (frame["posterior_median"] > frame["plug_in_high"])
+    many = len(frame) > 1
+    widths = "Median widths" if many else "Widths"
+    text = (
+        "The plug-in interval takes the fitted weights as known and the masks as their signs, although no mask was "
+        f"seen. {widths} of the 90 % intervals: plug-in {plug_in.median():.2f}, posterior "
+        f"{posterior.median():.2f}, prior {np.median(high - low):.2f}"
+    )
+    if many:
+        text += (
+            f"; {int(outside.sum())} of {len(frame)} posterior medians lie outside the plug-in interval, and "
+            f"{int(np.sum(posterior > 0.9 * (high - low)))} posterior intervals are hardly narrower than the prior's"
+        )
+    return f"{text}. As a statement about the rates, report the posterior."
+
+
+def print_sample(screen: Any, fit: Fit, post: Any, draws: int, advice: str) -> None:
+    """Print the diagnosis, ``advice`` if it is a bad one, and what the plug-in intervals leave out."""
+    found = diagnose(post)
+    if found.draws < draws:
+        screen.print(
+            f"Interrupted: the {found.draws} of {draws} draws of each chain that were finished are kept: partial."
+        )
+    screen.print(plain(found), markup=False)
+    if not found.ok:
+        screen.print(advice, markup=False)
+    if fit.rate_posterior is not None:
+        screen.print(hidden_by_plug_in(fit, post), markup=False)
+
+
+def write_fit(out: Output, fit: Fit, post: Any = None, extra: dict[str, Any] | None = None) -> None:
+    """Write ``fit.nc``, ``rates.csv``, ``weights.csv`` and the plots of a fit."""
+    import pandas as pd
+
+    from .. import plots
+
+    fit.save(out.file("fit.nc"))
+    rate_frame(fit, post if fit.rate_posterior is not None else None).to_csv(out.file("rates.csv"), index=False)
+    weights = {"feature": fit.feature_names, **(extra or {}), "weight": fit.weight, "rate": fit.rates}
+    pd.DataFrame(weights).to_csv(out.file("weights.csv"), index=False)
+    if fit.rate_posterior is not None:
+        _picture(out, "rates.png", plots.rates_forest(post, fit))
+        _picture(out, "rate_against_weight.png", plots.rate_against_weight(fit))
+    _picture(out, "objective.png", plots.objective_trace(fit))
+
+
+def write_posterior(out: Output, post: Any) -> None:
+    """Write ``posterior.nc`` and the rank plot."""
+    from .. import plots
+
+    save(post, out.file("posterior.nc"))
+    group = dataset(post, "posterior")
+    if group.sizes["chain"] > 1 and group.sizes["draw"] >= 20:
+        _picture(out, "ranks.png", plots.ranks(post, "rate" if "rate" in group else "weight")[0])
+
+
+def _picture(out: Output, name: str, ax: Any) -> None:
+    import matplotlib.pyplot as plt
+
+    ax.figure.savefig(out.file(name), dpi=150)
+    plt.close(ax.figure)

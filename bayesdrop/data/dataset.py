@@ -1,0 +1,127 @@
+"""Checked data: a design, targets (two classes as signs, or numbers), row weights and names, made once at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float, Int, PerRow, Shaped
+from .._validation import check_names
+from ..designs import Design, as_local_design
+
+__all__ = ["Dataset", "as_dataset", "feature_names_of"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Data of a two-class problem or a regression.
+
+    Attributes
+    ----------
+    design : Design (n, p)
+        Features, finite. The other fields lie where its rows are: in memory, on the cluster, or with the rows of this
+        process.
+    target : array (n,)
+        Labels as −1 and +1, or numbers.
+    weight : array (n,)
+        Row weights, >= 0.
+    feature_names : list of str
+        Names of the columns, ``x0, x1, …`` where the input has none.
+    classes : array (2,) or None
+        The user's labels, negative class first; None in a regression.
+    """
+
+    design: Design
+    target: PerRow
+    weight: PerRow
+    feature_names: list[str]
+    classes: Shaped[np.ndarray, " 2"] | None
+
+    @property
+    def X(self) -> Any:
+        """Features in memory, array (n, p) or compressed rows; those on devices are copied at each call."""
+        return self.design.matrix()
+
+    def with_weight(self) -> Dataset:
+        """Leave out the rows of weight zero, which are no data, unless their design has to keep them."""
+        design, weight, target = self.design.drop_zero_weight(self.weight, self.target)
+        return replace(self, design=design, target=target, weight=weight)
+
+    def occurrences(self, index: Int[np.ndarray, " p"], size: int) -> Float[np.ndarray, " size"]:
+        """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
+        return np.bincount(index, weights=self.design.occurrences(self.weight), minlength=size)[:size]
+
+
+def feature_names_of(X: Any) -> list[str]:
+    """Column names of a data frame (pandas, polars), else ``x0, x1, …``.
+
+    Examples
+    --------
+    >>> feature_names_of(np.zeros((1, 2)))
+    ['x0', 'x1']
+    """
+    columns = getattr(X, "columns", None)
+    if columns is not None:
+        return [str(name) for name in columns]
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
+    return [f"x{d}" for d in range(np.shape(X)[1])]
+
+
+def as_dataset(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    binary: bool = True,
+    wrap: Callable[..., Design] = as_local_design,
+) -> Dataset:
+    """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
+
+    ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
+    works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
+    products.
+
+    Raises
+    ------
+    ValueError
+        On NaN, infinite, complex or text features, no rows or columns, other than two classes, or weights and
+        names that do not fit.
+    TypeError
+        If features that are elsewhere are needed in memory.
+
+    Examples
+    --------
+    >>> as_dataset([[0.0], [1.0]], ["no", "yes"]).target.tolist()
+    [-1.0, 1.0]
+    """
+    from sklearn.utils import check_array
+
+    given = getattr(X, "columns", None) if feature_names is None else feature_names
+    check = partial(check_array, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    design = wrap(X, check)
+    p = design.shape[1]
+    if feature_names is None and given is not None:
+        given = [str(name) for name in given]
+    names = [f"x{d}" for d in range(p)] if given is None else check_names(given, p)
+    if not binary:
+        target = design.targets(y)
+        return Dataset(design, target, design.row_weights(sample_weight), names, None)
+    classes, code = design.codes(y)
+    weight = design.row_weights(sample_weight)
+    if len(classes) != 2:
+        advice = (
+            "a classifier needs two"
+            if len(classes) < 2
+            else "use DropoutSVC or DropoutLogisticRegression, which "
+            "solve more classes one against the rest, or take y == one_class"
+        )
+        raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
+    for label, total in zip(classes, design.class_totals(code, weight, 2), strict=True):
+        if total == 0:
+            raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
+    return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes)

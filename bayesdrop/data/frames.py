@@ -1,0 +1,145 @@
+"""Data frames of any kind as pandas with plain types and names that are text, and factors as 0/1 columns.
+
+Errors name the columns, count the rows and say what to do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+__all__ = ["encode_factor", "level_name", "listed", "no_column", "refuse_kinds", "refuse_missing", "to_pandas"]
+
+
+def listed(names: Iterable[Any], limit: int = 20) -> str:
+    """Names as a message shows them: the first of them, and how many more there are."""
+    names = [str(name) for name in names]
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more
+
+
+def no_column(name: str, columns: Sequence[str]) -> str:
+    """Say that there is no such column, which one may have been meant, and which there are."""
+    close = get_close_matches(name, list(columns), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"no column {name!r}{hint} The columns are {listed(columns)}."
+
+
+def to_pandas(data: Any) -> Any:
+    """Any table as a pandas data frame with names that are text and plain types, or raise."""
+    import pandas as pd
+    from pandas.api import types
+
+    if isinstance(data, Mapping):
+        try:
+            frame = pd.DataFrame(dict(data))
+        except ValueError as error:
+            raise ValueError(f"data: expected a dict of columns of one length; {error}.") from None
+    else:
+        frame = data.to_pandas() if hasattr(data, "to_pandas") else data
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"data: expected a pandas or polars data frame or a dict of columns, got {type(data).__name__}; name the "
+            "columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame."
+        )
+    frame = frame.rename(columns=str).reset_index(drop=True)
+    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
+    if repeated:
+        raise ValueError(f"data: more than one column is called {listed(repeated)}; rename them.")
+    if len(frame) == 0:
+        raise ValueError("data: expected at least one row, got none.")
+    plain: dict[str, Any] = {}
+    for name, column in frame.items():
+        # formulaic knows NumPy's types: other text would be a number to it, and a number of Arrow an object.
+        if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
+            continue
+        if types.is_string_dtype(column.dtype) or (types.is_bool_dtype(column.dtype) and column.hasnans):
+            plain[str(name)] = column.astype(object)
+        elif types.is_bool_dtype(column.dtype):
+            plain[str(name)] = column.astype(bool)
+        elif types.is_numeric_dtype(column.dtype):
+            whole = types.is_integer_dtype(column.dtype) and not column.hasnans
+            plain[str(name)] = column.astype(np.int64 if whole else np.float64)
+    return frame.assign(**plain)
+
+
+def refuse_missing(names: list[str], frame: Any) -> None:
+    """Raise ValueError if one of these columns has missing values, with their numbers."""
+    missing = frame[names].isna().sum()
+    missing = missing[missing > 0]
+    if len(missing):
+        counts = ", ".join(f"{name!r} ({count} of {len(frame)} rows)" for name, count in missing.items())
+        raise ValueError(f"data: missing values in {counts}; fill them in, or leave those rows out.")
+
+
+def refuse_kinds(names: list[str], frame: Any) -> None:
+    """Raise ValueError if one of these columns holds neither numbers nor text, truth values or categories."""
+    from pandas.api import types
+
+    for name in names:
+        kind = types.infer_dtype(frame[name], skipna=True)
+        if kind not in {"string", "boolean", "categorical", "integer", "floating", "mixed-integer-float"}:
+            raise ValueError(
+                f"data: column {name!r} holds {kind} values, neither numbers nor text; turn it into numbers or text."
+            )
+
+
+def level_name(column: str, level: Any) -> str:
+    """Name of the 0/1 column of a level, as formulas have it.
+
+    Examples
+    --------
+    >>> level_name("color", "red")
+    'color[red]'
+    """
+    return f"{column}[{level}]"
+
+
+def encode_factor(column: Any) -> tuple[Any, list[str]]:
+    """One 0/1 column for every level of a factor, and the names of the levels.
+
+    Levels stand in the order of a categorical column, those that no row has left out, or else in that of their text.
+
+    Parameters
+    ----------
+    column : pandas.Series (n,)
+        Text, categories or truth values, none missing.
+
+    Returns
+    -------
+    indicators : scipy.sparse.csr_array (n, levels)
+        As a formula encodes the same column.
+    levels : list of str
+        Names of the levels.
+
+    Raises
+    ------
+    ValueError
+        If the column holds anything else; the message is the kind of what it holds.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> indicators, levels = encode_factor(pd.Series(["red", "blue"]))
+    >>> indicators.toarray().tolist(), levels
+    ([[0.0, 1.0], [1.0, 0.0]], ['blue', 'red'])
+    """
+    import pandas as pd
+    from pandas.api import types
+    from scipy.sparse import csr_array
+
+    kind = types.infer_dtype(column, skipna=True)
+    if kind not in {"string", "boolean", "categorical"}:
+        raise ValueError(kind)
+    if kind == "categorical":
+        used = column.cat.remove_unused_categories()
+        codes, levels = used.cat.codes.to_numpy(), [str(level) for level in used.cat.categories]
+    else:
+        codes, found = pd.factorize(np.array([str(value) for value in column], dtype=object), sort=True)
+        levels = list(found)
+    n = len(codes)
+    return csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(levels))), levels

@@ -1,0 +1,326 @@
+"""Products of a sparse matrix in one pass over its entries, compiled by Numba (the extra ``fast``).
+
+The same as :class:`._scipy.ScipyProducts`, about twice as fast: ``X w`` and ``X² w_sq`` share one pass, 0/1 data are
+not read at all, the square is never stored, float32 data stay float32 with float64 sums. Indices are unsigned, which
+spares Numba the check for negative ones. The first use compiles for a few seconds and keeps the result on disk.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from inspect import unwrap
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .._typing import Float, Int, Num
+
+__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress"]
+
+Pointers: TypeAlias = Int[np.ndarray, " pointers"]
+"""Where each row begins among the stored entries, and where the last one ends."""
+
+Indices: TypeAlias = Int[np.ndarray, " m"]
+"""Column of each stored entry."""
+
+Values: TypeAlias = Float[np.ndarray, " m"]
+"""Each stored entry."""
+
+
+@cache
+def available() -> bool:
+    """True if Numba is installed."""
+    return find_spec("numba") is not None
+
+
+class _Kernels(NamedTuple):
+    gather_one: Any
+    gather: Any
+    scatter_one: Any
+    scatter: Any
+
+
+@cache
+def _kernels(binary: bool) -> _Kernels:
+    """Kernels over (pointers, indices, data, block, number of columns that meet X rather than X², result)."""
+    import numba
+
+    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False)
+    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    return _Kernels(*(compile_(unwrap(loop)) for loop in (BINARY if binary else REAL)))
+
+
+def compress(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> Any:
+    """Compressed rows of a dense matrix with so many non-zeros in each row, in its own precision."""
+    import numba
+    from scipy import sparse
+
+    pointers = np.append(0, np.cumsum(counts))
+    small = max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max
+    index = np.int32 if small else np.int64
+    indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
+    numba.njit(cache=True, nogil=True)(unwrap(_compress_rows))(X, pointers, indices, data)
+    return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
+
+
+class CompiledProducts:
+    """Products by compiled kernels; see :class:`._scipy.Products`.
+
+    Parameters
+    ----------
+    csr : scipy.sparse.csr_array (n, p)
+        Canonical, float64 or float32.
+    binary : bool
+        Every entry is 1.
+    """
+
+    def __init__(self, csr: Any, binary: bool) -> None:
+        self.shape = csr.shape
+        self._data = csr.data
+        self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
+        self._pointers = csr.indptr.astype(np.uint64)
+        self._kernels = _kernels(binary)
+
+    def forward(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """See :class:`._scipy.Products`."""
+        return self._run(w, w_sq, self.shape[0], self._kernels.gather_one, self._kernels.gather)
+
+    def backward(
+        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """See :class:`._scipy.Products`."""
+        return self._run(r, r_sq, self.shape[1], self._kernels.scatter_one, self._kernels.scatter)
+
+    def _run(
+        self, first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"], size: int, one: Any, many: Any
+    ) -> tuple[Float[np.ndarray, "size K"], Float[np.ndarray, "size L"]]:
+        K, L = first.shape[1], second.shape[1]
+        matrix = (self._pointers, self._indices, self._data)
+        if K + L == 1:
+            vector = np.ascontiguousarray((first if K else second)[:, 0], dtype=np.float64)
+            result = np.empty((size, 1))
+            one(*matrix, vector, K, result[:, 0])
+        else:
+            both = np.empty((first.shape[0], K + L))
+            both[:, :K] = first
+            both[:, K:] = second
+            result = np.empty((size, K + L))
+            many(*matrix, both, K, result)
+        return result[:, :K], result[:, K:]
+
+
+# The loops, in the subset of Python that Numba compiles. Every one takes (pointers, indices, data, block, linear,
+# result): a matrix in compressed rows, a block whose first ``linear`` columns meet X and whose others meet X², and
+# where to write. Gather is X @ block, scatter Xᵀ @ block. Loops over two columns, the usual case, keep both sums in
+# registers.
+
+
+def _gather_one_binary(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    vector: Float[np.ndarray, " inside"],
+    linear: int,
+    result: Float[np.ndarray, " outside"],
+) -> None:
+    """One column, every entry 1."""
+    for i in range(result.shape[0]):
+        total = 0.0
+        for j in range(pointers[i], pointers[i + 1]):
+            total += vector[indices[j]]
+        result[i] = total
+
+
+def _gather_one_real(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    vector: Float[np.ndarray, " inside"],
+    linear: int,
+    result: Float[np.ndarray, " outside"],
+) -> None:
+    """One column."""
+    for i in range(result.shape[0]):
+        total = 0.0
+        if linear == 1:
+            for j in range(pointers[i], pointers[i + 1]):
+                total += np.float64(data[j]) * vector[indices[j]]
+        else:
+            for j in range(pointers[i], pointers[i + 1]):
+                x = np.float64(data[j])
+                total += x * x * vector[indices[j]]
+        result[i] = total
+
+
+def _gather_binary(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    block: Float[np.ndarray, "inside K"],
+    linear: int,
+    result: Float[np.ndarray, "outside K"],
+) -> None:
+    """Several columns, every entry 1."""
+    columns = block.shape[1]
+    if columns == 2:
+        for i in range(result.shape[0]):
+            first, second = 0.0, 0.0
+            for j in range(pointers[i], pointers[i + 1]):
+                d = indices[j]
+                first += block[d, np.uint32(0)]
+                second += block[d, np.uint32(1)]
+            result[i, 0] = first
+            result[i, 1] = second
+        return
+    result[:] = 0.0
+    for i in range(result.shape[0]):
+        for j in range(pointers[i], pointers[i + 1]):
+            d = indices[j]
+            for k in range(columns):
+                result[i, k] += block[d, np.uint32(k)]
+
+
+def _gather_real(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    block: Float[np.ndarray, "inside K"],
+    linear: int,
+    result: Float[np.ndarray, "outside K"],
+) -> None:
+    """Several columns."""
+    columns = block.shape[1]
+    if columns == 2 and linear == 1:
+        for i in range(result.shape[0]):
+            first, second = 0.0, 0.0
+            for j in range(pointers[i], pointers[i + 1]):
+                d = indices[j]
+                x = np.float64(data[j])
+                first += x * block[d, np.uint32(0)]
+                second += x * x * block[d, np.uint32(1)]
+            result[i, 0] = first
+            result[i, 1] = second
+        return
+    result[:] = 0.0
+    for i in range(result.shape[0]):
+        for j in range(pointers[i], pointers[i + 1]):
+            d = indices[j]
+            x = np.float64(data[j])
+            for k in range(linear):
+                result[i, k] += x * block[d, np.uint32(k)]
+            for k in range(linear, columns):
+                result[i, k] += x * x * block[d, np.uint32(k)]
+
+
+def _scatter_one_binary(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    vector: Float[np.ndarray, " inside"],
+    linear: int,
+    result: Float[np.ndarray, " outside"],
+) -> None:
+    """One column, every entry 1."""
+    result[:] = 0.0
+    for i in range(vector.shape[0]):
+        value = vector[i]
+        for j in range(pointers[i], pointers[i + 1]):
+            result[indices[j]] += value
+
+
+def _scatter_one_real(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    vector: Float[np.ndarray, " inside"],
+    linear: int,
+    result: Float[np.ndarray, " outside"],
+) -> None:
+    """One column."""
+    result[:] = 0.0
+    for i in range(vector.shape[0]):
+        value = vector[i]
+        if linear == 1:
+            for j in range(pointers[i], pointers[i + 1]):
+                result[indices[j]] += np.float64(data[j]) * value
+        else:
+            for j in range(pointers[i], pointers[i + 1]):
+                x = np.float64(data[j])
+                result[indices[j]] += x * x * value
+
+
+def _scatter_binary(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    block: Float[np.ndarray, "inside K"],
+    linear: int,
+    result: Float[np.ndarray, "outside K"],
+) -> None:
+    """Several columns, every entry 1."""
+    columns = block.shape[1]
+    result[:] = 0.0
+    if columns == 2:
+        for i in range(block.shape[0]):
+            first, second = block[i, 0], block[i, 1]
+            for j in range(pointers[i], pointers[i + 1]):
+                d = indices[j]
+                result[d, np.uint32(0)] += first
+                result[d, np.uint32(1)] += second
+        return
+    for i in range(block.shape[0]):
+        for j in range(pointers[i], pointers[i + 1]):
+            d = indices[j]
+            for k in range(columns):
+                result[d, np.uint32(k)] += block[i, k]
+
+
+def _scatter_real(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    block: Float[np.ndarray, "inside K"],
+    linear: int,
+    result: Float[np.ndarray, "outside K"],
+) -> None:
+    """Several columns."""
+    columns = block.shape[1]
+    result[:] = 0.0
+    if columns == 2 and linear == 1:
+        for i in range(block.shape[0]):
+            first, second = block[i, 0], block[i, 1]
+            for j in range(pointers[i], pointers[i + 1]):
+                d = indices[j]
+                x = np.float64(data[j])
+                result[d, np.uint32(0)] += x * first
+                result[d, np.uint32(1)] += x * x * second
+        return
+    for i in range(block.shape[0]):
+        for j in range(pointers[i], pointers[i + 1]):
+            d = indices[j]
+            x = np.float64(data[j])
+            for k in range(linear):
+                result[d, np.uint32(k)] += x * block[i, k]
+            for k in range(linear, columns):
+                result[d, np.uint32(k)] += x * x * block[i, k]
+
+
+def _compress_rows(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:
+    """Write the non-zeros of a dense matrix, row by row."""
+    for i in range(X.shape[0]):
+        place = pointers[i]
+        for d in range(X.shape[1]):
+            if X[i, d] != 0:
+                indices[place] = d
+                data[place] = X[i, d]
+                place += 1
+
+
+BINARY = _Kernels(_gather_one_binary, _gather_binary, _scatter_one_binary, _scatter_binary)
+"""Loops over entries that are all 1."""
+
+REAL = _Kernels(_gather_one_real, _gather_real, _scatter_one_real, _scatter_real)
+"""Loops over any entries."""

@@ -1,0 +1,305 @@
+"""What the columns of a matrix look like: means, standard deviations, and which of them are far from zero.
+
+All sums are weighted as the rows are, so that a row of weight 2 is the row twice. Dense rows are read a block at a
+time, and of a sparse matrix the stored entries alone. Rows that are read when needed or lie elsewhere are not looked at
+before a fit, but for the sums of a relative prior; the counts of the fit tell of them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .._typing import AnyArray, Bool, Float, Int, MatrixLike, Num, PerRow
+
+__all__ = [
+    "ColumnsElsewhere",
+    "ColumnsInMemory",
+    "always_one_signed",
+    "column_means",
+    "column_spread",
+    "differing_scales",
+    "sparse_means",
+    "usually_one_signed",
+]
+
+# Entries of a block of dense rows.
+_BLOCK = 1 << 20
+# Rows that one column's sign is looked at in before all of them are.
+_FIRST = 1 << 10
+# Rows that the scales of columns are compared on.
+_SOME = 2000
+# A standard deviation below it, relative to the root mean square, is rounding.
+_ROUNDING = 1e-12
+# The same where it is the difference of two mean squares, each of which is rounded.
+_ROUNDING_ABOUT_ZERO = 1e-6
+
+
+def _row_blocks(
+    X: Num[np.ndarray, "n p"], columns: Int[np.ndarray, " some"] | None = None
+) -> Iterator[tuple[slice, Float[np.ndarray, "rows some"]]]:
+    """Dense rows in double precision, a block at a time: first a small one, to decide early."""
+    n, p = X.shape
+    start, size = 0, min(_FIRST, max(1, _BLOCK // max(p, 1)))
+    while start < n:
+        rows = slice(start, min(start + size, n))
+        block = X[rows] if columns is None else X[rows][:, columns]
+        yield rows, block.astype(np.float64, copy=False)
+        start, size = rows.stop, max(1, _BLOCK // max(p, 1))
+
+
+def column_means(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """Weighted means of the columns of a dense matrix, (p,), exact for a column of one value.
+
+    Examples
+    --------
+    >>> column_means(np.array([[0.0, 0.1], [3.0, 0.1]]), np.array([2.0, 1.0])).tolist()
+    [1.0, 0.1]
+    """
+    # About the first row, so that neither a large mean nor rounding blurs a column that hardly varies.
+    origin = np.asarray(X[0], dtype=np.float64)
+    total = np.zeros(X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows, block in _row_blocks(X):
+            total += weight[rows] @ (block - origin)
+        return origin + total / weight.sum()
+
+
+def column_spread(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """Standard deviations of the columns of a dense or sparse matrix about their means, (p,); 1 where one is constant.
+
+    That is what scikit-learn's ``StandardScaler`` divides by, of dense and sparse rows alike.
+
+    Examples
+    --------
+    >>> column_spread(np.array([[0.0, 5.0], [2.0, 5.0]]), np.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if issparse(X):
+            mean, variance, square = _sparse_moments(X, weight)
+        else:
+            mean = column_means(X, weight)
+            variance = np.zeros(X.shape[1])
+            for rows, part in _row_blocks(X):
+                variance += weight[rows] @ (part - mean) ** 2
+            variance /= weight.sum()
+            square = variance + mean**2
+        return _deviations(variance, square, _ROUNDING)
+
+
+def _deviations(
+    variance: Float[np.ndarray, " p"], square: Float[np.ndarray, " p"], rounding: float
+) -> Float[np.ndarray, " p"]:
+    """Roots of variances, 1 where a variance is rounding beside the mean square."""
+    constant = ~(np.sqrt(np.maximum(variance, 0.0)) > rounding * np.sqrt(square))
+    return np.where(constant, 1.0, np.sqrt(np.where(constant, 1.0, variance)))
+
+
+def sparse_means(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """Weighted means of the columns of compressed rows, (p,)."""
+    return _sparse_moments(X, weight)[0]
+
+
+def _sparse_moments(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " p"], ...]:
+    """Means, variances and mean squares of the columns of compressed rows."""
+    if not X.has_canonical_format:
+        X = X.copy()  # the caller's matrix stays as it is
+        X.sum_duplicates()
+    p, total = X.shape[1], weight.sum()
+    of_entry = np.repeat(weight, np.diff(X.indptr))
+    value = X.data.astype(np.float64, copy=False)
+    mean = np.bincount(X.indices, weights=of_entry * value, minlength=p) / total
+    stored = np.bincount(X.indices, weights=of_entry, minlength=p)
+    about = np.bincount(X.indices, weights=of_entry * (value - mean[X.indices]) ** 2, minlength=p)
+    square = np.bincount(X.indices, weights=of_entry * value**2, minlength=p) / total
+    return mean, (about + (total - stored) * mean**2) / total, square
+
+
+def _one_signed(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " some"]:
+    """Columns of a dense matrix without entries of both signs, as numbers."""
+    left = np.arange(X.shape[1])
+    above, below = np.zeros(len(left), bool), np.zeros(len(left), bool)
+    for _, block in _row_blocks(X):
+        block = block if len(left) == X.shape[1] else block[:, left]
+        above |= (block > 0).any(axis=0)
+        below |= (block < 0).any(axis=0)
+        keep = ~(above & below)
+        left, above, below = left[keep], above[keep], below[keep]
+        if not len(left):
+            break
+    return left
+
+
+def usually_one_signed(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"]) -> Bool[np.ndarray, " p"]:
+    """Which columns of a dense matrix zero is no usual value of, (p,) bool.
+
+    They are of one sign, non-zero in more than half of the weight of the rows, and have more than one value other than
+    zero: no dummy, no constant.
+
+    Examples
+    --------
+    >>> X = np.array([[5.0, 1.0, -1.0, 2.0], [6.0, 0.0, 1.0, 2.0], [7.0, 1.0, 3.0, 2.0]])
+    >>> usually_one_signed(X, np.ones(3)).tolist()
+    [True, False, False, False]
+    """
+    left = _one_signed(X)
+    share = np.zeros(len(left))
+    least, most = np.full(len(left), np.inf), np.zeros(len(left))
+    for rows, block in _row_blocks(X, left):
+        size = np.abs(block)
+        share += weight[rows] @ (size > 0)
+        np.minimum(least, np.where(size > 0, size, np.inf).min(axis=0, initial=np.inf), out=least)
+        np.maximum(most, size.max(axis=0, initial=0.0), out=most)
+    result = np.zeros(X.shape[1], bool)
+    result[left] = (2 * share > weight.sum()) & (most > least)
+    return result
+
+
+def always_one_signed(X: MatrixLike) -> Int[np.ndarray, " some"]:
+    """Columns, as numbers, that are never zero, of one sign and not constant; of a dense or a sparse matrix.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> X = np.array([[5.0, 1.0, 2.0], [6.0, 0.0, 2.0]])
+    >>> always_one_signed(X).tolist(), always_one_signed(csr_array(X)).tolist()
+    ([0], [0])
+    """
+    n, p = X.shape
+    if not issparse(X):
+        left = _one_signed(X)
+        columns = [X[:, d] for d in left]
+    else:
+        full = np.bincount(X.indices[X.data != 0], minlength=p) >= n
+        left = np.flatnonzero(full)
+        columns = [] if not len(left) else [X[:, [d]].toarray()[:, 0] for d in left]
+    kept = [
+        (np.all(column > 0) or np.all(column < 0)) and bool(column.max() > column.min()) if n else False
+        for column in columns
+    ]
+    return left[np.array(kept, dtype=bool)]
+
+
+def differing_scales(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[float, int, int]:
+    """Largest ratio of two columns' standard deviations on some of the rows, and the two columns, smaller one first.
+
+    Columns that do not vary there have no say; 1 if there are none.
+
+    Examples
+    --------
+    >>> differing_scales(np.array([[0.0, 5.0, 0.0], [2.0, 5.0, 400.0]]), np.ones(2))
+    (200.0, 0, 2)
+    """
+    step = max(1, X.shape[0] // _SOME)
+    some = X[::step]
+    spread = column_spread(some, weight[::step])
+    varies = np.flatnonzero(np.isfinite(spread) & _varies(some))
+    if not len(varies):
+        return 1.0, 0, 0
+    low, high = varies[np.argmin(spread[varies])], varies[np.argmax(spread[varies])]
+    return float(spread[high] / spread[low]), int(low), int(high)
+
+
+def _varies(X: MatrixLike) -> Bool[np.ndarray, " p"]:
+    """Which columns have two values at least, (p,) bool."""
+    high, low = X.max(axis=0), X.min(axis=0)
+    high, low = (part.toarray().ravel() if hasattr(part, "toarray") else np.asarray(part) for part in (high, low))
+    return high > low
+
+
+class ColumnsInMemory:
+    """What the designs share that can look at every column before a fit: those of one array or sparse matrix."""
+
+    columns: list[str] | None = None
+    scans_columns = True
+    matrix: Callable[[], Any]
+
+    def check_stackable(self) -> None:
+        """Rows in memory can be put below others."""
+
+    def column_spread(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """Standard deviations (p,), as :func:`column_spread` has them."""
+        return column_spread(self.matrix(), weight)
+
+    def far_from_zero(
+        self, columns: Int[AnyArray, " some"], weight: Num[AnyArray, " n"], deviations: float
+    ) -> Bool[np.ndarray, " some"]:
+        """Whether the means of some columns are more than so many standard deviations from zero."""
+        some = self.matrix()[:, columns]
+        mean = np.abs(np.asarray(weight @ some).ravel() / weight.sum())
+        return mean > deviations * column_spread(some, weight)
+
+    def always_one_signed(self) -> Int[np.ndarray, " some"]:
+        """Columns that are never zero, of one sign and not constant, as numbers."""
+        return always_one_signed(self.matrix())
+
+    def differing_scales(self, weight: Num[AnyArray, " n"]) -> tuple[float, int, int]:
+        """Largest ratio of two standard deviations, and the two columns; see :func:`differing_scales`."""
+        return differing_scales(self.matrix(), weight)
+
+
+class ColumnsElsewhere:
+    """What the designs share whose rows are read when needed or lie elsewhere: nothing is looked at before a fit."""
+
+    is_sparse = False
+    fixed_origin: str | None = "rows that are not in memory"
+    scans_columns = False
+    shape: tuple[int, int]
+    total: Callable[..., Any]
+    rmatvec: Callable[..., Any]
+    sq_rmatvec: Callable[..., Any]
+
+    def column_spread(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """Standard deviations (p,), from sums of squares about zero.
+
+        That leaves half of the digits at a mean of 1e4 deviations, and a column counts as one that does not vary at a
+        mean of 1e6.
+        """
+        block = weight[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self.total(block)[0]
+            mean = np.asarray(self.rmatvec(block))[:, 0] / total
+            square = np.asarray(self.sq_rmatvec(block))[:, 0] / total
+            return _deviations(square - mean**2, square, _ROUNDING_ABOUT_ZERO)
+
+    def column_means(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """Weighted means (p,)."""
+        block = weight[:, None]
+        return np.asarray(self.rmatvec(block))[:, 0] / self.total(block)[0]
+
+    def usually_one_signed(self, weight: PerRow) -> Bool[np.ndarray, " p"]:
+        """None that are known, (p,) bool."""
+        return np.zeros(self.shape[1], bool)
+
+    def always_one_signed(self) -> Int[np.ndarray, " some"]:
+        """None that are known."""
+        return np.empty(0, dtype=int)
+
+    def far_from_zero(
+        self, columns: Int[AnyArray, " some"], weight: PerRow, deviations: float
+    ) -> Bool[np.ndarray, " some"]:
+        """None that are known."""
+        return np.zeros(len(columns), bool)
+
+    def differing_scales(self, weight: PerRow) -> tuple[float, int, int]:
+        """Not looked at: 1."""
+        return 1.0, 0, 0
+
+    def stacked(self, below: Any) -> Any:
+        """Refused."""
+        self.check_stackable()
+
+    def check_stackable(self) -> None:
+        """Refused."""
+        raise TypeError(
+            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
+            "sparse matrix."
+        )
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> Any:
+        """Refused."""
+        raise ValueError(f"centre: expected a dense X in memory, got {self.fixed_origin}; subtract it before.")

@@ -1,0 +1,100 @@
+"""A Dask cluster to fit on: this machine's processors, or one that is there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._validation import check_count, check_instance, check_number, shown
+
+__all__ = ["cluster"]
+
+_MOST_WORKERS = 10_000
+
+
+def cluster(
+    address: str = "local", *, workers: int | None = None, memory: str | int | None = None, timeout: float = 10.0
+) -> Any:
+    """Connect to a Dask cluster; fits of Dask collections run on it until it is closed.
+
+    Without one they run in threads of this process. The workers started here are processes that import the script they
+    belong to: in a script, though not in a notebook, call this below ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    address : str
+        Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``; ``"local"`` starts workers on this machine, which end
+        with the client. None, which a setting that is not there would be, is refused.
+    workers : int, optional
+        Worker processes of one thread to start here, by default one for each processor.
+    memory : str or int, optional
+        Most memory of each of them, as in ``"2GB"``; by default an equal share of what there is. A worker that holds
+        more writes blocks to disk.
+    timeout : float
+        Seconds to wait for the scheduler.
+
+    Returns
+    -------
+    dask.distributed.Client
+        To be closed after use, or used in a ``with`` statement. Its ``dashboard_link`` shows what goes on.
+
+    Raises
+    ------
+    ImportError
+        If Dask's scheduler is not installed.
+    TimeoutError
+        If there is no scheduler at the address.
+    ValueError
+        If both an address and workers to start are given, or the number of workers is not positive.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = X[:, 0] > 0
+    >>> with bd.cluster(workers=1):
+    ...     result = bd.fit(bd.Model(rates=bd.Fixed(0.2)), da.from_array(X, chunks=(50, 3)), y)
+    >>> result.status.name
+    'CONVERGED'
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("cluster: Dask's scheduler is not installed; pip install 'bayesdrop[dask]'.") from error
+
+    if not isinstance(address, str) or not address:
+        raise TypeError(
+            'address: expected the address of a scheduler such as "tcp://10.0.0.1:8786", or "local" to start workers '
+            f"here, got {shown(address)}."
+        )
+    check_number(timeout, "timeout", above=0)
+    if address == "local":
+        if workers is not None:
+            check_count(workers, "workers", most=_MOST_WORKERS)
+        if memory is not None:
+            check_instance(memory, "memory", (str, int), 'a size such as "2GB"')
+        limit = "auto" if memory is None else memory
+        try:
+            # A port of its own for the dashboard, since the usual one may be taken by another cluster.
+            return Client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
+        except RuntimeError as error:
+            raise RuntimeError(
+                "workers: no worker process could be started here. In a script call bd.cluster below "
+                '`if __name__ == "__main__":`, since each worker imports the script.'
+            ) from error
+        except ValueError as error:
+            raise ValueError(f'memory: expected a size such as "2GB", got {shown(memory)}; {error}.') from error
+    if workers is not None or memory is not None:
+        raise ValueError(
+            "workers, memory: these are for a cluster that is started here; leave them out with an address."
+        )
+    try:
+        return Client(address, timeout=timeout)
+    except (OSError, TimeoutError) as error:
+        raise TimeoutError(
+            f"address: no Dask scheduler answered at {address!r} within {timeout:g} s. Check the address and that "
+            "`dask scheduler` runs there and may be reached from here, or leave the address out to start workers on "
+            "this machine."
+        ) from error

@@ -1,0 +1,225 @@
+"""A design matrix whose rows lie on the workers of a Dask cluster, for data that outgrow a machine.
+
+Each block of rows is checked once, becomes a design of its own and stays where it is; so do the vectors over its rows,
+which are Dask arrays. What travels are weights on their way out and sums over the rows on their way back, ``p`` numbers
+for each class. A worker that is lost takes its blocks along; Dask makes them anew from where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..._typing import AnyArray, Float, Int, Num, PerRow
+from ..base import Design
+from ..block_checks import as_matrix, check_finite, of_matrix
+from ..columns import ColumnsElsewhere
+from ..rows import Between
+from . import tasks
+from .rows import DaskRows
+from .tasks import cluster_errors
+
+__all__ = ["NOT_IN_MEMORY", "DaskDesign"]
+
+NOT_IN_MEMORY = (
+    "a Dask collection stays on its workers. bd.fit, and fit and predict of the linear estimators take it; samplers "
+    "and whatever keeps something for every entry do not: pass X.compute() if it fits in memory, or a random sample of "
+    "its rows."
+)
+
+
+class DaskDesign(ColumnsElsewhere, DaskRows):
+    """Blocks of rows on a Dask cluster; see :class:`bayesdrop.designs.Design` for the methods.
+
+    Parameters
+    ----------
+    X : dask array or dask data frame (n, p)
+        Dense, or with blocks of scipy sparse; of real numbers, finite.
+
+    Attributes
+    ----------
+    columns : list of str or None
+        Names of the columns of a data frame.
+
+    Raises
+    ------
+    ValueError
+        If a block holds NaN, infinite values or other things than real numbers, or blocks differ in their columns.
+    RuntimeError
+        If the scheduler is lost.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> design = DaskDesign(da.ones((6, 2), chunks=(4, 2)))
+    >>> design.shape, float(design.total(design.matvec(np.array([1.0, 2.0]))))
+    ((6, 2), 18.0)
+    """
+
+    # A Gram matrix would send p² numbers.
+    prefers_gram = False
+    prefers_outer_gram = False
+
+    def __init__(self, X: Any) -> None:
+        import dask
+
+        self.columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        array = X.to_dask_array() if self.columns is not None else X
+        if getattr(array, "ndim", 0) != 2:
+            raise ValueError(
+                f"X: expected a Dask array or data frame of two dimensions, (rows, columns), got {type(X).__name__} "
+                f"of {getattr(array, 'ndim', 0)}."
+            )
+        if array.numblocks[1] > 1:
+            array = array.rechunk({1: -1})
+        parts = array.to_delayed().ravel()
+        make = dask.delayed(_design)
+        with cluster_errors():
+            self._blocks = list(dask.persist(*(make(part, k) for k, part in enumerate(parts))))
+        facts = tasks.computed([dask.delayed(_facts)(block) for block in self._blocks])
+        widths = [p for _, p, _ in facts]
+        if not facts or sum(n for n, _, _ in facts) == 0:
+            raise ValueError("X: there are no rows; check where the Dask collection comes from.")
+        if widths[0] == 0:
+            raise ValueError("X: there are no columns; at least one feature is needed.")
+        if len(set(widths)) > 1:
+            odd = next(k for k, width in enumerate(widths) if width != widths[0])
+            raise ValueError(
+                f"X: block {odd} has {widths[odd]} columns, and the blocks before it have {widths[0]}; every block "
+                "needs the same columns in the same order."
+            )
+        self._rows = tuple(n for n, _, _ in facts)
+        self._minimum = min(least for n, _, least in facts if n)
+        self.shape: tuple[int, int] = (sum(self._rows), widths[0])
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        return f"DaskDesign({n} rows, {p} columns, {len(self._blocks)} blocks)"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.matrix()
+
+    def __getitem__(self, keep: Any) -> Any:
+        return self.matrix()
+
+    def matrix(self) -> Any:
+        """Refused: the rows stay on the workers."""
+        raise TypeError(f"X: {NOT_IN_MEMORY}")
+
+    def transposed(self, dtype: Any) -> Any:
+        """Refused."""
+        return self.matrix()
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
+        """Refused."""
+        return self.matrix()
+
+    def occurrences(self, weight: PerRow) -> Float[np.ndarray, " p"]:
+        """``1[X ≠ 0]ᵀ s``, (p,)."""
+        above, below = self.sign_sums(weight[:, None])
+        return (above + below)[:, 0]
+
+    # Products
+
+    def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[np.ndarray, "p ..."]) -> list[PerRow]:
+        """Products of every block with weights that are sent to the workers; they stay there."""
+        import dask
+
+        apply = dask.delayed(_call, pure=False)
+        sent = [dask.delayed(np.ascontiguousarray(weight)) for weight in weights]
+        with cluster_errors():
+            made = dask.persist(*(apply(method, block, *sent) for block in self._blocks))
+        return [self._joined(list(made), k, tail) for k, tail in enumerate(tails)]
+
+    def _backward(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
+        """Sums of the products of every block with its part of vectors over the rows."""
+        import dask
+
+        apply = dask.delayed(_call, pure=False)
+        chunks = zip(*(self._chunks(part) for part in rows), strict=True)
+        return self._summed([apply(method, block, *parts) for block, parts in zip(self._blocks, chunks, strict=True)])
+
+    def matvec(self, w: Num[np.ndarray, "p ..."]) -> PerRow:
+        """``X w``."""
+        return self._forward("matvec", [w.shape[1:]], w)[0]
+
+    def rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
+        """``Xᵀ r``."""
+        return self._backward("rmatvec", r)[0]
+
+    def sq_matvec(self, w: Num[np.ndarray, "p ..."]) -> PerRow:
+        """``X² w``."""
+        return self._forward("sq_matvec", [w.shape[1:]], w)[0]
+
+    def sq_rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
+        """``(X²)ᵀ r``."""
+        return self._backward("sq_rmatvec", r)[0]
+
+    def pair_matvec(self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]) -> tuple[PerRow, PerRow]:
+        """``(X w, X² w_sq)``."""
+        first, second = self._forward("pair_matvec", [w.shape[1:], w_sq.shape[1:]], w, w_sq)
+        return first, second
+
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)``."""
+        first, second = self._backward("pair_rmatvec", r, r_sq)
+        return first, second
+
+    def normal_product(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
+        """Both products and the sums; see :class:`bayesdrop.designs.Design`."""
+        if w_sq.shape[1]:
+            first, second = self.pair_matvec(w, w_sq)
+            r, s = between(slice(None), first, second)
+            return first, second, *self._backward("_pair_back", r, s)
+        # Fewer tasks, and each of them costs the scheduler a millisecond.
+        first, second, nothing = self.matvec(w), self.zeros(0), np.zeros((self.shape[1], 0))
+        back, total = self._backward("_back", between(slice(None), first, second)[0])
+        return first, second, back, nothing, total, nothing.sum(axis=0)
+
+    def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
+        """``Xᵀ diag(ω) X``, dense (p, p); it sends p² numbers."""
+        return self._backward("gram", omega)[0]
+
+    def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
+        """Refused: an n × n matrix belongs in memory."""
+        raise TypeError(
+            "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() as it is, or X.compute()."
+        )
+
+    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
+        above, below = self._backward("sign_sums", r)
+        return above, below
+
+    def minimum(self) -> float:
+        """Smallest entry, known from the first look."""
+        return self._minimum
+
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+        """Refused: the entries stay on the workers."""
+        raise TypeError("X: this method goes through single entries, which stay on Dask's workers; pass X.compute().")
+
+
+def _design(block: Any, number: int) -> Design:
+    """Design of a block, on the worker."""
+    matrix = as_matrix(block, f"X: block {number}")
+    check_finite(matrix, f"X: block {number}")
+    return of_matrix(matrix)
+
+
+def _facts(block: Design) -> tuple[int, int, float]:
+    return *block.shape, block.minimum() if block.shape[0] else 0.0
+
+
+def _call(method: str, block: Design, *arguments: Num[AnyArray, ...]) -> tuple[Any, ...]:
+    if method == "_back":
+        return block.rmatvec(arguments[0]), block.total(arguments[0])
+    if method == "_pair_back":
+        r, s = arguments
+        return *block.pair_rmatvec(r, s), block.total(r), block.total(s)
+    result = getattr(block, method)(*arguments)
+    return result if isinstance(result, tuple) else (result,)

@@ -1,0 +1,133 @@
+"""Vectors over the rows that one process holds, of a matrix that several may share.
+
+Every process calls the same methods in the same order with labels and weights of its own rows, and all of them learn
+the same classes and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._typing import AnyArray, Float, Num, PerRow, Shaped
+from ..._validation import refuse_masked, refuse_scalar
+from ..rows import ALL_ZERO, LocalRows, check_sample_weight, code_labels
+from . import products
+
+__all__ = ["ProcessRows"]
+
+
+class ProcessRows(LocalRows):
+    """What :class:`.design.ShardedDesign` does with vectors over its rows."""
+
+    rows: int
+    processes: int
+    _mesh: Any
+    _place: dict[int, slice]
+    _sharding: Callable[..., Any]
+
+    def zeros(self, columns: int) -> PerRow:
+        """Zeros for the rows of this process."""
+        return np.zeros((self.rows, columns))
+
+    def total(self, rows: PerRow) -> Num[AnyArray, ...]:
+        """Sum over the rows, those of the other processes included."""
+        own = rows.sum(axis=0)
+        if self.processes == 1:
+            return own
+        import jax
+
+        # One of this process's devices brings its sum, the others nothing.
+        shape, sharding = (self._mesh.shape["rows"], *own.shape), self._sharding("rows")
+        first = min(self._place)
+        with jax.enable_x64(True):
+            parts = [
+                jax.device_put((own if (index[0].start or 0) == first else 0 * own)[None], device)
+                for device, index in sharding.addressable_devices_indices_map(shape).items()
+            ]
+            placed = jax.make_array_from_single_device_arrays(shape, sharding, parts)
+            return np.array(products.added(placed, mesh=self._mesh).addressable_data(0))
+
+    def together(self, check: Callable[[], Any]) -> list[Any]:
+        """What a check returns in each process, in their order; a ValueError in one of them is raised in all."""
+        if self.processes == 1:
+            return [check()]
+        try:
+            said = self._gather((check(), None))
+        except ValueError as error:
+            said = self._gather((None, str(error)))
+        for process, (_, problem) in enumerate(said):
+            if problem is not None:
+                raise ValueError(f"process {process}: {problem}")
+        return [found for found, _ in said]
+
+    def _gather(self, facts: Any) -> list[Any]:
+        """What each process says."""
+        import pickle
+
+        from jax.experimental.multihost_utils import process_allgather
+
+        text = np.frombuffer(pickle.dumps(facts), dtype=np.uint8)
+        lengths = np.ravel(process_allgather(np.array([len(text)], dtype=np.int32)))
+        padded = np.zeros(lengths.max(), dtype=np.uint8)
+        padded[: len(text)] = text
+        texts = process_allgather(padded).reshape(len(lengths), -1)
+        return [pickle.loads(line[:length].tobytes()) for line, length in zip(texts, lengths, strict=True)]
+
+    def _responses(self, y: Any) -> PerRow:
+        from sklearn.utils import column_or_1d
+
+        refuse_masked(y, "y")
+        refuse_scalar(y, "y")
+        y = column_or_1d(y, warn=True)
+        if len(y) != self.rows:
+            raise ValueError(
+                f"y: expected {self.rows} entries, one for each row of X that this process holds, got {len(y)}."
+            )
+        return y
+
+    def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
+        """Classes of all processes, (K,), and the class number of each row (n,) of this one."""
+        target = np.empty(0)
+
+        def check() -> Shaped[np.ndarray, " k"]:
+            nonlocal target
+            target = self._responses(y)
+            return code_labels(target)[0]
+
+        classes = np.unique(np.concatenate(self.together(check)))
+        return classes, np.searchsorted(classes, target)
+
+    def targets(self, y: Any) -> PerRow:
+        """Numbers of a regression, (n,)."""
+        target = np.empty(0)
+
+        def check() -> None:
+            nonlocal target
+            target = LocalRows.targets(self, y)
+
+        self.together(check)
+        return target
+
+    def row_weights(self, sample_weight: Any) -> PerRow:
+        """Row weights (n,) of this process, ones by default; only in all processes together must one be above 0."""
+        weight = np.empty(0)
+
+        def check() -> None:
+            nonlocal weight
+            weight = check_sample_weight(sample_weight, self.rows, all_zero=self.processes > 1)
+
+        self.together(check)
+        if self.processes > 1 and not self.total(weight[:, None])[0] > 0:
+            raise ValueError(ALL_ZERO)
+        return weight
+
+    def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[AnyArray, " K"]:
+        """Weight of the rows of each class in all processes, (K,)."""
+        return self.total(np.bincount(code, weights=weight, minlength=n_classes)[None])
+
+    def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
+        """All of them, to be shared equally by the devices; a weight of zero counts nothing."""
+        return self, weight, *rows

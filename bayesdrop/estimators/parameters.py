@@ -1,0 +1,199 @@
+"""Parameters of the estimators: each described once, and kept as they are given.
+
+scikit-learn reads an estimator's parameters off the signature of its constructor, which therefore names them all; what
+they mean stands here, under names that docstrings quote in braces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+__all__ = ["set_parameters", "with_parameters"]
+
+Kind = TypeVar("Kind", bound=type)
+
+_TEXTS = {
+    "rates": """    rates : float or Rates, optional
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default, with a flat prior) or
+        ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
+        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
+""",
+    "class_weight": """    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+""",
+    "classifier": """    coef_ : array (1, p) or (K, p)
+        Weights, un-noised.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,) or (K, p)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
+    objective_trace_ : array (n_iter_,) or (n_iter_, K)
+        Energy after each iteration.
+""",
+    "C": """    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+""",
+    "noise": """    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+""",
+    "common": """    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+""",
+    "latent": """    weight_prior : Normal, optional
+        Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
+    method : LBFGS, Alternating or Minibatch, optional
+        By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
+    fit_intercept : bool
+        Add intercepts to both layers.
+    n_init : int
+        Random starts; the one that is best after 15 steps is followed to its end.
+    warm_start : bool
+        Start from the last fit.
+    corrupted_inputs : bool
+        New rows are corrupted already: take them as they are.
+    random_state : int, RandomState or None
+        Seed of the starts.
+    tol : float
+        Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
+    max_iter : int
+        Most steps.
+""",
+    "layers": """    hidden_coef_ : array (n_hidden, p)
+        Weights of the hidden units.
+    hidden_intercept_ : array (n_hidden,)
+        Their intercepts.
+    coef_ : array (1, n_hidden) or (K, n_hidden)
+        Output weights.
+    intercept_ : array (1,) or (K,)
+        Output intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates; None if they are fixed.
+    objective_trace_ : array (n_iter_,)
+        Energy after each step.
+""",
+    "fitted": """    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+""",
+    "search": """    rates : sequence, optional
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
+        0.0, 0.1, …, 0.9 and ``bd.PerFeature()``, of which the last is left out where rates cannot be learnt.
+    Cs : sequence of float
+        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; tried in increasing order. Among
+        equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
+    cv : int, splitter or iterable of (train, test)
+        Folds, as in scikit-learn: an int means so many stratified folds, without shuffling.
+    scoring : str or callable, optional
+        Greater is better; accuracy by default. With ``sample_weight`` it is given those of the test rows.
+    n_jobs : int, optional
+        Processes among which folds and candidates are spread, as in scikit-learn; they only pay for large data.
+""",
+    "chosen": """    C_ : float
+        Chosen ``C``.
+    best_rates_ : float or Rates
+        Chosen candidate; ``rates_`` holds what it came to.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    best_estimator_ : estimator
+        The plain estimator, fitted to all rows with the choice.
+    cv_results_ : dict of arrays
+        ``param_rates``, ``param_C``, ``params``, ``mean_test_score``, ``std_test_score``,
+        ``standard_error_test_score`` (of the mean), ``rank_test_score`` and ``split0_test_score``, …
+    scorer_, n_splits_
+        As in ``GridSearchCV``.
+""",
+    "corruption": """    rates : float, array (p,) or Fixed
+        Dropout rates in [0, 1); ignored by a noise without rates.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is.
+    fit_intercept : bool
+        Add an intercept, which is neither noised nor penalised.
+""",
+    "iterations": """    max_iter : int
+        Most iterations.
+""",
+    "corrupted": """    coef_ : array (1, p) or (K, p)
+        Weights, un-noised; more than two classes are solved one against the rest.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    n_iter_ : int
+        Iterations, of the slowest class.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+""",
+    "regressor": """    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array (n_iter_,)
+        Energy after each iteration.
+""",
+    "known_rates": """    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
+""",
+}
+
+
+def with_parameters(kind: Kind) -> Kind:
+    """Fill the shared descriptions of parameters and attributes, ``{C}`` and so on, into an estimator's docstring."""
+    text = kind.__doc__ or ""
+    for name, block in _TEXTS.items():
+        text = text.replace(f"    {{{name}}}\n", block)
+    kind.__doc__ = text
+    return kind
+
+
+def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor, its ``locals()``, as they came: scikit-learn clones them by identity.
+
+    Examples
+    --------
+    >>> class Scaled:
+    ...     def __init__(self, factor=2):
+    ...         set_parameters(self, locals())
+    >>> Scaled(3).factor
+    3
+    """
+    for name, value in given.items():
+        if name != "self":
+            setattr(estimator, name, value)

@@ -1,0 +1,207 @@
+"""Features that go missing at test time: delete them at random, score what is left, and train for it.
+
+"Nightmare at test time" (Globerson & Roweis 2006; Zhuo, Zhu & Zhang 2015, section 4): the training rows are whole, and
+in each row to come a feature is missing, so zero, with a probability ``q`` that is known roughly. The recipe:
+
+1. ``q`` is the prior mode of the dropout rates, ``bd.Beta.from_mode(q, relative_strength=λ)``: the learnt rates are
+   ``(η̂_d + λ q)/(1 + λ)``, between what the data say of a feature and what is expected to happen to it.
+2. ``corrupted_inputs=True``: the new rows are corrupted already, so their score is ``wᵀx`` and not its mean under
+   further noise. It also keeps the noise of the training about 0, which is what a missing feature becomes, where
+   ``centre="auto"`` might else take a mean.
+3. :func:`deletion_scorer` scores with deletions; it is a ``scoring`` of scikit-learn, so that ``C`` and ``λ`` may be
+   chosen with it.
+
+Deletion acts on the matrix that the model sees: scale before, without moving zero, or delete inside the pipeline.
+
+>>> import bayesdrop as bd
+>>> from sklearn.datasets import load_digits
+>>> from sklearn.model_selection import train_test_split
+>>> X, y = load_digits(return_X_y=True)
+>>> rows = (y == 3) | (y == 8)
+>>> X, X_test, y, y_test = train_test_split(X[rows] / 16, y[rows], stratify=y[rows], random_state=0)
+>>> rates = bd.PerFeature(bd.Beta.from_mode(0.5, relative_strength=5.0))
+>>> robust = bd.DropoutLogisticRegression(rates, corrupted_inputs=True).fit(X, y)
+>>> plain = bd.DropoutLogisticRegression(0.0).fit(X, y)
+>>> scorer = bd.deletion_scorer(0.5, seed=0, repeats=20)
+>>> bool(scorer(robust, X_test, y_test) > scorer(plain, X_test, y_test) + 0.01)
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .._typing import Shaped
+from .._validation import check_count, check_number, check_seed, shown
+from ..designs import admit
+
+__all__ = ["DeletionScorer", "delete_features", "deletion_scorer"]
+
+
+_ADVICE = "it is the probability that a feature is deleted"
+_MOST_REPEATS = 10**6
+
+
+def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
+    """Copy with entries deleted, of the kind that came."""
+    admit(X)
+    if issparse(X):
+        rows = X.tocsr(copy=True)
+        # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        _refuse_missing(rows.data)
+        rows.data[rng.random(rows.nnz) < rate] = 0
+        rows.eliminate_zeros()
+        return rows.asformat(X.format)
+    if hasattr(X, "columns"):
+        values = X.to_numpy()
+        if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
+            # Types of pandas that may be missing, and Arrow's, come as objects.
+            values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        left = _delete(values, rate, rng)
+        names = {"columns": X.columns, "index": X.index} if hasattr(X, "iloc") else {"schema": X.columns}
+        return type(X)(left, **names)
+    left = np.array(X)
+    if left.ndim != 2 or left.dtype.kind not in "biuf":
+        raise ValueError(
+            f"X: expected a matrix (n, p) of numbers, got shape {left.shape} of {left.dtype}; encode text and "
+            "categories before, and give a single row as X[None, :]."
+        )
+    _refuse_missing(left)
+    where = np.nonzero(left)
+    gone = rng.random(len(where[0])) < rate
+    left[where[0][gone], where[1][gone]] = 0
+    return left
+
+
+def _refuse_missing(values: Shaped[np.ndarray, ...]) -> None:
+    if values.dtype.kind == "f" and np.any(np.isnan(values)):
+        raise ValueError("X: expected numbers, got missing ones (NaN or null); fill them in before.")
+
+
+def delete_features(X: Any, rate: float, seed: int) -> Any:
+    """Return a copy with each non-zero entry set to zero with probability ``rate``, independently.
+
+    Parameters
+    ----------
+    X : array, data frame or scipy sparse (n, p)
+        Features. Sparse input stays sparse, in its format, without the deleted entries.
+    rate : float
+        Probability of deletion in [0, 1].
+    seed : int
+        The same seed deletes the same entries, of a dense matrix and of the equal sparse one.
+
+    Returns
+    -------
+    array, data frame or scipy sparse (n, p)
+        Of the kind that came.
+
+    Raises
+    ------
+    ValueError
+        If the rate is no probability, the seed no integer, or X no matrix of numbers.
+
+    Examples
+    --------
+    >>> left = delete_features(np.ones((1000, 10)), 0.3, seed=0)
+    >>> bool(abs(left.mean() - 0.7) < 0.02)
+    True
+    """
+    rate = check_number(rate, "rate", least=0, most=1, advice=_ADVICE)
+    check_seed(seed)
+    return _delete(X, rate, np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class DeletionScorer:
+    """Score after deletion; made by :func:`deletion_scorer`.
+
+    Attributes
+    ----------
+    rate : float
+        Probability of deletion.
+    seed : int
+        Seed of the deletions.
+    scoring : str, callable or None
+        What is scored.
+    repeats : int
+        Deletions that the score is averaged over.
+    """
+
+    rate: float
+    seed: int = 0
+    scoring: Any = "accuracy"
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        check_number(self.rate, "rate", least=0, most=1, advice=_ADVICE)
+        check_seed(self.seed)
+        check_count(self.repeats, "repeats", most=_MOST_REPEATS)
+        if isinstance(self.scoring, str):
+            from sklearn.metrics import get_scorer
+
+            try:
+                get_scorer(self.scoring)
+            except ValueError as error:
+                raise ValueError(
+                    f"scoring: expected the name of a scorer of scikit-learn or a callable. {error}"
+                ) from None
+        elif self.scoring is not None and (isinstance(self.scoring, type) or not callable(self.scoring)):
+            raise ValueError(
+                f'scoring: expected a name such as "accuracy", a callable scorer(estimator, X, y) or None, got '
+                f"{shown(self.scoring)}."
+            )
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean score of a fitted estimator on ``X`` (n, p) with deletions; ``sample_weight`` (n,) goes to the score."""
+        from sklearn.metrics import check_scoring
+
+        scorer = check_scoring(estimator, scoring=self.scoring)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        scores = [
+            scorer(estimator, _delete(X, self.rate, np.random.default_rng([self.seed, repeat])), y, **weights)
+            for repeat in range(self.repeats)
+        ]
+        return float(np.mean(scores))
+
+
+def deletion_scorer(rate: float, *, seed: int = 0, scoring: Any = "accuracy", repeats: int = 1) -> DeletionScorer:
+    """Make a scorer that deletes features at random before it scores.
+
+    Parameters
+    ----------
+    rate : float
+        Probability in [0, 1] that a non-zero entry is set to zero.
+    seed : int
+        Every call deletes by the same seed, so that estimators meet the same deletions on the same rows.
+    scoring : str, callable or None
+        What is scored: a name or a scorer of scikit-learn, greater is better; None is the estimator's own ``score``.
+    repeats : int
+        Number of deletions whose scores are averaged.
+
+    Returns
+    -------
+    DeletionScorer
+        ``scorer(estimator, X, y, sample_weight=None) -> float``, for any ``scoring=`` of scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message names it.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = bd.DropoutLogisticRegression(0.3, corrupted_inputs=True)
+    >>> bool(cross_val_score(model, X / 16, y, scoring=deletion_scorer(0.3), cv=3).mean() > 0.95)
+    True
+    """
+    return DeletionScorer(rate, seed, scoring, repeats)

@@ -1,0 +1,1 @@
+"""Point fits: the marginalised energy, its minimisers and the update of the rates."""

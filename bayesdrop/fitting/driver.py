@@ -1,0 +1,136 @@
+"""One driver for every minimiser of an energy, and the status that it ends with.
+
+It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and what descends the energy
+of a hidden layer: L-BFGS, alternating updates and minibatches. The ascent of the mean field
+(:mod:`bayesdrop.variational_bayes.squarem`) stays apart: a cycle of it passes two points or one, its limit counts the
+rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from .._typing import Bool
+from .protocols import Minimiser
+from .shapes import FeatureBlock, ProblemVector
+
+__all__ = ["ROUND_OFF", "Status", "Trace", "minimise", "status_at"]
+
+# A weight is zero where its part ½w² of the penalty is below this share of the energy.
+ROUND_OFF = 1e-20
+
+
+class Status(Enum):
+    """How a fit ended; the value says what to do."""
+
+    CONVERGED = "Converged: the relative suboptimality is below tol."
+    MAX_ITERATIONS = (
+        "Stopped at max_iter before the tolerance was met: raise max_iter, loosen tol, or standardise the features."
+    )
+    ROUND_OFF = (
+        "No further decrease in double precision: the optimum is reached to round-off, and tol is tighter than that."
+    )
+    RATES_UNSETTLED = (
+        "The learnt rates did not settle: some weights keep changing sign. A prior with more strength, a smaller C "
+        "or shared or group rates steady them."
+    )
+    MAX_EPOCHS = (
+        "Stopped after the passes over the data that were allowed, the energy still falling: raise epochs, change "
+        "step_size, or loosen tol."
+    )
+    ALL_ZERO = (
+        "Converged with all weights zero (of one class at least, if there are several): the features say nothing of y "
+        "at these rates and this C, and every prediction is that of the intercept. Look for features that are zero, "
+        "constant or unrelated to y; else raise C, lower the rates or loosen the weight prior."
+    )
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the fit ended before the optimum, which is worth a warning."""
+        return self in (Status.MAX_ITERATIONS, Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
+
+
+@dataclass
+class Trace:
+    """Objective of each problem per iteration, (K,) each, and how the run ended."""
+
+    values: list[ProblemVector] = field(default_factory=list)
+    status: Status = Status.MAX_ITERATIONS
+    iterations: int = 0
+
+
+def minimise(
+    method: Minimiser[Any, Any],
+    energy: Any,
+    state: Any,
+    tol: float,
+    max_iter: int,
+    trace: Trace,
+    done: Bool[np.ndarray, " K"] | None = None,
+) -> tuple[Any, Bool[np.ndarray, " K"]]:
+    """Step until each problem's estimated suboptimality is below ``tol`` times its energy.
+
+    Parameters
+    ----------
+    method : Minimiser
+        What makes the steps.
+    energy
+        What its states are states of; of several problems those that are left are its ``select(columns)``.
+    state : State
+        Where to start, ``method.init(energy, weights)``.
+    tol : float
+        Relative suboptimality.
+    max_iter : int
+        Most steps.
+    trace : Trace
+        Gets the objectives after every step, and the status.
+    done : bool array (K,), optional
+        Problems that are left as they are.
+
+    Returns
+    -------
+    state : State
+        Where it ended.
+    done : bool array (K,)
+        Which problems are done.
+    """
+    K = len(state.value)
+    done = np.zeros(K, dtype=bool) if done is None else done.copy()
+    stuck = np.zeros(K, dtype=bool)
+    for _ in range(max_iter):
+        live = np.flatnonzero(~done)
+        whole = len(live) == K
+        part, block = (state, energy) if whole else (state.select(live), energy.select(live))
+        goal = tol * np.maximum(np.abs(part.value), np.finfo(float).tiny)
+        part, info = method.step(block, part, goal)
+        part, rough = part.refine(block, goal, info.moved)
+        stuck[live] = ~info.moved & (part.remaining > goal)
+        done[live] = ((part.remaining <= goal) | ~info.moved) & ~rough
+        state = part if whole else state.merge(live, part)
+        trace.iterations += 1
+        trace.values.append(state.objective)
+        if np.all(done):
+            trace.status = Status.ROUND_OFF if np.any(stuck) else Status.CONVERGED
+            return state, done
+    trace.status = Status.MAX_ITERATIONS
+    return state, done
+
+
+def status_at(weights: FeatureBlock, value: ProblemVector, status: Status) -> Status:
+    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight but round-off.
+
+    Parameters
+    ----------
+    weights : array (p, K)
+        Weights without the intercepts.
+    value : array (K,)
+        Energies.
+    status : Status
+        How the fit ended.
+    """
+    zero = np.all(np.abs(weights) <= np.sqrt(ROUND_OFF * np.abs(value)), axis=0)
+    return Status.ALL_ZERO if bool(np.any(zero)) and not status.is_unfinished else status

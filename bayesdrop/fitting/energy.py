@@ -1,0 +1,152 @@
+"""The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
+
+    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, m_ik, 0),       c = C × row weight
+
+Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
+a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
+loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
+(Wager, Wang & Liang 2013: rows without labels).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from .._typing import Float, PerRow
+from ..losses import Derivatives, Loss
+from ..losses.protocols import Curved
+from ..moments import ScoreMoments
+from .shapes import FeatureBlock, ProblemVector, WeightBlock
+
+__all__ = ["Curvature", "Energy"]
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)``, and the diagonal ``P + 2q(c φ_v)``.
+
+    ``mean_var`` and ``var_var`` are None where the model leaves out the terms through which a step changes the
+    variance's slope: a product then costs half the passes over the data.
+    """
+
+    mean_mean: PerRow
+    diagonal: WeightBlock
+    mean_var: PerRow | None = None
+    var_var: PerRow | None = None
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of a block of problems.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise and rates.
+    loss : Loss
+        Marginalised loss.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
+    weight : array (n, 1) or (n, K)
+        ``C`` times the row weight.
+    precision : array (p + 1, 1)
+        Prior precision, 0 for the intercept.
+    plain_weight : array (n, 1), optional
+        The ``d`` of the loss without noise; it may be negative.
+    """
+
+    moments: ScoreMoments
+    loss: Loss
+    target: PerRow
+    weight: PerRow
+    precision: Float[np.ndarray, "q 1"]
+    plain_weight: PerRow | None = None
+
+    @property
+    def convex(self) -> bool:
+        """True if the energy is known to be convex."""
+        return self.loss.convex and self.plain_weight is None
+
+    def starting_energy(self) -> Energy | None:
+        """Energy whose minimum is the place to start from; None if any place will do.
+
+        Of the valleys of an energy that is not convex it is the one below the fit without noise. The Gaussian form of
+        a kinked loss is flat wherever the noise does not reach the kink, zero weights for one, while the augmentation
+        bound is curved everywhere.
+        """
+        if not self.convex:
+            return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+        return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
+
+    def select(self, columns: Any) -> Energy:
+        """Keep the given problems."""
+        weight = self.weight[:, columns] if self.weight.shape[1] > 1 else self.weight
+        return replace(self, moments=self.moments.select(columns), target=self.target[:, columns], weight=weight)
+
+    def value(
+        self, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
+    ) -> ProblemVector:
+        """Energy of each problem, (K,), given the scores' moments."""
+        design = self.moments.design
+        cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
+        if self.plain_weight is not None:
+            cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
+        return np.asarray(0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost))
+
+    def derivatives(
+        self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
+    ) -> Derivatives:
+        """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved, which a minimiser asks for."""
+        loss, plain = cast(Curved, self.loss), cast(Curved, self.loss.plain)
+        design, widths = self.moments.design, mean.shape[1:] * len(Derivatives._fields)
+        parts = design.rowwise(loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
+        slopes = Derivatives(*(self.weight * part for part in parts))
+        if self.plain_weight is not None:
+            parts = design.rowwise(plain.derivatives, self.target, mean, 0 * var, widths=widths)
+            more = Derivatives(*parts)
+            slopes = slopes._replace(
+                mean=slopes.mean + self.plain_weight * more.mean,
+                mean_mean=slopes.mean_mean + self.plain_weight * more.mean_mean,
+            )
+        return Derivatives(*design.persist(*slopes))
+
+    def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
+        """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
+        back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
+        return back + self.precision * weights, spread
+
+    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector, exact: bool) -> Curvature:
+        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,).
+
+        At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
+        """
+        keep = 1 - damping
+        diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
+        diagonal[:-1] += 2 * spread
+        persist = self.moments.design.persist
+        (mean_mean,) = persist(keep * slopes.mean_mean + damping * 2 * slopes.var)
+        if not exact:
+            return Curvature(mean_mean, diagonal)
+        return Curvature(mean_mean, diagonal, *persist(keep * slopes.mean_var, keep * slopes.var_var))
+
+    def product(
+        self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock
+    ) -> tuple[WeightBlock, tuple[PerRow, ...]]:
+        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` for the short model."""
+        moments = self.moments
+        mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
+        if mean_var is None or var_var is None:
+            mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
+            return back + curvature.diagonal * direction, (mean,)
+
+        def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
+            return (
+                mean_mean[rows] * mean + mean_var[rows] * var,
+                mean_var[rows] * mean + var_var[rows] * var,
+            )
+
+        mean, var, back = moments.normal_product(weights, direction, curved)
+        return back + curvature.diagonal * direction, (mean, var)

@@ -1,0 +1,293 @@
+"""Newton's method on the marginalised energy itself, by inexact conjugate gradients.
+
+The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
+steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
+bends downwards. Two things keep the steps cheap and safe:
+
+- early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*, one at the
+  start and gone as soon as full steps succeed;
+- the terms of the Hessian in ``φ_mv`` and ``φ_vv`` double the passes over the data and change the step little, so
+  they are left out until a step contracts the error by less than a factor of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Bool, PerRow
+from ..losses import Derivatives
+from ..losses.protocols import Curved, require
+from .energy import Energy
+from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
+from .protocols import StepInfo
+from .shapes import FeatureBlock, ProblemVector, WeightBlock
+from .state import PerProblem, SolverState
+
+__all__ = ["Newton"]
+
+_SLOW = 0.1
+# A step that gains less than this share of its slope (a perfect model gains half) is shortened.
+_GAIN = 0.3
+# Steps above this length count as full.
+_FULL = 0.7
+# Steps below it ask for more damping.
+_SHORT = 0.2
+# Share of the goal that the last step aims at.
+_AIM = 0.25
+# The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
+_SAFETY = 4.0
+
+
+class FirstOrder(NamedTuple):
+    """Derivatives of the loss (n, K), gradient (p + 1, K) and ``q(c φ_v)`` (p, K) at a state."""
+
+    slopes: Derivatives
+    gradient: WeightBlock
+    spread: FeatureBlock
+
+    @classmethod
+    def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
+        """Evaluate them."""
+        slopes = energy.derivatives(state.mean, state.var, state.smoothing)
+        return cls(slopes, *energy.gradient(state.weights, slopes))
+
+
+@dataclass(frozen=True)
+class NewtonMemory(PerProblem):
+    """What Newton's method keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    damping
+        Share of the EM matrix in the second-order model.
+    reference
+        Size of the first gradient; 0 before the first step.
+    calibration
+        Largest ratio of a decrement to the size of its gradient; 0 before the first step.
+    decrement
+        That of the last full step; NaN where it tells nothing of the next.
+    slow
+        Whether steps contract the error slowly.
+    smoothing
+        At which the last step was made.
+    first_order : FirstOrder or None
+        That of the state, if it is known.
+    """
+
+    damping: ProblemVector
+    reference: ProblemVector
+    calibration: ProblemVector
+    decrement: ProblemVector
+    slow: Bool[np.ndarray, " K"]
+    smoothing: ProblemVector
+    first_order: FirstOrder | None = None
+
+    @classmethod
+    def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
+        """Before the first step; of an earlier run the damping and the scales still hold."""
+        K = len(smoothing)
+        zero = np.zeros(K)
+        damping, reference, calibration = (
+            (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
+        )
+        return cls(damping, reference, calibration, np.full(K, np.nan), np.zeros(K, dtype=bool), smoothing)
+
+    def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
+        """Forget what no longer holds where the smoothing is another than at the last step."""
+        if np.array_equal(smoothing, self.smoothing):
+            return self
+        # After a large change the next decrement is no sign of how fast steps contract.
+        decrement = np.where(smoothing >= 0.5 * self.smoothing, self.decrement, np.nan)
+        return replace(self, decrement=decrement, smoothing=smoothing, first_order=None)
+
+    def select(self, columns: Any) -> NewtonMemory:
+        """Some of the problems; the derivatives are cheaper to compute anew."""
+        return PerProblem.select(replace(self, first_order=None), columns)
+
+    def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
+        """All of the problems, some of them from ``part``."""
+        return PerProblem.merge(replace(self, first_order=None), columns, part)
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Inexact Newton's method.
+
+    Parameters
+    ----------
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+    preconditioner : Preconditioner, optional
+        ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
+    max_inner : int
+        Most conjugate-gradient steps in one Newton step.
+
+    Examples
+    --------
+    >>> Newton(tol=1e-10).max_iter
+    200
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 200
+    preconditioner: Preconditioner | None = None
+    max_inner: int = 500
+
+    def __post_init__(self) -> None:
+        check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+
+    def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
+        """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
+        require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
+        state = SolverState.at(energy, weights, None, earlier)
+        return replace(state, memory=NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory))
+
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+        """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
+        first = memory.first_order or FirstOrder.at(energy, state)
+        memory = replace(memory, first_order=first)
+        slopes, gradient, spread = first
+        exact = bool(np.any(memory.slow))
+        curvature = energy.curvature(slopes, spread, memory.damping, exact)
+        solver = self.preconditioner or choose_preconditioner(energy.moments.design)
+        # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
+        upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
+        precondition = solver.prepare(energy.moments, upward, curvature.diagonal)
+        size = _square(gradient, precondition)
+        remaining = state.remaining
+        if np.all(memory.calibration > 0):
+            # The rates or the smoothing may have moved by too little to matter.
+            remaining = _SAFETY * memory.calibration * size
+            if np.all(remaining <= goal):
+                return replace(state, remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+        reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
+        memory = replace(memory, reference=reference)
+        forcing = np.minimum(0.2, (size / reference) ** 0.15)
+        # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
+        left = np.maximum(_SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        forcing = np.where(
+            memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
+        )
+        direction, tangent, _ = conjugate_gradient(
+            lambda u: energy.product(state.weights, curvature, u),
+            -gradient,
+            precondition,
+            forcing,
+            self.max_inner,
+            energy.moments.design.persist,
+        )
+        if not tangent:  # the gradient is exactly zero
+            ended = replace(state, remaining=np.zeros_like(size), memory=memory)
+            return ended, StepInfo(np.zeros(size.shape, dtype=bool))
+        slope = np.einsum("ij,ij->j", gradient, direction)
+        ended, length = _search(energy, state, direction, tangent, slope)
+        first = FirstOrder.at(energy, ended)
+        memory = _learn_from(memory, length, -0.5 * slope, size, first)
+        remaining = _SAFETY * memory.calibration * _square(first.gradient, precondition)
+        return replace(ended, remaining=remaining, memory=memory), StepInfo(length > 0)
+
+
+def _learn_from(
+    memory: NewtonMemory, length: ProblemVector, decrement: ProblemVector, size: ProblemVector, first: FirstOrder
+) -> NewtonMemory:
+    """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
+    full = length > _FULL
+    damping = memory.damping
+    relaxed = np.where(damping > 0.05, 0.2 * damping, 0.0)
+    firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
+    return replace(
+        memory,
+        damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),
+        calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
+        decrement=np.where(full, decrement, np.nan),
+        slow=memory.slow | (full & (damping == 0) & (decrement > _SLOW * memory.decrement)),
+        first_order=first,
+    )
+
+
+def _square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
+    return np.asarray(np.einsum("ij,ij->j", gradient, precondition(gradient)))
+
+
+def _search(
+    energy: Energy, state: SolverState, direction: WeightBlock, tangent: tuple[PerRow, ...], slope: ProblemVector
+) -> tuple[SolverState, ProblemVector]:
+    """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
+
+    The scores are linear and quadratic in the length, so that other lengths cost no pass over the data. A full step
+    that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
+    halved.
+    """
+    moments = energy.moments
+    slack = 8 * np.finfo(float).eps * np.abs(state.value)
+    length = np.ones_like(slope)
+    weights = state.weights + direction
+    mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
+    value = energy.value(weights, mean, var, state.smoothing)
+    good = value <= state.value + _GAIN * slope + slack
+    if np.all(good):
+        return replace(state, weights=weights, mean=mean, var=var, value=value), length
+    quadratic = var - state.var - tangent[1] if len(tangent) > 1 else moments.variance(direction)
+    linear, quadratic = moments.design.persist(var - state.var - quadratic, quadratic)
+
+    def at(length: ProblemVector) -> tuple[WeightBlock, PerRow, PerRow]:
+        var = np.maximum(state.var + length * linear + length**2 * quadratic, 0.0)
+        return state.weights + length * direction, *moments.design.persist(state.mean + length * tangent[0], var)
+
+    length = np.where(good, 1.0, _shorten(energy, state, direction, at, tangent[0], linear, quadratic, slope))
+    for _ in range(40):
+        weights, mean, var = at(length)
+        value = energy.value(weights, mean, var, state.smoothing)
+        settled = value <= state.value + 1e-4 * length * slope + slack
+        if np.all(settled):
+            break
+        length = np.where(settled, length, 0.5 * length)
+    else:
+        length = np.where(settled, length, 0.0)
+        weights, mean, var = (
+            np.where(settled, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
+        )
+        value = np.where(settled, value, state.value)
+    return replace(state, weights=weights, mean=mean, var=var, value=value), length
+
+
+def _shorten(
+    energy: Energy,
+    state: SolverState,
+    direction: WeightBlock,
+    at: Callable[[ProblemVector], tuple[WeightBlock, PerRow, PerRow]],
+    mean_slope: PerRow,
+    linear: PerRow,
+    quadratic: PerRow,
+    slope: ProblemVector,
+) -> ProblemVector:
+    """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
+
+    def slope_at(length: ProblemVector) -> ProblemVector:
+        weights, mean, var = at(length)
+        parts = energy.derivatives(mean, var, state.smoothing)
+        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * (linear + 2 * length * quadratic))
+        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
+
+    low, high = np.zeros_like(slope), np.ones_like(slope)
+    at_low, at_high = slope.copy(), slope_at(high)
+    crossing = at_high > 0
+    best = high.copy()
+    for _ in range(4):
+        safe = np.where(crossing, at_high - at_low, 1.0)
+        best = np.where(crossing, high - at_high * (high - low) / safe, high)
+        here = slope_at(best)
+        up = here > 0
+        # The end that stays counts half, so that it moves at the next step.
+        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        low, high = np.where(up, low, best), np.where(up, best, high)
+        if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
+            break
+    return best

@@ -1,0 +1,121 @@
+"""Where a minimiser of ``K`` linear problems is: weights, the moments of their scores, the energy, and the smoothing.
+
+A kinked loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it costs, which is
+known exactly; the last steps are then those on the true loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .._typing import Bool, PerRow
+from .energy import Energy
+from .shapes import ProblemVector, WeightBlock
+
+__all__ = ["PerProblem", "SolverState"]
+
+Own = TypeVar("Own", bound="PerProblem")
+
+# Of a margin: a kinked loss starts with so much smoothing.
+_SMOOTHING = 0.1
+
+
+class PerProblem:
+    """Base of frozen dataclasses whose fields are arrays (…, K), or such dataclasses in their turn, or None."""
+
+    def select(self: Own, columns: Any) -> Own:
+        """Some of the problems."""
+        parts = {item.name: _take(getattr(self, item.name), columns) for item in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **parts)  # type: ignore[type-var]
+
+    def merge(self: Own, columns: Any, part: Own) -> Own:
+        """All of the problems, some of them from ``part``."""
+        names = [item.name for item in fields(self)]  # type: ignore[arg-type]
+        return replace(self, **{name: _put(getattr(self, name), columns, getattr(part, name)) for name in names})  # type: ignore[type-var]
+
+
+def _take(block: Any, columns: Any) -> Any:
+    if block is None or isinstance(block, PerProblem):
+        return block and block.select(columns)
+    return block[..., columns]
+
+
+def _put(block: Any, columns: Any, part: Any) -> Any:
+    if block is None or isinstance(block, PerProblem):
+        return block and block.merge(columns, part)
+    result = block.copy()
+    result[..., columns] = part
+    return result
+
+
+@dataclass(frozen=True)
+class SolverState(PerProblem):
+    """State of a minimiser of :class:`bayesdrop.fitting.energy.Energy`; see :class:`bayesdrop.fitting.protocols.State`.
+
+    Attributes
+    ----------
+    weights : array (p + 1, K)
+        The weights, the intercepts last.
+    mean, var : array (n, K)
+        Moments of their scores.
+    value : array (K,)
+        Energies, smoothed.
+    smoothing : array (K,)
+        The ``ε`` of a kinked loss; 0 for others.
+    remaining : array (K,)
+        Estimated suboptimality.
+    memory : PerProblem
+        What the method keeps from step to step.
+    """
+
+    weights: WeightBlock
+    mean: PerRow
+    var: PerRow
+    value: ProblemVector
+    smoothing: ProblemVector
+    remaining: ProblemVector
+    memory: Any
+
+    @classmethod
+    def at(cls, energy: Energy, weights: Any, memory: Any, earlier: SolverState | None = None) -> SolverState:
+        """Evaluate the energy at the weights, at the smoothing of an earlier state if there is one."""
+        K = weights.shape[1]
+        first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
+        smoothing = first if earlier is None else earlier.smoothing
+        mean, var = energy.moments.scores(weights)
+        value = energy.value(weights, mean, var, smoothing)
+        return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), memory)
+
+    @property
+    def objective(self) -> ProblemVector:
+        """The energies; see :class:`bayesdrop.fitting.protocols.State`."""
+        return self.value
+
+    def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        """Smooth less; see :class:`bayesdrop.fitting.protocols.State`."""
+        if not energy.loss.kinked:
+            return self, np.zeros(len(self.value), dtype=bool)
+        bias, tight = self._cost_of_smoothing(energy, goal)
+        rough = bias > goal
+        shrink = rough & ((self.remaining <= bias) | ~moved)
+        if not (np.any(shrink) or np.any(tight < self.smoothing)):
+            return self, rough
+        smoothing = np.minimum(tight, np.where(shrink, 0.1 * self.smoothing, self.smoothing))
+        value = energy.value(self.weights, self.mean, self.var, smoothing)
+        return replace(self, value=value, smoothing=smoothing), rough
+
+    def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
+        """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.
+
+        Where the noise itself rounds off the kink for nearly all of the weight, smoothing has nothing to do.
+        """
+        bias = self.value - energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
+        wanted = self.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
+        sums = energy.moments.design.total
+        total = sums(energy.weight)
+        rounded = sums(energy.weight * (self.var > (10 * wanted) ** 2)) >= 0.95 * total
+        typical = sums(energy.weight * np.sqrt(self.var)) / total
+        return bias, np.where(rounded, np.maximum(wanted, 0.03 * typical), np.inf)

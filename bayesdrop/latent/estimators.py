@@ -1,0 +1,363 @@
+"""Classifiers with one learnt hidden layer whose inputs are noised, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._typing import Float, MatrixLike, Shaped
+from .._validation import check_choice, check_count, check_instance, check_random_state
+from ..designs import in_memory
+from ..designs.dask.methods import by_blocks
+from ..estimators.base import DropoutEstimator
+from ..estimators.classes import ClassScores, check_rows, shares, signs, weigh_classes
+from ..estimators.intact import intact
+from ..estimators.parameters import set_parameters, with_parameters
+from ..estimators.validation import FLOATS, default_names
+from ..fitting.driver import Trace
+from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.softmax_energy import FORMS
+from ..losses import Hinge, Logistic, Loss
+from ..losses.base import choose_form
+from ..losses.protocols import Classifying, require
+from ..model import Model
+from ..priors.rate_prior import map_arrays
+from ..rates import Fixed, PerFeature, RateMap
+from ..warnings import warn
+from .criteria import Criterion, OneVersusRest, Softmax
+from .energy import Block, LatentEnergy, Parameters, blocks_of
+from .lbfgs import LBFGS
+from .methods import LatentMethod
+from .minibatch import Minibatch
+from .rates import class_ratio, learn_rates
+from .starts import random_start
+
+__all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
+
+_DEFAULT_RATE = 0.5
+# Added to the variances of a kinked loss: the kink is round within a hundredth of the score.
+_ROUND = 1e-4
+_MOST_UNITS, _MOST_STARTS = 10**6, 10**6
+_MANY_ROWS = 200_000  # rows from which on a pass over the data is long
+
+
+class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
+    """Shared by the two; a subclass names its loss."""
+
+    n_hidden: int
+    class_weight: Any
+    n_init: int
+    random_state: Any
+    classes_: Shaped[np.ndarray, " K"]
+
+    def _default_rates(self) -> Any:
+        return PerFeature()
+
+    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
+        return False
+
+    def _criterion(self, classes: Shaped[np.ndarray, " K"]) -> Criterion:
+        if self._is_joint(classes):
+            form = "taylor" if self.expectation is None else self.expectation
+            choose_form(FORMS, form, "softmax")
+            return Softmax(form)
+        loss = self._loss()
+        return OneVersusRest(loss, _ROUND if loss.kinked else 0.0)
+
+    def _rate_map(self, model: Model, classes: Shaped[np.ndarray, " K"]) -> RateMap:
+        joint = self._is_joint(classes)
+        if joint and self.rates is None and model.noise.has_rate:
+            return Fixed(_DEFAULT_RATE).bind(default_names(self))
+        rate_map = model.bind(default_names(self))
+        if joint and rate_map.is_free:
+            raise ValueError(
+                "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
+                'give a rate, as in rates=0.3, or multiclass="one_vs_rest".'
+            )
+        return rate_map
+
+    @intact
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit both layers, and the rates.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Two or more classes, any labels.
+        sample_weight : array (n,), optional
+            Row weights, >= 0.
+
+        Returns
+        -------
+        self
+        """
+        model = self._model()
+        self._check_limits()
+        check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
+        check_count(self.n_init, "n_init", most=_MOST_STARTS)
+        design, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
+        weight = weigh_classes(self.class_weight, classes, code, weight, design)
+        X = design.matrix()
+        joint, many = self._is_joint(classes), len(classes) > 2
+        target = code if joint else signs(code, len(classes))
+        rate_map = self._rate_map(model, classes)
+        blocks = blocks_of(X, target, model.C * weight, self.n_hidden)
+        model.noise.check(design.minimum())
+        energy = LatentEnergy(
+            blocks,
+            model.noise,
+            rate_map.initial,
+            self._criterion(classes),
+            model.weight_prior.precision(X.shape[1]),
+            self.fit_intercept,
+        )
+        method = self._method(X.shape[0])
+        trace, posterior, occurrences = Trace(), None, None
+        with double_range():
+            start = self._last_fit(X.shape[1], classes)
+            plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
+            if start is None:
+                problems = len(classes) if many else 1
+                generator = check_random_state(self.random_state)
+                start = random_start(energy, method, self.n_hidden, problems, self.n_init, plan.start, generator)
+            if rate_map.is_free:
+                ratio = class_ratio(rate_map, target, weight, many)
+                learnt = learn_rates(energy, start, rate_map, method, plan, trace, model.C, ratio)
+                energy, found, posterior, occurrences = learnt
+            else:
+                found = method.minimise(energy, start, trace, plan.most)
+        refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
+        if trace.status.is_unfinished:
+            warn(trace.status.value, ConvergenceWarning)
+        self.classes_ = classes
+        self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
+        self.hidden_intercept_ = found.hidden[-1].copy()
+        self.coef_ = np.ascontiguousarray(found.output[:-1].T)
+        self.intercept_ = found.output[-1].copy()
+        rates = energy.rate[:, None]
+        both = None if posterior is None else map_arrays(lambda part: part[:, None], posterior)
+        self._keep_rates(rate_map, rates, both, None if occurrences is None else occurrences[:, None])
+        self.objective_trace_ = np.array(trace.values)[:, 0] if trace.values else np.empty(0)
+        self.n_iter_ = trace.iterations
+        self.status_ = trace.status
+        return self
+
+    def _method(self, n: int) -> LatentMethod:
+        if self.method is not None:
+            expected = "a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch()"
+            checked: LatentMethod = check_instance(self.method, "method", LatentMethod, expected)
+            return checked
+        return Minibatch() if n > _MANY_ROWS else LBFGS(self.tol, self.max_iter)
+
+    def _last_fit(self, p: int, classes: Shaped[np.ndarray, " K"]) -> Parameters | None:
+        """Weights of the last fit, if a warm start can go on from them."""
+        if not (self.warm_start and hasattr(self, "hidden_coef_")) or not np.array_equal(self.classes_, classes):
+            return None
+        earlier = self._parameters()
+        return earlier if earlier.hidden.shape == (p + 1, self.n_hidden) else None
+
+    def _parameters(self) -> Parameters:
+        return Parameters(
+            np.vstack([self.hidden_coef_.T, self.hidden_intercept_]), np.vstack([self.coef_.T, self.intercept_])
+        )
+
+    def _energy(self, X: Any) -> LatentEnergy:
+        """Checked new rows as an energy without a target."""
+        check_is_fitted(self)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
+        model, n = self._model(), X.shape[0]
+        blocks = blocks_of(X, np.zeros(n), np.ones(n), self.n_hidden)
+        noise, rate = model.noise, self.rates_
+        return LatentEnergy(
+            blocks, noise, rate, self._criterion(self.classes_), np.ones(X.shape[1]), self.fit_intercept
+        )
+
+    def _hidden_mean(self, energy: LatentEnergy, block: Block) -> Float[np.ndarray, "m units"]:
+        """Mean of the pre-activations of some rows, (m, n_hidden)."""
+        moments, hidden = energy.moments_of(block), self._parameters().hidden
+        if self.corrupted_inputs:
+            return moments.design.matvec(hidden[:-1]) + hidden[-1]
+        return moments.mean(hidden)
+
+    def _scores(self, X: MatrixLike) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n J"] | None]:
+        """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
+        energy, parameters = self._energy(X), self._parameters()
+        parts: list[tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]]
+        with double_range():
+            if self.corrupted_inputs:
+                units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
+                parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
+            else:
+                parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
+        covs = [cov for _, cov in parts if cov is not None]
+        mean = np.concatenate([mean for mean, _ in parts])
+        refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)
+        return mean, np.concatenate(covs) if covs else None
+
+    def transform(self, X: MatrixLike) -> Float[np.ndarray, "n units"]:
+        """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""
+        energy = self._energy(X)
+        return np.concatenate([expit(self._hidden_mean(energy, block)) for block in energy.blocks])
+
+    @by_blocks
+    def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
+        """Score of each row, (n,) for two classes and (n, K) for more, to first order its mean under the noise.
+
+        The softmax gives the logarithm of the expected probabilities.
+        """
+        check_is_fitted(self)
+        if self._is_joint(self.classes_):
+            return self.predict_log_proba(X)
+        mean, _ = self._scores(X)
+        return mean if len(self.classes_) > 2 else mean[:, 0]
+
+    @by_blocks
+    def predict_proba(self, X: MatrixLike) -> Float[np.ndarray, "n K"]:
+        """Class probabilities, (n, K); rows sum to 1."""
+        mean, cov = self._scores(X)
+        if self._is_joint(self.classes_):
+            return Softmax.expected_probabilities(mean, cov)
+        var = np.zeros_like(mean) if cov is None else cov
+        loss = require(self._loss(), Classifying, "predict_proba", "take predict")
+        return shares(loss.expected_probability(mean, var, self.C))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.hidden_coef_)
+
+
+@with_parameters
+class LatentDropoutLogisticRegression(LatentClassifier):
+    """Logistic regression on one learnt hidden layer whose inputs are noised.
+
+    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
+    & Chen 2015, section 5.2); see :mod:`bayesdrop.latent.energy`. More than two classes share the hidden layer.
+
+    Parameters
+    ----------
+    rates : float or Rates, optional
+        Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``,
+        learnt by the sign rule of the linearised score and shared by all classes (the default, but 0.5 for the
+        softmax, which has no such rule).
+    n_hidden : int
+        Hidden units, at least 1.
+    {C}
+    {noise}
+    expectation : str, optional
+        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
+        takes ``"taylor"`` (default) or ``"gaussian"``.
+    multiclass : str
+        What to do with more than two classes: ``"softmax"``, all jointly, or ``"one_vs_rest"``.
+    {class_weight}
+    {latent}
+
+    Attributes
+    ----------
+    {layers}
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> model = LatentDropoutLogisticRegression(0.05, n_hidden=8, C=10.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.transform(X).shape
+    (True, (300, 8))
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        n_hidden: int = 20,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str | None = None,
+        multiclass: str = "softmax",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_init: int = 3,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return Logistic("augmentation" if self.expectation is None else self.expectation)
+
+    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
+        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
+        return self.multiclass == "softmax" and len(classes) > 2
+
+
+@with_parameters
+class LatentDropoutSVC(LatentClassifier):
+    """Support vector machine on one learnt hidden layer whose inputs are noised.
+
+    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
+    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.energy`. The kink of the hinge is round within a hundredth of
+    the score. More than two classes share the hidden layer, one against the rest.
+
+    Parameters
+    ----------
+    rates : float or Rates, optional
+        Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default) or
+        ``bd.PerGroup``, learnt by the sign rule of the linearised score and shared by all classes.
+    n_hidden : int
+        Hidden units, at least 1.
+    {C}
+    {noise}
+    expectation : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+    {class_weight}
+    {latent}
+
+    Attributes
+    ----------
+    {layers}
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> model = LatentDropoutSVC(0.05, n_hidden=8, C=10.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        n_hidden: int = 20,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_init: int = 3,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return Hinge(expectation=self.expectation)

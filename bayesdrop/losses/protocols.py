@@ -1,0 +1,163 @@
+"""What a loss may offer beside :class:`bayesdrop.losses.base.Loss`, each asked for by some methods only.
+
+=========================  ==========================================================================================
+:class:`Curved`            Newton's method, online fits, HMC on ``exp(−U)``
+:class:`Sloped`            hidden layers, HMC without noise
+:class:`Augmented`         EM, Gibbs sampling, variational Bayes
+:class:`Scored`            masks integrated as if scores were normal: HMC on the noising model, log-likelihoods
+:class:`Simulated`         posterior predictive draws, log-likelihoods
+:class:`Classifying`       class probabilities
+:class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
+=========================  ==========================================================================================
+
+Whoever needs an ability asks for it once, by :func:`require`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from .._typing import AnyArray, Float
+from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores
+
+__all__ = [
+    "Augmented",
+    "Classifying",
+    "Curved",
+    "DirectLikelihood",
+    "Scored",
+    "Simulated",
+    "Sloped",
+    "likelihood_of",
+    "require",
+]
+
+Ability = TypeVar("Ability")
+
+
+@runtime_checkable
+class Curved(Loss, Protocol):
+    """A loss with derivatives of its marginalised form."""
+
+    @abstractmethod
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Closed-form first and second derivatives of ``φ``; ``∂φ/∂v >= 0`` and finite, at ``v = 0`` unless kinked."""
+
+
+@runtime_checkable
+class Sloped(Loss, Protocol):
+    """A loss whose plain form is cheap to evaluate."""
+
+    @abstractmethod
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
+        """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most."""
+
+
+@runtime_checkable
+class Augmented(Sloped, Protocol):
+    """A loss with auxiliary variables, which make it a Gaussian pseudo-observation ``exp(κ s − ½ ω s²)``.
+
+    Both methods are those of the form whose ``augmented`` is true.
+    """
+
+    @property
+    def plain(self) -> Augmented:
+        """The same loss in the form of the augmentation bound."""
+        return self
+
+    @abstractmethod
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """Expected pseudo-observation (E-step); ``weight`` is ``C`` times the sample weight."""
+
+    @abstractmethod
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """Draw of the pseudo-observation ``exp{κ m − ½ ω (m² + v)}`` given the moments of the score (Gibbs step, JAX).
+
+        Its mixture is ``exp(−C φ)`` of the augmentation bound, at ``v = 0`` the plain ``exp(−C loss)``.
+        """
+
+
+@runtime_checkable
+class Scored(Sloped, Protocol):
+    """A loss whose likelihood has an expectation under normal scores."""
+
+    @abstractmethod
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """``−log E exp{−C loss(y, s)}`` of a normal score and its slopes: a row whose masks are integrated.
+
+        The plain loss, whatever the ``expectation``; a smooth loss may leave it to
+        :func:`bayesdrop.losses.normal_score.by_quadrature`.
+        """
+
+
+@runtime_checkable
+class Simulated(Loss, Protocol):
+    """A loss that says how ``y`` is distributed given the score: ``exp(−C loss(y, s))``, normalised."""
+
+    @abstractmethod
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw ``y`` given the score with a :class:`numpy.random.Generator`; float, shaped like ``score``.
+
+        The density is ``exp(−C loss(y, s))`` over its sum (two classes) or integral (numbers); ``weight`` is ``C``, a
+        number or an array that broadcasts against the score. The logistic loss is a likelihood at ``C = 1``: its
+        ``C`` tempers the posterior, and a new label has the probability ``σ(s)`` whatever it is.
+        """
+
+    @abstractmethod
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes."""
+
+
+@runtime_checkable
+class Classifying(Simulated, Protocol):
+    """A loss of two classes with a probability for each."""
+
+    @abstractmethod
+    def probability(self, score: Scores, weight: Any) -> Scores:
+        """Probability of ``y = +1`` given the score, that of ``sample_response``.
+
+        ``weight`` is ``C``, a number or an array that broadcasts against the score.
+        """
+
+    @abstractmethod
+    def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
+        """Expectation of :meth:`probability` for a normal score of the given moments."""
+
+
+@runtime_checkable
+class DirectLikelihood(Sloped, Protocol):
+    """A loss whose likelihood is cheaper than by way of the loss, and has a finite logarithm at any score."""
+
+    @abstractmethod
+    def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
+        """``exp(−loss)`` of the plain loss; samplers take it where every weight is 1."""
+
+
+def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Ability:
+    """Return the loss, or raise ValueError if it lacks an ability that ``user`` needs; ``advice`` says what to do.
+
+    Examples
+    --------
+    >>> from bayesdrop.losses import Hinge, Squared
+    >>> require(Hinge(), Classifying, "predict_proba", "take predict")
+    Hinge(margin=1.0, expectation='augmentation')
+    >>> require(Squared(), Classifying, "predict_proba", "take predict")
+    Traceback (most recent call last):
+    ValueError: loss: predict_proba needs a loss that is Classifying (bayesdrop.losses.protocols), and Squared has no
+    probability, expected_probability; take predict.
+    """
+    if isinstance(loss, ability):
+        return loss
+    asked = [name for kind in ability.__mro__ for name in vars(kind) if not name.startswith("_")]
+    missing = ", ".join(dict.fromkeys(name for name in asked if not hasattr(loss, name)))
+    raise ValueError(
+        f"loss: {user} needs a loss that is {ability.__name__} ({ability.__module__}), and {type(loss).__name__} has "
+        f"no {missing}; {advice}."
+    )
+
+
+def likelihood_of(loss: Loss) -> Callable[[Any, Any], Any] | None:
+    """``plain_likelihood`` of a loss that has it; None for others."""
+    return loss.plain_likelihood if isinstance(loss, DirectLikelihood) else None

@@ -1,0 +1,1 @@
+"""Markov chain Monte Carlo: which posterior is sampled, by which kernel, on which matrix."""

@@ -1,0 +1,1 @@
+"""Samplers that follow gradients of densities without masks: Hamiltonian Monte Carlo and NUTS."""

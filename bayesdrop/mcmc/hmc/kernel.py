@@ -1,0 +1,276 @@
+r"""Split Hamiltonian Monte Carlo around a normal approximation.
+
+In whitened coordinates, ``θ = c + T z`` with mean ``c`` and covariance ``TTᵀ``, minus the log density is nearly
+``½‖z‖²``: trajectories turn around the centre, with a few kicks by what remains (:mod:`.trajectory`), and are accepted
+by the total energy. The angle of a turn is drawn afresh for each trajectory, ±20 %. What warm-up chooses is the number
+of kicks, as few as accept often enough, and, if rates are sampled, a better centre and factor from three short pilots.
+
+Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Bool, Float, Int
+from ...distributions.conditional_update import where_needed
+from .density import Density, DensityOperands, Evaluation, Point
+from .trajectory import split_trajectory
+from .whitening import Factor, unwhiten, whiten, whiten_gradient
+
+__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
+
+# Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
+# independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
+_TURN = 2.0
+_ACCEPT = 0.8
+_MOST_KICKS = 100
+# Where the pilots end, as shares of the warm-up; each begins where the one before ended.
+_PILOTS = (0.15, 0.4, 0.7)
+_DIVERGED = 1000.0
+
+
+class HMCOperands(NamedTuple):
+    """Data, priors and the normal approximation.
+
+    Attributes
+    ----------
+    density : DensityOperands
+        Data and priors.
+    centre : array (D,)
+        Mean of the approximation.
+    factor : array (D, D) or (D,)
+        ``T``, or the standard deviations of a diagonal one.
+    kicks : int array ()
+        Fixed number of kicks, 0 to choose it during warm-up.
+    tune : int array ()
+        Draws of the warm-up.
+    """
+
+    density: DensityOperands
+    centre: Float[jax.Array, " D"]
+    factor: Factor
+    kicks: Int[jax.Array, ""]
+    tune: Int[jax.Array, ""]
+
+
+class HMCState(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    position : array (C, D)
+        Whitened coordinates ``z``.
+    evaluation : Evaluation
+        Minus the log density there, its gradient taken in ``θ``.
+    centre, factor : array
+        Normal approximation in use.
+    mean, square : array (D,), like ``factor``
+        Sums of ``θ`` and of its products over the current pilot.
+    seen : int array ()
+        Draws of the pilot.
+    log_kicks : array ()
+        Logarithm of the number of kicks.
+    acceptance : array (C,)
+        Acceptance probability of the last trajectory.
+    energy : array (C,)
+        Total energy at its end.
+    kicks : int array ()
+        Its number of kicks.
+    angle : array ()
+        Its angle.
+    diverging : bool array (C,)
+        Whether its energy error was beyond any use.
+    count : int array ()
+        Draws so far.
+    key : key
+        Random key.
+    """
+
+    position: Float[jax.Array, "C D"]
+    evaluation: Evaluation
+    centre: Float[jax.Array, " D"]
+    factor: Factor
+    mean: Float[jax.Array, " D"]
+    square: Factor
+    seen: Int[jax.Array, ""]
+    log_kicks: Float[jax.Array, ""]
+    acceptance: Float[jax.Array, " C"]
+    energy: Float[jax.Array, " C"]
+    kicks: Int[jax.Array, ""]
+    angle: Float[jax.Array, ""]
+    diverging: Bool[jax.Array, " C"]
+    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class HMCKernel:
+    """The transition.
+
+    Attributes
+    ----------
+    density : Density
+        What is sampled.
+    trust : float
+        At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+    """
+
+    density: Density
+    trust: float
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+
+    def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
+        """Start at independent draws from the normal approximation."""
+        key, key_start = jax.random.split(key)
+        centre, factor = operands.centre, operands.factor
+        z = jax.random.normal(key_start, (chains, centre.shape[0]), centre.dtype)
+        nothing = jnp.zeros(chains, centre.dtype)
+        return HMCState(
+            position=z,
+            evaluation=self.density.evaluate(operands.density, unwhiten(centre, factor, z)),
+            centre=centre,
+            factor=factor,
+            mean=jnp.zeros_like(centre),
+            square=jnp.zeros_like(factor),
+            seen=jnp.int32(0),
+            log_kicks=jnp.asarray(0.7, centre.dtype),
+            acceptance=nothing,
+            energy=nothing,
+            kicks=jnp.int32(0),
+            angle=jnp.zeros((), centre.dtype),
+            diverging=jnp.zeros(chains, bool),
+            count=jnp.int32(0),
+            key=key,
+        )
+
+    def trajectory(
+        self,
+        operands: HMCOperands,
+        state: HMCState,
+        momentum: Point,
+        angle: Float[jax.Array, ""] | float,
+        kicks: Int[jax.Array, ""] | int,
+    ) -> tuple[Point, Point, Evaluation]:
+        """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+
+        def force(z: Point, evaluation: Evaluation) -> Point:
+            return z - whiten_gradient(state.factor, evaluation.gradient)
+
+        def evaluate(z: Point) -> tuple[Point, Evaluation]:
+            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, state.factor, z))
+            return force(z, evaluation), evaluation
+
+        start = force(state.position, state.evaluation), state.evaluation
+        z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, kicks, start)
+        return z, r, end
+
+    def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
+        """One trajectory of every chain, and in warm-up what is learnt from it."""
+        state = self._move(operands, state)
+        if np.isfinite(self.trust):
+            state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
+        return state, self.record(operands, state)
+
+    def _move(self, operands: HMCOperands, state: HMCState) -> HMCState:
+        """One trajectory of every chain."""
+        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
+        z, dtype = state.position, state.position.dtype
+        chosen = jnp.clip(jnp.ceil(jnp.exp(state.log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
+        kicks = jnp.where(operands.kicks > 0, operands.kicks, chosen)
+        angle = _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key_angle, (), dtype))
+        momentum = jax.random.normal(key_momentum, z.shape, dtype)
+        new_z, r, new = self.trajectory(operands, state, momentum, angle, kicks)
+        old = state.evaluation
+        gain = (
+            jnp.sum(old.cost - new.cost, axis=1)
+            + (new.prior - old.prior)
+            + 0.5 * jnp.sum(momentum * momentum - r * r, axis=1)
+        )
+        gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+        accept = -jax.random.exponential(key_accept, gain.shape, dtype) < gain
+        kept = jax.tree.map(
+            lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
+        )
+        acceptance = jnp.exp(jnp.minimum(gain, 0))
+        kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
+        tuning = state.count < operands.tune
+        step = 4 / (state.count.astype(dtype) + 10) ** 0.75
+        log_kicks = state.log_kicks + jnp.where(tuning, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+        return state._replace(
+            position=kept[0],
+            evaluation=kept[1],
+            log_kicks=jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype))),
+            acceptance=acceptance,
+            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
+            kicks=kicks,
+            angle=angle,
+            diverging=gain < -_DIVERGED,
+            count=state.count + 1,
+            key=key,
+        )
+
+    def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
+        """Sum up the pilot; at its end, centre and whiten by its moments."""
+        theta = unwhiten(state.centre, state.factor, state.position)
+        deviation, dtype = theta - state.centre[None], theta.dtype
+        dense = state.factor.ndim == 2
+        state = state._replace(
+            mean=state.mean + jnp.sum(deviation, axis=0),
+            square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
+            seen=state.seen + theta.shape[0],
+        )
+        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in _PILOTS])
+        due = jnp.any(state.count == jnp.maximum(ends, 2))
+
+        def centre(s: HMCState) -> HMCState:
+            total = s.seen.astype(dtype)
+            shift = s.mean / total
+            covariance = s.square / total - (jnp.outer(shift, shift) if dense else shift * shift)
+            prior_draws = self.trust * shift.shape[0]
+            mixed = (total * covariance + prior_draws * (s.factor @ s.factor.T if dense else s.factor**2)) / (
+                total + prior_draws
+            )
+            factor = jnp.linalg.cholesky(mixed) if dense else jnp.sqrt(mixed)
+            good = jnp.all(jnp.isfinite(factor))
+            factor = jnp.where(good, factor, s.factor)
+            new_centre = jnp.where(good, s.centre + shift, s.centre)
+            z = jnp.where(good, whiten(new_centre, factor, theta), s.position)
+            return s._replace(
+                position=z,
+                centre=new_centre,
+                factor=factor,
+                mean=jnp.zeros_like(s.mean),
+                square=jnp.zeros_like(s.square),
+                seen=jnp.int32(0),
+            )
+
+        return where_needed(due, centre, state)
+
+    def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
+        """What is kept of a draw: position, log density and how the trajectory went."""
+        theta = unwhiten(state.centre, state.factor, state.position)
+        ones = jnp.ones_like(state.acceptance)
+        return self.density.record(operands.density, theta) | {
+            "lp": state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1),
+            "acceptance_rate": state.acceptance,
+            "energy": state.energy,
+            "step_size": state.angle * ones,
+            "n_steps": state.kicks.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32),
+            "diverging": state.diverging.astype(jnp.int8),
+        }

@@ -1,0 +1,166 @@
+"""Hamiltonian Monte Carlo around the point fit: the sampler that a user chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float
+from ..._validation import check_choice, check_count
+from ...data.dataset import Dataset
+from ...losses.protocols import Curved, Scored, Sloped, require
+from ...model import Model
+from ...rates import RateMap
+from ..matrix import samplers_matrix
+from .density import Density, DensityOperands
+from .kernel import HMCKernel, HMCOperands
+from .normal_approximation import Factor, normal_approximation, score_spread
+
+__all__ = ["HMC", "bind_density", "operands_of", "start_of"]
+
+# Entries up to which a dense matrix's square is kept.
+_SMALL = 1 << 24
+# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
+# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
+_ROUNDED = 0.5
+# Rows a coordinate from which on the posterior is as normal as a pilot could tell.
+_MANY_ROWS = 50
+
+
+@dataclass(frozen=True)
+class HMC:
+    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
+
+    Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
+    fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
+    ``approximation`` and states the error: a row's, and that of the whole log-likelihood over the draws, which is what
+    tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
+    corrects the draws, ``bd.Gibbs()`` is exact.
+
+    Parameters
+    ----------
+    kicks : int, optional
+        Gradients a draw, at least 1; by default chosen during warm-up, as few as accept four proposals in five.
+    dtype : str
+        ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
+        holds to a million rows; strongly correlated features or a large ``C`` ask for double.
+
+    Examples
+    --------
+    >>> HMC(dtype="float64")
+    HMC(kicks=None, dtype='float64')
+    """
+
+    kicks: int | None = None
+    dtype: str = "float32"
+    integrates_masks: ClassVar[bool] = True
+    warm_up: ClassVar[int] = 500
+
+    def __post_init__(self) -> None:
+        if self.kicks is not None:
+            check_count(self.kicks, "kicks", none="to choose it")
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
+
+    def bind(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[HMCKernel, HMCOperands]:
+        """Build the kernel and its operands; call it under the precision of ``dtype``."""
+        density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+        centre, factor = start_of(model, data, rate_map)
+        # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
+        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
+        # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
+        kinked = density.loss.kinked and not density.has_variance
+        exact = density.is_normal and factor.ndim == 2
+        known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
+        trust = 0.1 if rate_map.is_free else float("inf") if known else 10.0
+        if kinked:
+            width = _ROUNDED * score_spread(data, factor)
+            operands = operands._replace(width=jnp.asarray(width, dtype=self.dtype))
+        kernel = HMCKernel(density=density, trust=trust)
+        return kernel, HMCOperands(
+            density=operands,
+            centre=jnp.asarray(centre, dtype=self.dtype),
+            factor=jnp.asarray(factor, dtype=self.dtype),
+            kicks=jnp.int32(self.kicks or 0),
+            tune=jnp.int32(tune),
+        )
+
+
+def bind_density(
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str
+) -> tuple[Density, DensityOperands]:
+    """Density and operands of a model; ``name`` is the sampler's, for errors.
+
+    Raises
+    ------
+    ValueError
+        If the weight prior is a scale mixture or the noise variance unknown.
+    """
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            f"method: {name} takes normal weight priors and known variances, got {model.weight_prior!r} and "
+            f"{model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+        )
+    p = len(data.feature_names)
+    model.noise.check(data.design.minimum())
+    probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
+    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    noisy = there["quadratic"] or there["linear"] or there["constant"]
+    ability = Sloped if not noisy else Curved if marginalised else Scored
+    require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
+    density = Density(
+        loss=model.loss if marginalised and noisy else model.loss.plain,
+        noise=model.noise,
+        fit_intercept=model.fit_intercept,
+        free=rate_map.size,
+        integrated=not marginalised,
+        rate_dim=rate_map.dim,
+        **there,
+    )  # fmt: skip
+    square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
+    return density, operands_of(model, data, rate_map, dtype, square)
+
+
+def operands_of(
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None
+) -> DensityOperands:
+    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small."""
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    real, p = partial(jnp.asarray, dtype=dtype), len(data.feature_names)
+    if square is None:
+        square = data.design.shape[0] * p <= _SMALL
+    return DensityOperands(
+        matrix=samplers_matrix(data.design, dtype, square),
+        target=real(data.target),
+        row_weight=real(model.C * data.weight),
+        precision=real(model.weight_prior.precision(p)),
+        fixed_rate=real(rate_map.initial),
+        index=jnp.asarray(rate_map.index, dtype=jnp.int32),
+        rate_prior=jax.tree.map(real, prior),
+    )
+
+
+def start_of(model: Model, data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates."""
+    if not rate_map.is_free:
+        return normal_approximation(model, data, rate_map.initial)
+    from scipy.stats import norm
+
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
+    mean, factor = normal_approximation(model, data, typical[rate_map.index])
+    low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
+    spread = np.maximum((high - low) / 2, 1e-3)
+    centre = np.concatenate([mean, norm.ppf(typical)])
+    if factor.ndim == 1 or len(centre) > 2000:
+        diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
+        return centre, np.concatenate([diagonal, spread])
+    from scipy.linalg import block_diag
+
+    return centre, block_diag(factor, np.diag(spread))

@@ -1,0 +1,53 @@
+"""Whitened coordinates, ``θ = c + T z``, in which a normal approximation ``N(c, TTᵀ)`` is standard normal.
+
+Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), or (D,) if it is diagonal.
+"""
+
+from __future__ import annotations
+
+import jax
+
+from ..._typing import AnyArray, Float
+
+__all__ = ["Factor", "unwhiten", "whiten", "whiten_gradient"]
+
+Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"]
+
+
+def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """``θ`` (C, D) at whitened coordinates (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
+    [[3.0, -3.0]]
+    """
+    return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
+
+
+def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Whitened coordinates (C, D) of ``θ`` (C, D); a dense factor is lower-triangular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[3.0, -3.0]])).tolist()
+    [[1.0, -1.0]]
+    """
+    away = theta - centre[None]
+    if factor.ndim == 1:
+        return away / factor[None]
+    return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
+
+
+def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Gradient in ``z`` from the one in ``θ``, both (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
+    [[3.0, 3.0]]
+    """
+    return gradient @ factor if factor.ndim == 2 else gradient * factor[None]

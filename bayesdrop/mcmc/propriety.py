@@ -1,0 +1,128 @@
+r"""Whether there is a posterior: the intercept is flat, and a flat prior may leave an infinite integral.
+
+Weights and rates have proper priors, so all depends on the integral over the intercept ``b``, ``∫ p(y | w, b) db``.
+
+*Two classes.* Between the highest score of the negative rows and the lowest of the positive ones the likelihood neither
+falls nor grows with ``b``, and outside it decays exponentially. With ``g(w) = min₊ wᵀx_i − max₋ wᵀx_i`` the integral is
+therefore at most a constant plus ``max(g(w), 0)``, and from some ``g`` on at least half of that. Since ``g`` is at most
+``|wᵀ(x_i − x_j)|`` of any pair of rows, weights with a mean ``E|w| < ∞`` always have a posterior. Under a prior
+``w = τu`` with a shared scale ``E τ = ∞``, as the horseshoe's, there is one if and only if no hyperplane separates the
+classes strictly: if none does, ``g ≤ 0`` everywhere; if one does, ``g > 0`` on an open cone, and
+``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
+
+Noise that is averaged inside the loss makes the loss grow with every weight that it touches; where there is some,
+nothing is refused. Drawn masks are a mixture over all of them, which is improper if one term is. Rates are below 1, so
+one term keeps all entries, and separated classes have no posterior. Strictly, any masks that separate the classes are
+enough, and few data are free of them; but each is improbable, and the scales that are drawn end at the inverse of
+round-off, so that what such masks add to the posterior of data that overlap is out of sight. That is not refused.
+
+*Numbers.* One row makes the integral finite, and an unknown variance adds ``σ^{1−S}``, ``S = C Σ s_i``, which under
+``σ² ~ InverseGamma(a, ·)`` has a mean if and only if ``S + 2a > 1``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float
+from ..data.dataset import Dataset
+from ..model import Model
+from ..rates import RateMap
+
+__all__ = ["check_proper", "separates"]
+
+# Rows of the first linear programme, for each of its variables: most data show on a few that nothing separates them.
+_ROWS = 4
+# Rows times variables of the largest linear programme, some seconds.
+_LARGEST = 2_000_000
+# A gap below it, for each feature in units of its largest entry, may be rounding.
+_ROUNDING = 1e-12
+
+
+def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> None:
+    """Raise an error if the posterior is certainly improper.
+
+    Raises
+    ------
+    ValueError
+        If a hyperplane separates the two classes and the weight prior has no mean, or if an unknown variance has next
+        to no data and a prior without weight. The message says what to do.
+    """
+    if not model.fit_intercept:
+        return
+    variance = model.loss.variance_prior
+    if variance is not None:
+        total = model.C * float(np.sum(data.weight))
+        if total + 2 * variance.shape <= 1:
+            raise ValueError(
+                f"variance_prior: with a flat intercept the posterior is improper unless C Σ sample_weight + 2 shape "
+                f"is above 1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, "
+                "more data, or fit_intercept=False."
+            )
+    if model.weight_prior.has_mean or not model.loss.binary:
+        return
+    probe = model.noise.coefficients(np.full(len(data.feature_names), 0.5) if rate_map.is_free else rate_map.initial)
+    if marginalised and any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)):
+        return
+    if separates(data.X, data.target):
+        raise ValueError(
+            "weight_prior: the features separate the two classes, and with a flat intercept the heavy tails of "
+            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...) or bd.Normal(...), or "
+            "bd.Model(..., fit_intercept=False)."
+        )
+
+
+def separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
+    """True if some hyperplane has all rows of one class strictly on one side, and those of the other on the other.
+
+    Of large data it is not looked for, unless it shows on some of the rows that there is none; False means that none
+    was found.
+
+    Parameters
+    ----------
+    X : array or scipy sparse (n, p)
+        Features.
+    target : array (n,)
+        Classes, −1 and +1.
+
+    Examples
+    --------
+    >>> separates(np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, 1.0]))
+    True
+    >>> separates(np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0]))
+    False
+    """
+    n, p = X.shape
+    order = np.random.default_rng(0).permutation(n)
+    size = _ROWS * (p + 1)
+    while size < n and size * (p + 1) <= _LARGEST:
+        # What separates all rows separates some of them.
+        if not _separates(X[order[:size]], target[order[:size]]):
+            return False
+        size *= 2
+    return n * (p + 1) <= _LARGEST and _separates(X, target)
+
+
+def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    if len(np.unique(target)) < 2:
+        return True
+    X = sparse.csc_array(X, dtype=np.float64)
+    n, p = X.shape
+    scale = np.maximum(abs(X).max(axis=0).toarray().ravel(), np.finfo(float).tiny)
+    ones = sparse.csc_array(np.ones((n, 1)))
+    signed = sparse.diags_array(target) @ sparse.hstack([X @ sparse.diags_array(1 / scale), ones])
+    # The widest gap of weights in [−1, 1]; it is 0 if the classes are not apart.
+    found = linprog(
+        np.append(np.zeros(p + 1), -1.0),
+        A_ub=sparse.hstack([-signed, ones]),
+        b_ub=np.zeros(n),
+        bounds=[(-1.0, 1.0)] * p + [(None, None), (None, 1.0)],
+        method="highs-ipm",
+    )
+    # The solver's word is checked: its plane must do what it says.
+    return found.x is not None and bool(np.min(signed @ found.x[:-1]) > _ROUNDING * p)

@@ -1,0 +1,380 @@
+"""Runs a sampler's kernel in chunks: progress, interruption and time between them, one compilation for all.
+
+A kernel (:class:`bayesdrop.mcmc.protocols.Kernel`) is a hashable object that holds nothing but what is fixed at
+compilation; the data are operands of the compiled function:
+
+    kernel.init(operands, key, chains) -> state
+    kernel.step(operands, state) -> state, {name: (C, …)}    one draw of all chains, and what is kept of it
+
+The compiled function belongs to this module and is keyed by the kernel and the shapes, so a second run with the same
+ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
+share one executable, and a chunk lasts about half a second whatever the model.
+
+The state carries the key, so draws do not depend on how they are cut into chunks. Everything that can happen to a long
+run happens between two chunks: a checkpoint, a check of the stop rule (at fixed numbers of draws, so that a run's end
+does not depend on its speed), the end of the time budget. An interruption may come anywhere and leaves whole chunks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Int, Shaped
+from ..._validation import shown
+from ..protocols import Kernel
+from .declarations import check_declarations
+from .sharding import Layout, layout_of
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
+    from .stopping import Stop
+
+__all__ = ["Run", "as_key", "run", "step_shapes", "take_step"]
+
+# Draws a chunk holds at most, and how long it should last.
+_CHUNK = 100
+_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """Draws and how they came about.
+
+    Attributes
+    ----------
+    draws : dict of arrays (C, draws, …)
+        Recorded draws, in the order of time.
+    state : state
+        Last state.
+    stopped : str
+        Why it ended: ``"draws"`` (all are there), ``"target"`` (the stop rule was satisfied), ``"budget"`` (the time
+        was used up) or ``"interrupted"``.
+    seconds : float
+        Wall time, compilation and earlier calls on the same checkpoint included.
+    variables, statistics
+        What the kernel declares of the draws.
+    """
+
+    draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
+    state: Any
+    stopped: str
+    seconds: float
+    variables: Mapping[str, tuple[str, ...]]
+    statistics: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """False if the run ended before it had what was asked for."""
+        return self.stopped in ("draws", "target")
+
+
+def as_key(seed: Any) -> PRNGKeyArray:
+    """Turn an integer or a JAX key, new style or old, into a typed key.
+
+    Examples
+    --------
+    >>> as_key(0).shape
+    ()
+    """
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        if not 0 <= int(seed) < 2**32:
+            raise ValueError(f"seed: expected a whole number from 0 to 2³² − 1 or a JAX key, got {shown(seed)}.")
+        return jax.random.key(np.uint32(seed))
+    if isinstance(seed, jax.Array | np.ndarray):
+        if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+            return seed  # type: ignore[return-value]  # no NumPy array has a dtype of keys
+        if seed.dtype == np.uint32 and seed.shape == (2,):
+            return jax.random.wrap_key_data(jnp.asarray(seed))
+    raise ValueError(f"seed: expected a whole number or one JAX key such as jax.random.key(0), got {shown(seed)}.")
+
+
+@partial(jax.jit, static_argnames=("kernel", "chains"))
+def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
+    return kernel.init(operands, key, chains)
+
+
+@partial(jax.jit, static_argnames=("kernel",), inline=True)
+def take_step(kernel: Kernel, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+    """``kernel.step``, traced once for all that ask for its shapes or compile it."""
+    return kernel.step(operands, state)
+
+
+def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes and dtypes of what a step records."""
+    shapes: dict[str, jax.ShapeDtypeStruct] = jax.eval_shape(partial(take_step, kernel), operands, state)[1]
+    return shapes
+
+
+@partial(jax.jit, static_argnames=("kernel", "layout"))
+def _chunk(
+    kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Take ``count`` draws; of the ``_CHUNK`` places of the returned buffers, the first ``count`` are filled."""
+    shapes = step_shapes(kernel, operands, state)
+    buffers = {name: jnp.zeros((_CHUNK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
+
+    def body(i: Int[jax.Array, ""], carry: Any) -> Any:
+        state, buffers = carry
+        state, record = take_step(kernel, operands, state)
+        if layout is not None:
+            state = layout.constrain(state)
+        return state, {name: buffers[name].at[i].set(value) for name, value in record.items()}
+
+    state, buffers = jax.lax.fori_loop(0, count, body, (state, buffers))
+    return state, buffers
+
+
+def run(
+    kernel: Kernel,
+    operands: Any,
+    key: PRNGKeyArray,
+    *,
+    tune: int,
+    draws: int,
+    chains: int,
+    progress: bool,
+    checkpoint: Checkpoint | None = None,
+    stop: Stop | None = None,
+    required: Sequence[str] = (),
+    sizes: Mapping[str, int] | None = None,
+    max_seconds: float | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> Run:
+    """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
+
+    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again.
+
+    Parameters
+    ----------
+    kernel, operands, key
+        See the module; ``key`` is typed.
+    tune, draws, chains : int
+        Counts, of each chain.
+    progress : bool
+        Show a progress bar.
+    checkpoint : Checkpoint, optional
+        Folder to go on from and to write to.
+    stop : Stop, optional
+        Rule that ends the run before ``draws``.
+    required : sequence of str
+        Variables and statistics that the kernel must declare.
+    sizes : mapping of str to int, optional
+        Lengths of the dims that the caller knows.
+    max_seconds : float, optional
+        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
+    meanwhile : callable, optional
+        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
+        compilation and the draws.
+
+    Raises
+    ------
+    TypeError
+        If the kernel does not record what it declares, or what is required; before the first draw.
+    ValueError
+        If the log density ``lp`` is not finite after a draw, or the checkpoint is damaged.
+    TimeoutError
+        If the time is used up before a draw is kept.
+    """
+    runner = _Runner(
+        kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
+        meanwhile,
+    )  # fmt: skip
+    return runner.run(key, chains, progress)
+
+
+@dataclass
+class _Runner:
+    """One call of ``run``.
+
+    Attributes
+    ----------
+    position : (state, int)
+        Last state and the draws behind it, in one place, so that no interruption comes between them.
+    layout : Layout or None
+        How the state lies on the devices, if the data lie on several.
+    parts : list of (int, dict of arrays (draws, C, …))
+        Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
+    """
+
+    kernel: Kernel
+    operands: Any
+    tune: int
+    total: int
+    checkpoint: Checkpoint | None
+    stop: Stop | None
+    required: tuple[str, ...]
+    sizes: dict[str, int]
+    max_seconds: float | None
+    meanwhile: Callable[[], None] | None
+    position: tuple[Any, int] = (None, 0)
+    parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
+    layout: Layout | None = None
+    seconds_before: float = 0.0
+    begin: float = field(default_factory=time.perf_counter)
+
+    @property
+    def done(self) -> int:
+        """Draws of each chain so far, tuning included."""
+        return self.position[1]
+
+    def run(self, key: PRNGKeyArray, chains: int, progress: bool) -> Run:
+        """See the function of this name."""
+        from tqdm.auto import tqdm
+
+        self.layout = layout_of(self.kernel, self.operands, key, chains)
+        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
+        recorded = step_shapes(self.kernel, self.operands, state)
+        check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
+        self._restore(state, recorded, key)
+        start = min(self.done, self.total)
+        with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:
+            try:
+                stopped = self._loop(key, chains, bar)
+            except KeyboardInterrupt:
+                # It may have come between two lines of a chunk: what goes beyond ``done`` is not finished.
+                self.parts = [(first, part) for first, part in self.parts if first < self.done]
+                stopped = "interrupted"
+                self._save()
+                if not self.parts:
+                    raise
+        self._save()
+        if not self.parts:
+            raise TimeoutError(self._no_draw())
+        joined = {name: np.concatenate([part[name] for _, part in self.parts]) for name in self.parts[0][1]}
+        kept = self.total - self.tune  # a checkpoint may hold more
+        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined.items()}
+        variables, statistics = dict(self.kernel.variables), tuple(self.kernel.statistics)
+        return Run(draws, self.position[0], stopped, self._seconds(), variables, statistics)
+
+    def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
+        """Draw until there is a reason to stop, and return it."""
+        if self.done > self.total or (self.done == self.total and self.stop is None):
+            return "draws"
+        if self._at_check() and self._is_reached(bar):
+            return "target"
+        if self.done == self.total:
+            return "draws"
+        bar.set_description("compiling (once)")
+        if self.position[0] is None:
+            self.position = (_init(self.kernel, chains, self.operands, key), 0)
+        if self.layout is not None:
+            self.position = (self.layout.place(self.position[0]), self.done)
+        if self.meanwhile is not None:
+            # Both steps are kept by JAX, so that the first chunk does not take them again.
+            _chunk.lower(self.kernel, self.operands, self.position[0], jnp.int32(1), self.layout)
+            self.meanwhile()
+        size, first = 1, True
+        while True:
+            count = min(size, self._next_stage() - self.done)
+            clock = time.perf_counter()
+            self._chunk(count)
+            # The first chunk is one draw and the compilation.
+            rate = 2 if first else count * _SECONDS / max(time.perf_counter() - clock, 1e-6)
+            size, first = int(np.clip(rate, 1, min(_CHUNK, 4 * size))), False
+            bar.set_description("tuning" if self.done < self.tune else "drawing")
+            bar.update(count)
+            if self._at_check() and self._is_reached(bar):
+                return "target"
+            if self.done == self.total:
+                return "draws"
+            if self.max_seconds is not None and time.perf_counter() - self.begin >= self.max_seconds:
+                return "budget"
+            if self.checkpoint is not None and self.checkpoint.due():
+                self._save()
+
+    def _chunk(self, count: int) -> None:
+        state, buffers = _chunk(self.kernel, self.operands, self.position[0], jnp.int32(count), self.layout)
+        part = {name: np.asarray(value)[:count] for name, value in buffers.items()}
+        self._check_finite(part, state, f"after draw {self.done + count} of each chain")
+        if self.done >= self.tune:
+            self.parts.append((self.done, part))
+        self.position = (state, self.done + count)
+
+    def _next_stage(self) -> int:
+        """Number of draws that the next chunk may not exceed."""
+        if self.done < self.tune:
+            return self.tune
+        if self.stop is None:
+            return self.total
+        return min(self.tune + self.stop.next_check(self.done - self.tune), self.total)
+
+    def _at_check(self) -> bool:
+        """True where the stop rule is due: at its numbers of draws, and at the end."""
+        kept = self.done - self.tune
+        return (
+            self.stop is not None and kept > 0 and (self.done == self.total or self.stop.next_check(kept - 1) == kept)
+        )
+
+    def _is_reached(self, bar: Any) -> bool:
+        assert self.stop is not None
+        names = [name for name in self.parts[0][1] if name not in self.kernel.statistics]
+        found = self.stop.assess(
+            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names}
+        )
+        text = f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}"
+        bar.set_postfix_str(text if np.isnan(found.rhat) else f"{text}, largest R-hat {found.rhat:.3f}")
+        return found.reached
+
+    def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:
+        """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""
+        if self.checkpoint is None:
+            return
+        saved = self.checkpoint.restore(state, recorded, key, self.tune)
+        if saved is not None:
+            self.position = (saved.state, saved.done)
+            self.seconds_before = saved.seconds
+            self.parts = [] if saved.draws is None else [(self.tune, saved.draws)]
+
+    def _save(self) -> None:
+        """Write what has been drawn since the last time."""
+        if self.checkpoint is None or self.done == self.checkpoint.done:
+            return
+        new = [part for first, part in self.parts if first >= self.checkpoint.done]
+        draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
+        self.checkpoint.save(self.position[0], draws, self.done, self._seconds())
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self.begin
+
+    def _no_draw(self) -> str:
+        advice = (
+            "raise max_seconds, lower tune, or give checkpoint=PATH, so that a second call goes on where this one ended"
+            if self.checkpoint is None
+            else f"the tuning so far is in {self.checkpoint.path}: call again with the same arguments to go on"
+        )
+        return (
+            f"max_seconds: {self.max_seconds:g} s were used up after {self.done} of {self.tune} tuning draws, before a "
+            f"draw was kept; {advice}."
+        )
+
+    def _check_finite(self, record: dict[str, Shaped[np.ndarray, "_ C ..."]], state: Any, when: str) -> None:
+        """Raise ValueError if the log density is not finite; no later draw could be."""
+        lp = np.asarray(record.get("lp", 0.0))
+        if np.all(np.isfinite(lp)):
+            return
+        parts = {"data": self.operands, "state": state}
+        broken = [f"{name}{path}" for name, tree in parts.items() for path in _not_finite(tree)]
+        chains = np.flatnonzero(~np.all(np.isfinite(lp.reshape(-1, lp.shape[-1])), axis=0)).tolist()
+        raise ValueError(
+            f"X: the log density is not finite {when} (chains {chains}, {lp.dtype}); not finite are "
+            f"{', '.join(broken[:6]) or 'neither data nor state, but the density itself'}. Bring the features to a "
+            'common scale, lower C, or sample in double precision, as with method=bd.Gibbs(dtype="float64").'
+        )
+
+
+def _not_finite(tree: Any) -> list[str]:
+    """Paths of the leaves that hold NaN or infinity."""
+    return [
+        jax.tree_util.keystr(path)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.all(np.isfinite(np.asarray(leaf)))
+    ]

@@ -1,0 +1,138 @@
+"""When to stop drawing: the effective sample size is large enough and the chains agree.
+
+Both are ArviZ's rank-normalised diagnostics (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._arviz import arviz
+from ..._typing import Shaped
+from ..._validation import check_count, check_number
+
+__all__ = ["Assessment", "Stop"]
+
+# Ratio of the numbers of draws at two checks.
+_GROWTH = 1.25
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a check found.
+
+    Attributes
+    ----------
+    ess : float
+        Smallest bulk effective sample size; NaN if nothing varies.
+    rhat : float
+        Largest R-hat; NaN if it was not needed, the effective sample size being too small.
+    reached : bool
+        True if the run may stop.
+    """
+
+    ess: float
+    rhat: float
+    reached: bool
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop once every posterior variable has been drawn well enough; ``draws`` of ``bd.sample`` is then the maximum.
+
+    The rule is checked at numbers of draws that grow by a quarter (``min_draws`` first), so that all checks together
+    cost about five times the last one: a few milliseconds for each recorded number at 4 chains of 1000 draws, which
+    matters with thousands of features. When a run stops does not depend on its speed: same seed, same draws.
+
+    Stopping on an estimate biases, slightly. The check that is passed first is one at which the estimated effective
+    sample size is rather too high, by 2 to 4 per cent for one quantity and ``ess=400`` in simulated autoregressive
+    chains; with many quantities the smallest of many estimates decides, which is rather too low. The draws' own
+    averages hardly suffer: the rule looks at how fast the chains move, not at where they are, and its effect vanishes
+    as ``ess`` grows (Glynn & Whitt 1992, on fixed-width stopping). A large ``min_draws`` guards against stopping on a
+    first impression.
+
+    Parameters
+    ----------
+    ess : float
+        Least bulk effective sample size, over all chains, of every posterior variable; above 0. With 400 the Monte
+        Carlo error of a posterior mean is a twentieth of the posterior standard deviation.
+    rhat : float
+        Largest R-hat allowed; above 1.
+    min_draws : int
+        Draws of each chain before the first check, at least 4.
+
+    Examples
+    --------
+    >>> Stop(ess=1000)
+    Stop(ess=1000, rhat=1.01, min_draws=100)
+    """
+
+    ess: float = 400
+    rhat: float = 1.01
+    min_draws: int = 100
+
+    def __post_init__(self) -> None:
+        for name, least in (("ess", 0), ("rhat", 1)):
+            check_number(getattr(self, name), name, above=least)
+        check_count(self.min_draws, "min_draws", 4)
+
+    def next_check(self, drawn: int) -> int:
+        """Smallest number of draws above ``drawn`` at which the rule is checked.
+
+        Examples
+        --------
+        >>> Stop().next_check(0), Stop().next_check(100), Stop().next_check(101)
+        (100, 125, 125)
+        """
+        point = int(self.min_draws)
+        while point <= drawn:
+            point = math.ceil(point * _GROWTH)
+        return point
+
+    def assess(self, draws: Mapping[str, Shaped[np.ndarray, "C draws ..."]]) -> Assessment:
+        """Check draws.
+
+        Parameters
+        ----------
+        draws : dict of arrays (C, draws, …)
+            Posterior variables. Entries that never change are left out: neither diagnostic is defined for them.
+
+        Examples
+        --------
+        >>> chains = np.random.default_rng(0).normal(size=(4, 200, 3))
+        >>> found = Stop().assess({"weight": chains, "constant": np.zeros((4, 200))})
+        >>> found.ess > 400, found.rhat < 1.01, found.reached
+        (True, True, True)
+        """
+        import xarray as xr
+
+        varying = {}
+        for name, value in draws.items():
+            table = np.asarray(value).reshape(*np.shape(value)[:2], -1)
+            table = table[:, :, np.any(table != table[:1, :1], axis=(0, 1))]
+            if table.shape[2]:
+                varying[name] = (("chain", "draw", f"{name}_entry"), table)
+        if not varying:
+            return Assessment(float("nan"), float("nan"), False)
+        dataset, az = xr.Dataset(varying), arviz()
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            # An entry that is stuck in each chain at a place of its own may come out as NaN, which is never enough.
+            ess = _extreme(az.ess(dataset, method="bulk"), np.min, 0.0)
+            if ess < self.ess:
+                return Assessment(ess, float("nan"), False)
+            rhat = _extreme(az.rhat(dataset), np.max, float("inf"))
+        return Assessment(ess, rhat, rhat <= self.rhat)
+
+
+def _extreme(result: Any, reduce: Any, otherwise: float) -> float:
+    """Extreme of a diagnostic over all entries, NaN counting as ``otherwise``."""
+    table = result.to_dataset() if hasattr(result, "to_dataset") else result
+    values = np.concatenate([np.ravel(np.asarray(table[name].values, dtype=float)) for name in table.data_vars])
+    return float(reduce(np.where(np.isnan(values), otherwise, values)))

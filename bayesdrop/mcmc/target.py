@@ -1,0 +1,203 @@
+"""Which posterior is sampled and by what: a problem stated once, whoever runs the sampler, and the sampler's checks."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_choice, check_count
+from ..data.dataset import Dataset, as_dataset
+from ..designs import Design, as_local_design
+from ..fitting.centring import Settled, settle
+from ..model import Model
+from ..rates import RateMap
+from .propriety import check_proper
+from .protocols import Kernel, Sampler
+
+__all__ = [
+    "Problem",
+    "check_sampler",
+    "default_method",
+    "is_marginalised",
+    "sampler_settings",
+    "with_dtype",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and data as samplers take them, checked: the posterior is stated, and proper as far as can be said.
+
+    Attributes
+    ----------
+    settled : Settled
+        The model as stated, and for the columns that the sampler sees.
+    data : Dataset
+        These columns, rows of some weight.
+    rate_map : RateMap
+        Features mapped to free rates.
+    marginalised : bool
+        Wanted is the pseudo-posterior ``exp(−U)``; else that of the noising model.
+    """
+
+    settled: Settled
+    data: Dataset
+    rate_map: RateMap
+    marginalised: bool
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        X: Any,
+        y: Any,
+        *,
+        target: str | None = None,
+        sample_weight: Any = None,
+        feature_names: Sequence[str] | None = None,
+        wrap: Callable[..., Design] = as_local_design,
+    ) -> Problem:
+        """State a problem; the arguments are those of :func:`bayesdrop.sample`, and ``wrap`` makes a design of ``X``.
+
+        Raises
+        ------
+        ValueError
+            If data, rates or target do not fit, or there is no proper posterior.
+
+        Examples
+        --------
+        >>> found = Problem.of(Model(), [[0.0], [1.0]], ["no", "yes"])
+        >>> found.data.target.tolist(), found.marginalised
+        ([-1.0, 1.0], False)
+        """
+        data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=wrap).with_weight()
+        if np.any(data.weight == 0):
+            raise ValueError(
+                "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; "
+                "leave them out of X and y, with a number of rows that the devices can share equally."
+            )
+        rate_map = model.bind(data.feature_names)
+        settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
+        data = replace(data, design=settled.design)
+        marginalised = is_marginalised(model, rate_map, target)
+        check_proper(model, data, rate_map, marginalised)
+        return cls(settled, data, rate_map, marginalised)
+
+    def method(self, chosen: Any) -> Any:
+        """The chosen sampler, checked, or if that is None the one that is exact."""
+        return default_method(self.settled.stated, self.marginalised) if chosen is None else check_sampler(chosen)
+
+    def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
+        """Kernel and operands of a sampler, under the precision of its ``dtype``.
+
+        Raises
+        ------
+        TypeError
+            If it makes no kernel.
+        """
+        kernel, operands = method.bind(
+            self.settled.model, self.data, self.rate_map, tune, marginalised=self.marginalised
+        )  # fmt: skip
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"method: expected a kernel with init, step, variables and statistics, got {kernel!r}; see "
+                "bayesdrop.mcmc.protocols.Kernel."
+            )
+        return kernel, operands
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """What every sampler of this problem declares."""
+        optional = [("intercept", self.settled.stated.fit_intercept), ("rate", self.rate_map.is_free)]
+        return ("lp", "weight", *(name for name, there in optional if there))
+
+    @property
+    def coords(self) -> dict[str, list[str]]:
+        """Names along the dims that a sampler of this problem may declare."""
+        named = {"feature": self.data.feature_names}
+        if self.rate_map.is_free:
+            named[self.rate_map.dim] = self.rate_map.names
+        if self.rate_map.hierarchy is not None:
+            named["group"] = self.rate_map.hierarchy.names
+        return named
+
+
+def check_sampler(method: Any) -> Any:
+    """Return ``method``, or raise an error unless it has what a run and its description need, before either begins.
+
+    Examples
+    --------
+    >>> check_sampler("gibbs")
+    Traceback (most recent call last):
+    ...
+    TypeError: method: expected a sampler such as bd.Gibbs(), got 'gibbs', which lacks dtype, warm_up, ...
+    """
+    if isinstance(method, type) or not isinstance(method, Sampler):
+        missing = [name for name in (*Sampler.__annotations__, "bind") if not hasattr(method, name)]
+        what = "a class; give an instance" if isinstance(method, type) else f"which lacks {', '.join(missing)}"
+        raise TypeError(
+            f"method: expected a sampler such as bd.Gibbs(), got {method!r}, {what}; see "
+            "bayesdrop.mcmc.protocols.Sampler. bd.fit takes the minimisers."
+        )
+    if method.dtype not in ("float32", "float64"):
+        raise ValueError(f'method: expected dtype "float32" or "float64", got {method.dtype!r}.')
+    check_count(method.warm_up, "method.warm_up")
+    return method
+
+
+def sampler_settings(method: Any) -> dict[str, str]:
+    """Settings of a sampler as text: the fields of a dataclass, the public attributes of anything else.
+
+    Examples
+    --------
+    >>> class Sampler:
+    ...     def __init__(self): self.steps, self._cache = 3, None
+    >>> sampler_settings(Sampler())
+    {'steps': '3'}
+    """
+    if dataclasses.is_dataclass(method):
+        return {field.name: str(getattr(method, field.name)) for field in dataclasses.fields(method)}
+    held = getattr(method, "__dict__", {})
+    return {name: str(value) for name, value in held.items() if not name.startswith("_")}
+
+
+def with_dtype(method: Any, dtype: str) -> Any:
+    """The same sampler in another precision; the given one stays as it is."""
+    if dataclasses.is_dataclass(method) and not isinstance(method, type):
+        return dataclasses.replace(method, dtype=dtype)
+    other = copy.copy(method)
+    other.dtype = dtype
+    return other
+
+
+def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
+    """True if the pseudo-posterior ``exp(−U)`` is wanted."""
+    check_choice(target, "target", ("noising", "marginalised", None))
+    has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
+    if target == "noising" and not model.noise.has_rate:
+        raise ValueError(
+            f"target: {model.noise!r} has no masks that could be part of the model; it is sampled as "
+            'target="marginalised", the noise averaged inside the loss.'
+        )
+    if target == "marginalised" and rate_map.is_free:
+        raise ValueError(
+            "target: the pseudo-posterior exp(−U) says nothing about rates, for U is lowest where they are 0; give "
+            'fixed rates, as in bd.Fixed(0.3), or take target="noising".'
+        )
+    return target == "marginalised" or not has_masks
+
+
+def default_method(model: Model, marginalised: bool) -> Any:
+    """The sampler that is exact, and among those the fastest."""
+    if marginalised and model.weight_prior.gaussian and model.loss.variance_prior is None:
+        from .hmc.method import HMC
+
+        return HMC()
+    from .gibbs.method import Gibbs
+
+    return Gibbs()

@@ -1,0 +1,12 @@
+from .calibration import reliability_curve as reliability_curve
+from .chains import objective_trace as objective_trace
+from .chains import ranks as ranks
+from .factorization import active_columns as active_columns
+from .factorization import singular_values as singular_values
+from .latent import class_responses as class_responses
+from .latent import error_curves as error_curves
+from .latent import hidden_units as hidden_units
+from .paths import deletion_robustness as deletion_robustness
+from .paths import rate_path as rate_path
+from .rates import rate_against_weight as rate_against_weight
+from .rates import rates_forest as rates_forest

@@ -1,0 +1,211 @@
+"""Reliability curves: how often an event came where it was predicted with a probability (DeGroot & Fienberg 1983).
+
+Intervals of the frequencies are the score intervals of Wilson (1927).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float, Int
+from .._validation import check_count, check_number, check_numbers, refuse_masked, shown
+from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes, plain_frame, series_style
+
+__all__ = ["reliability_curve"]
+
+_MOST_BINS = 10_000
+
+
+def reliability_curve(
+    y: Any,
+    probabilities: Any,
+    *,
+    bins: int = 10,
+    probability: float | int = 0.9,
+    positive: Any = None,
+    predictive: Any = None,
+    ax: Any = None,
+) -> Any:
+    """Draw how often the positive class came where it was predicted with a probability: calibration.
+
+    Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
+    bin, with the Wilson interval of that frequency; below are the numbers of rows. Rows should be new ones: on the
+    training rows every curve flatters.
+
+    Parameters
+    ----------
+    y : array (n,)
+        Labels of two classes.
+    probabilities : array (n,) or (n, 2), Prediction, or dict from name to these
+        Of the positive class; two columns as ``predict_proba`` gives them, or what ``bd.predict`` returned, whose
+        mean is drawn.
+    bins : int
+        Number of bins on [0, 1]; empty ones have no point.
+    probability : float
+        Of the Wilson intervals and of the band.
+    positive : label, optional
+        The positive class; by default the larger label, as in the estimators.
+    predictive : ArviZ object, optional
+        What ``bd.posterior_predictive`` returned for these rows. A band shows the frequencies of the simulated
+        responses in the bins of the first model: where that model, if it were right, would expect the points.
+    ax : matplotlib axes, optional
+        Where to draw; the histogram takes room below.
+
+    Returns
+    -------
+    matplotlib axes
+        Of the curve; the histogram is ``ax.child_axes[0]``.
+
+    Raises
+    ------
+    ValueError
+        If labels, probabilities or simulated responses do not fit; the message says which.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> chance = rng.random(500)
+    >>> ax = reliability_curve(rng.random(500) < chance, {"true": chance, "timid": 0.5 + 0.3 * (chance - 0.5)})
+    >>> ax.get_ylabel()
+    'Observed frequency'
+    """
+    check_number(probability, "probability", above=0, below=1)
+    bins = check_count(bins, "bins", 2, _MOST_BINS)
+    event, name, swapped = _event(y, positive)
+    models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
+    if not 1 <= len(models) <= MOST_SERIES:
+        raise ValueError(f"probabilities: expected from one to {MOST_SERIES} models, got {len(models)}.")
+    chances = {str(key): _chance(value, len(event), swapped, str(key)) for key, value in models.items()}
+    ax = new_axes(ax, 5.4, 5.6)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle="--", zorder=1, label="calibrated")
+    edges = np.linspace(0, 1, bins + 1)
+    if predictive is not None:
+        _band(ax, predictive, next(iter(chances.values())), edges, probability, swapped)
+    below = ax.inset_axes((0, -0.29, 1, 0.24), sharex=ax)
+    for j, (key, chance) in enumerate(chances.items()):
+        style, place = series_style(j), _bin_of(chance, edges)
+        rows = np.bincount(place, minlength=bins)
+        used = rows > 0
+        mean = np.bincount(place, chance, minlength=bins)[used] / rows[used]
+        hits = np.bincount(place, event, minlength=bins)[used]
+        low, high = _wilson(hits, rows[used], probability)
+        frequency = hits / rows[used]
+        brier = f"Brier score {np.mean((chance - event) ** 2):.3f}"
+        ax.errorbar(
+            mean, frequency, [np.maximum(frequency - low, 0), np.maximum(high - frequency, 0)], **style,
+            elinewidth=1.0, capsize=2, label=f"{literal(key)}: {brier}" if key else brier, zorder=3,
+        )  # fmt: skip
+        below.stairs(
+            rows, edges, color=style["color"], linestyle=style["linestyle"], linewidth=1.3, fill=len(chances) == 1
+        )
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(-0.02, 1.02)
+    ax.tick_params(labelbottom=False)
+    ax.set_ylabel("Observed frequency")
+    below.set_xlabel(f"Predicted probability of {literal(name)}")
+    below.set_ylabel("Rows")
+    below.set_ylim(bottom=0)
+    for panel in (ax, below):
+        light_grid(panel)
+        plain_frame(panel)
+    ax.set_title(f"bars: {100 * probability:g} % Wilson intervals", fontsize=8, loc="right", color="#555555")
+    ax.legend(loc="upper left", frameon=False, fontsize=8)
+    if hasattr(ax.figure, "draw_without_rendering"):
+        ax.figure.draw_without_rendering()  # the layout finds room for the histogram's label the second time only
+    return ax
+
+
+def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
+    """1.0 where the positive class came (n,), its name, and whether it is the smaller of two labels."""
+    refuse_masked(y, "y")
+    y = np.asarray(y)
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"y: expected one label per row, (n,), got shape {y.shape}.")
+    if any(label is None or label != label for label in y.tolist()):
+        raise ValueError("y: missing labels; leave those rows out, here and in the probabilities.")
+    classes = np.unique(y)
+    if len(classes) > 2:
+        raise ValueError(
+            f"y: expected two classes, got {len(classes)}; draw one against the rest: y == label, and its column."
+        )
+    if positive is None:
+        if len(classes) == 1 and not (y.dtype == bool or np.all(np.isin(y, (0, 1)))):
+            raise ValueError(f"y: every row is {str(classes[0])!r}; name the positive class by positive=label.")
+        positive = classes[-1] if len(classes) == 2 else 1
+    elif len(classes) == 2 and (np.ndim(positive) or positive not in classes.tolist()):
+        raise ValueError(f"positive: expected one of the classes {classes.tolist()}, got {shown(positive)}.")
+    name = "the positive class" if y.dtype == bool else str(positive)
+    return (y == positive).astype(float), name, bool(len(classes) == 2 and positive == classes[0])
+
+
+def _chance(value: Any, n: int, swapped: bool, key: str) -> Float[np.ndarray, " n"]:
+    from ..posterior.prediction import Prediction
+
+    where = f"probabilities[{key!r}]" if key else "probabilities"
+    if isinstance(value, Prediction):
+        if value.classes is None:
+            raise ValueError(f"{where}: expected probabilities, got the predictions of a regression.")
+        value = np.column_stack([1 - value.mean, value.mean])
+    chance = check_numbers(value, where, "numbers in [0, 1]")
+    chance = chance[:, 0 if swapped else 1] if chance.ndim == 2 and chance.shape[1] == 2 else chance
+    if chance.shape != (n,):
+        raise ValueError(f"{where}: expected {n} probabilities, one per row, got shape {chance.shape}.")
+    if not np.all((chance >= 0) & (chance <= 1)):
+        raise ValueError(
+            f"{where}: expected numbers in [0, 1], got from {chance.min():.3g} to {chance.max():.3g}; give "
+            "predict_proba(X), not scores."
+        )
+    return chance
+
+
+def _bin_of(chance: Float[np.ndarray, " n"], edges: Float[np.ndarray, " edges"]) -> Int[np.ndarray, " n"]:
+    return np.clip(np.searchsorted(edges, chance, side="right") - 1, 0, len(edges) - 2)
+
+
+def _wilson(
+    hits: Float[np.ndarray, " k"], rows: Int[np.ndarray, " k"], probability: float
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """Score interval of a frequency, (k,) and (k,).
+
+    Examples
+    --------
+    >>> [round(float(end[0]), 3) for end in _wilson(np.array([0.0]), np.array([10]), 0.95)]
+    [0.0, 0.278]
+    """
+    from scipy.special import ndtri
+
+    z = ndtri((1 + probability) / 2)
+    share = hits / rows
+    middle = (share + z**2 / (2 * rows)) / (1 + z**2 / rows)
+    half = z * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2)) / (1 + z**2 / rows)
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+
+
+def _band(
+    ax: Any,
+    predictive: Any,
+    chance: Float[np.ndarray, " n"],
+    edges: Float[np.ndarray, " edges"],
+    probability: float,
+    swapped: bool,
+) -> None:
+    from ..posterior.draws import read_group
+
+    drawn = read_group(predictive, "posterior_predictive", "predictive")["y"].stack(sample=("chain", "draw"))
+    simulated = (np.asarray(drawn.transpose("sample", "obs_id")) > 0) != swapped
+    if simulated.shape[1] != len(chance):
+        raise ValueError(f"predictive: expected {len(chance)} rows, those of y, got {simulated.shape[1]}.")
+    place, size = _bin_of(chance, edges), len(edges) - 1
+    rows = np.bincount(place, minlength=size)
+    used = rows > 0
+    share = np.stack([np.bincount(place, draw, minlength=size)[used] for draw in simulated]) / rows[used]
+    tail = (1 - probability) / 2
+    low, high = np.quantile(share, [tail, 1 - tail], axis=0)
+    mean = np.bincount(place, chance, minlength=size)[used] / rows[used]
+    ax.fill_between(
+        mean, low, high, color=LIGHT_GREY, linewidth=0, zorder=0,
+        label=f"posterior predictive, {100 * probability:g} %",
+    )  # fmt: skip

@@ -1,0 +1,243 @@
+"""Curves of fitted models: weights along the dropout rate, and what is left when features go missing.
+
+Deletion at test time is that of Globerson & Roweis (2006). Series differ in colour, marker and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Float
+from .._validation import (
+    check_count,
+    check_flag,
+    check_instance,
+    check_numbers,
+    check_seed,
+    refuse_masked,
+    shown,
+)
+from .style import (
+    BLUE,
+    GREY,
+    MOST_SERIES,
+    RATE_LABEL,
+    VERMILLION,
+    legend_above,
+    light_grid,
+    literal,
+    new_axes,
+    new_figure,
+    plain_frame,
+    score_name,
+    series_style,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from ..selection.path import RatePath
+
+__all__ = ["deletion_robustness", "rate_path"]
+
+_MOST_REPEATS = 10**6
+
+
+def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = None) -> Any:
+    """Draw the score and the weights of fits along a grid of dropout rates.
+
+    Parameters
+    ----------
+    path : RatePath
+        Fitted.
+    top : int
+        Name this many features, those with the largest weights anywhere on the path, at most 7; the others are grey.
+    label : class label, optional
+        Of more than two classes, the one whose weights are drawn; by default their Euclidean norm over the classes.
+    figure : matplotlib figure, optional
+        Where to draw.
+
+    Returns
+    -------
+    array of two matplotlib axes
+        Above the score, with its standard error over folds and the best rate; below the weights.
+
+    Raises
+    ------
+    ValueError
+        If ``top`` or ``label`` is out of range.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> score, weights = rate_path(bd.RatePath(bd.DropoutLogisticRegression(), [0.0, 0.3, 0.6], cv=3).fit(X, y))
+    >>> weights.get_xlabel()
+    'Dropout rate (probability of being dropped)'
+    """
+    from ..selection.path import RatePath
+
+    check_instance(path, "path", RatePath, "a fitted bd.RatePath")
+    data = path.to_dataset()
+    if check_count(top, "top") > MOST_SERIES:
+        raise ValueError(f"top: expected at most {MOST_SERIES}, which lines can be told apart, got {top!r}.")
+    order = np.argsort(path.rates_, kind="stable")
+    rate = path.rates_[order]
+    weight: Any = data["weight"]
+    unit = "Weight (change of the score\nper unit of the feature)"
+    if "class" in weight.dims:
+        classes = weight["class"].values
+        if label is not None and (np.ndim(label) or label not in classes.tolist()):
+            raise ValueError(f"label: expected one of the classes {classes.tolist()}, got {shown(label)}.")
+        if label is not None or len(classes) == 1:
+            weight = weight.isel({"class": 0 if label is None else int(np.flatnonzero(classes == label)[0])})
+        else:
+            weight, unit = np.sqrt((weight**2).sum("class")), "Size of the weights\n(norm over the classes)"
+    elif label is not None:
+        raise ValueError(f"label: a regression has no classes, got {shown(label)}; leave it out.")
+    values = np.asarray(weight.transpose("rate", "feature"))[order]
+    figure = new_figure(figure, 7.2, 5.6)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1, 1.7])
+    errors = None if path.score_errors_ is None else path.score_errors_[order]
+    above.errorbar(
+        rate, path.scores_[order], None if errors is None or not np.all(np.isfinite(errors)) else errors,
+        color=BLUE, marker="o", markersize=5, linewidth=1.4, capsize=2.5, elinewidth=1.1,
+        label="mean over the folds ± standard error" if path.scored_on_ == "folds" else f"on {path.scored_on_} rows",
+    )  # fmt: skip
+    for ax in (above, below):
+        ax.axvline(
+            path.best_rate_, color=VERMILLION, linestyle="--", linewidth=1.1, zorder=0,
+            label=f"best rate, {path.best_rate_:.3g}",
+        )  # fmt: skip
+        light_grid(ax)
+        plain_frame(ax)
+    plain = "Accuracy" if hasattr(path, "classes_") else "R²"
+    above.set_ylabel(plain if path.scoring is None else score_name(path.scoring))
+    legend_above(above, 2)
+    below.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+    chosen = np.argsort(-np.max(np.abs(values), axis=0), kind="stable")[:top]
+    rest = np.setdiff1d(np.arange(values.shape[1]), chosen)
+    if len(rest):
+        below.plot(rate, values[:, rest], color="#BBBBBB", linewidth=0.7, zorder=1)
+    names = [str(name) for name in data["feature"].values]
+    for j, d in enumerate(chosen):
+        below.plot(rate, values[:, d], **series_style(j), label=literal(names[d]))
+    below.set_xlabel(RATE_LABEL)
+    below.set_ylabel(unit)
+    _name_ends(below, rate, values[:, chosen], [names[d] for d in chosen], len(rest))
+    return np.array([above, below])
+
+
+def _name_ends(
+    ax: Any, x: Float[np.ndarray, " R"], values: Float[np.ndarray, "R named"], names: Sequence[str], n_rest: int
+) -> None:
+    """Legend to the right of the lines, in the order in which they end there."""
+    order = np.argsort(-values[-1], kind="stable")
+    handles = [next(line for line in ax.lines if line.get_label() == literal(names[j])) for j in order]
+    rest = [line for line in ax.lines if line.get_color() == "#BBBBBB"][:1]
+    texts = [shortened(names[j], 26) for j in order]
+    texts += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
+    ax.legend([*handles, *rest], texts, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
+def deletion_robustness(
+    models: Any,
+    X: Any,
+    y: Any,
+    *,
+    rates: Any = None,
+    repeats: int = 20,
+    seed: int = 0,
+    scoring: Any = "accuracy",
+    error: bool = False,
+    ax: Any = None,
+) -> Any:
+    """Draw how fitted models do when features are deleted at test time.
+
+    Every model meets the same deletions. Bars are the standard error of the mean over deletions; that the rows are a
+    sample as well is not in them.
+
+    Parameters
+    ----------
+    models : estimator or dict from name to estimator
+        Fitted.
+    X, y : (n, p), (n,)
+        Test rows; each non-zero entry is set to zero with the probability on the axis.
+    rates : array (R,), optional
+        Probabilities of deletion in [0, 1]; ``np.linspace(0, 0.9, 10)`` by default.
+    repeats : int
+        Deletions at each rate, 2 or more.
+    seed : int
+        Same seed, same deletions.
+    scoring : str, callable or None
+        As :func:`bayesdrop.deletion_scorer` takes it.
+    error : bool
+        Draw the error, one minus the accuracy.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = bd.DropoutLogisticRegression(0.5, corrupted_inputs=True).fit(X[::2] / 16, y[::2])
+    >>> ax = deletion_robustness(model, X[1::2] / 16, y[1::2], rates=[0.0, 0.5, 0.9], repeats=3)
+    >>> ax.get_xlabel()
+    'Probability that a feature is deleted at test time'
+    """
+    from ..estimators.robustness import deletion_scorer
+    from ..selection.folds import standard_error
+
+    check_flag(error, "error")
+    refuse_masked(y, "y")
+    models = models if isinstance(models, Mapping) else {"": models}
+    for model in models.values():
+        if isinstance(model, type) or not hasattr(model, "predict"):
+            raise TypeError(f"models: expected fitted estimators, or a dict of them by name, got {shown(model)}.")
+    if not 1 <= len(models) <= MOST_SERIES:
+        raise ValueError(f"models: expected from one to {MOST_SERIES} models, got {len(models)}.")
+    if error and not (isinstance(scoring, str) and scoring == "accuracy"):
+        raise ValueError(f'error: expected scoring="accuracy" with it, got {shown(scoring)}; leave one of them out.')
+    repeats = check_count(repeats, "repeats", 2, _MOST_REPEATS)
+    expected = "at least two probabilities of deletion"
+    grid = check_numbers(np.linspace(0, 0.9, 10) if rates is None else rates, "rates", expected)
+    if grid.ndim != 1 or len(grid) < 2 or not np.all((grid >= 0) & (grid <= 1)):
+        raise ValueError(f"rates: expected {expected}, numbers in [0, 1], got {shown(rates)}.")
+    grid = np.sort(grid)
+    seeds = [int(state) for state in np.random.SeedSequence(check_seed(seed)).generate_state(repeats)]
+    ax = new_axes(ax, 6.4, 4.2)
+    for j, (key, model) in enumerate(models.items()):
+        scores = np.array(
+            [[deletion_scorer(float(q), seed=s, scoring=scoring)(model, X, y) for s in seeds] for q in grid]
+        )
+        scores = 1 - scores if error else scores
+        ax.errorbar(
+            grid, scores.mean(axis=1), standard_error(scores), **series_style(j), capsize=2.5, elinewidth=1.1,
+            label=literal(key) or type(model).__name__,
+        )  # fmt: skip
+    if isinstance(scoring, str) and scoring == "accuracy":
+        share = np.max(np.unique(np.asarray(y), return_counts=True)[1]) / len(y)
+        ax.axhline(
+            1 - share if error else share, color=GREY, linestyle=":", linewidth=1.1, zorder=0,
+            label="always the largest class",
+        )  # fmt: skip
+    light_grid(ax)
+    ax.set_xlabel("Probability that a feature is deleted at test time")
+    ax.set_ylabel("Error" if error else score_name(scoring))
+    ax.set_title(f"bars: ± standard error over {repeats} deletions", fontsize=8, loc="right", color="#555555")
+    ax.legend(frameon=False, fontsize=8)
+    plain_frame(ax)
+    return ax

@@ -1,0 +1,191 @@
+"""Plots of learnt rates: their posteriors beside their priors, and beside the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validation import check_count, check_number
+from ..posterior.prior_intervals import drawn_prior_interval, prior_interval
+from .reading import check_fit, draws_of_variable
+from .style import (
+    BLUE,
+    GREY,
+    LIGHT_GREY,
+    RATE_LABEL,
+    VERMILLION,
+    WEIGHT_LABEL,
+    label_points,
+    legend_above,
+    light_grid,
+    literal,
+    new_axes,
+    plain_frame,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from ..fitting.result import Fit
+
+__all__ = ["rate_against_weight", "rates_forest"]
+
+_MOST_ROWS = 40
+
+
+def rates_forest(
+    post: Any = None, fit: Fit | None = None, *, top: int | None = None, probability: float | int = 0.9, ax: Any = None
+) -> Any:
+    """Draw the dropout rates, one row each, sorted: posterior, plug-in posterior and prior.
+
+    Parameters
+    ----------
+    post : ArviZ object or xarray.Dataset, optional
+        What ``bd.sample`` returned: median, inner 50 % and outer ``probability`` interval are drawn, and the prior
+        unless it is hierarchical.
+    fit : Fit, optional
+        What ``bd.fit`` returned: the learnt rate, its plug-in interval and the prior are drawn.
+    top : int, optional
+        Show this many of the largest and of the smallest rates; by default all up to 40, else 20 of each.
+    probability : float
+        Of the intervals: equal-tailed ones, but of highest density for the plug-in posterior, as they hold its mode.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If there is no learnt rate to show, or ``post`` and ``fit`` do not name the same rates.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> ax = rates_forest(fit=bd.fit(bd.Model(), X, y))
+    >>> ax.get_xlabel()
+    'Dropout rate (probability of being dropped)'
+    """
+    check_fit(fit, none=True)
+    plug_in = None if fit is None else fit.rate_posterior
+    if post is None and plug_in is None:
+        came = "neither" if fit is None else "a fit with fixed rates"
+        raise ValueError(f"rates_forest: expected post, or a fit with learnt rates, got {came}; no rate to show.")
+    check_number(probability, "probability", above=0, below=1)
+    names, dim, centre = [], "feature", np.empty(0)
+    if plug_in is not None:
+        names, dim, centre = plug_in.names, plug_in.dim, plug_in.mode
+    quantiles = None
+    if post is not None:
+        draws, drawn, dim = draws_of_variable(post, "rate")
+        if plug_in is not None and drawn != names:
+            raise ValueError("rates_forest: post and fit have different rates; give a fit of the sampled model.")
+        tail = (1 - probability) / 2
+        quantiles = np.quantile(draws, [tail, 0.25, 0.5, 0.75, 1 - tail], axis=(0, 1))
+        names, centre = drawn, quantiles[2]
+    order = np.argsort(centre, kind="stable")
+    if top is not None:
+        check_count(top, "top")
+    half = top if top is not None else (_MOST_ROWS // 2 if len(order) > _MOST_ROWS else len(order))
+    left_out = max(0, len(order) - 2 * half)
+    rows = np.arange(len(order), dtype=float)
+    if left_out:
+        order = np.concatenate([order[:half], order[-half:]])
+        rows = np.concatenate([np.arange(half), np.arange(half) + half + 1.0])
+    ax = new_axes(ax, 7.2, 1.6 + 0.235 * (len(rows) + bool(left_out)))
+    both = post is not None and plug_in is not None
+    shift = 0.17 if both else 0.0
+    if quantiles is not None:
+        q = quantiles[:, order]
+        ax.hlines(rows + shift, q[0], q[4], color=BLUE, linewidth=1.3)
+        ax.hlines(rows + shift, q[1], q[3], color=BLUE, linewidth=3.2)
+        ax.plot(
+            q[2], rows + shift, "o", color="white", markeredgecolor=BLUE, markersize=4.2, markeredgewidth=1.4,
+            linestyle="none", label=f"posterior: median, 50 % and {100 * probability:g} %",
+        )  # fmt: skip
+    if plug_in is not None and fit is not None:
+        low, high = plug_in.take(order).interval(probability)
+        ax.hlines(rows - shift, low, high, color=VERMILLION, linewidth=1.3)
+        ax.plot(
+            plug_in.mode[order], rows - shift, "D", color=VERMILLION, markersize=3.6, linestyle="none",
+            label=f"plug-in: learnt rate, {100 * probability:g} %",
+        )  # fmt: skip
+        prior: Any = prior_interval(fit, probability)
+    else:
+        prior = drawn_prior_interval(post, len(names), probability)
+    if prior is not None:
+        low, high = prior
+        ax.barh(
+            rows, (high - low)[order], left=low[order], height=0.86, color=LIGHT_GREY, alpha=0.55, linewidth=0,
+            zorder=0, label=f"prior, {100 * probability:g} %",
+        )  # fmt: skip
+    labels = [shortened(names[j]) for j in order]
+    ticks = rows
+    if left_out:
+        ticks, labels = np.insert(rows, half, half), [*labels[:half], f"⋮ {left_out} more", *labels[half:]]
+    ax.set_yticks(ticks, labels, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(-0.8, rows[-1] + 0.8)
+    ax.set_xlim(0, 1)
+    ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
+    ax.set_axisbelow(True)
+    ax.set_xlabel(RATE_LABEL)
+    ax.set_ylabel(literal(dim.capitalize()))
+    legend_above(ax, 3)
+    plain_frame(ax)
+    return ax
+
+
+def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
+    """Scatter the dropout rate of each feature over its weight.
+
+    A feature with a large weight and a small rate is one that the model relies on; small weights with large rates
+    are features whose sign the rows contradict.
+
+    Parameters
+    ----------
+    fit : Fit
+        What ``bd.fit`` returned.
+    ax : matplotlib axes, optional
+        Where to draw.
+    labels : int
+        Name this many features, the largest weights first, where the names do not overlap.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> rate_against_weight(bd.fit(bd.Model(), X, y)).get_ylabel()
+    'Dropout rate (probability of being dropped)'
+    """
+    check_fit(fit)
+    check_count(labels, "labels", 0)
+    ax = new_axes(ax, 7.2, 4.6)
+    weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
+    crowd = 0.85 if len(weight) <= 200 else 0.35
+    for side, marker, color in ((weight >= 0, "^", BLUE), (weight < 0, "v", VERMILLION)):
+        if np.any(side):
+            label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
+            ax.plot(
+                weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
+                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {shortened(label)}",
+            )  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+    ax.set_ylim(-0.04, 1.04)
+    ax.margins(x=0.16)
+    light_grid(ax)
+    ax.set_xlabel(WEIGHT_LABEL)
+    ax.set_ylabel(RATE_LABEL)
+    legend_above(ax, 2, fontsize=9)
+    plain_frame(ax)
+    label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
+    return ax

@@ -1,0 +1,148 @@
+"""What all pictures share: colours that the colour-blind can tell apart (Okabe & Ito 2008), series, axes, legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_axes, check_figure
+
+__all__ = [
+    "BLUE",
+    "CHAIN_COLORS",
+    "GREY",
+    "LIGHT_GREY",
+    "MOST_SERIES",
+    "RATE_LABEL",
+    "VERMILLION",
+    "WEIGHT_LABEL",
+    "label_points",
+    "legend_above",
+    "light_grid",
+    "literal",
+    "new_axes",
+    "new_figure",
+    "plain_frame",
+    "score_name",
+    "series_style",
+    "shortened",
+]
+
+BLUE, VERMILLION, _GREEN, _ORANGE, _YELLOW = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#F0E442"
+GREY, LIGHT_GREY = "#888888", "#DDDDDD"
+"""Of lines that others are compared with, and of areas behind everything."""
+CHAIN_COLORS = (BLUE, _ORANGE, _GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#000000", _YELLOW)
+# The yellow of the palette is too faint for a line on paper.
+_SERIES_COLORS = tuple(color for color in CHAIN_COLORS if color != _YELLOW)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)))
+MOST_SERIES = len(_MARKERS)
+"""Series that can be told apart without colours."""
+RATE_LABEL = "Dropout rate (probability of being dropped)"
+WEIGHT_LABEL = "Weight (change of the score per unit of the feature)"
+
+
+def new_axes(ax: Any, width: float, height: float) -> Any:
+    """The given axes, or new ones of a size in inches; raise TypeError on what is neither axes nor None."""
+    if check_axes(ax) is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def new_figure(figure: Any, width: float, height: float) -> Any:
+    """The given figure, or a new one of a size in inches; raise TypeError on what is neither a figure nor None."""
+    if check_figure(figure) is not None:
+        return figure
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=(width, height), layout="constrained")
+
+
+def series_style(j: int) -> dict[str, Any]:
+    """Colour, marker and line of the j-th series, each its own up to :data:`MOST_SERIES`."""
+    k = j % MOST_SERIES
+    return {
+        "color": _SERIES_COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k], "linewidth": 1.4, "markersize": 5,
+        "markeredgecolor": "white", "markeredgewidth": 0.5,
+    }  # fmt: skip
+
+
+def score_name(scoring: Any) -> str:
+    """Name of a scorer as an axis shows it.
+
+    Examples
+    --------
+    >>> score_name("balanced_accuracy")
+    'Balanced accuracy'
+    """
+    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+    return str(name).replace("_", " ").capitalize()
+
+
+def literal(text: Any) -> str:
+    r"""Text from data as matplotlib draws it letter by letter: no formula between dollar signs, no half letters.
+
+    A label that begins with an underscore would be left out of a legend, so that it gets a space of no width before it.
+
+    Examples
+    --------
+    >>> print(literal("a $_$"))
+    a \$_\$
+    """
+    plain = str(text).encode("utf-8", "replace").decode()
+    plain = "".join(letter if letter.isprintable() else "\ufffd" for letter in plain).replace("$", r"\$")
+    return f"\u200b{plain}" if plain.startswith("_") else plain
+
+
+def shortened(name: str, limit: int = 32) -> str:
+    """Text from data of at most so many letters, as :func:`literal` draws it."""
+    return literal(name if len(name) <= limit else f"{name[: limit - 1]}…")
+
+
+def label_points(ax: Any, x: Any, y: Any, names: Sequence[str], chosen: Any) -> None:
+    """Name points, each at the first of four places where it covers neither a point nor another name."""
+    ax.figure.canvas.draw()
+    renderer = ax.figure.canvas.get_renderer() if hasattr(ax.figure.canvas, "get_renderer") else None
+    points = ax.transData.transform(np.column_stack([x, y]))
+    frame = ax.get_window_extent(renderer)
+    taken: list[Any] = []
+    for d in chosen:
+        outward = ((7, 0, "left"), (-7, 0, "right")) if x[d] >= 0 else ((-7, 0, "right"), (7, 0, "left"))
+        for dx, dy, side in (*outward, (0, 9, "center"), (0, -9, "center")):
+            text = ax.annotate(
+                shortened(names[d], 28), (x[d], y[d]), xytext=(dx, dy), textcoords="offset points", ha=side,
+                va="center", fontsize=8,
+            )  # fmt: skip
+            box = text.get_window_extent(renderer)
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 + 4 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            covered = np.any(
+                (points[:, 0] > box.x0 - 3) & (points[:, 0] < box.x1 + 3)
+                & (points[:, 1] > box.y0 - 3) & (points[:, 1] < box.y1 + 3)
+            )  # fmt: skip
+            if inside and not covered and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()
+
+
+def legend_above(ax: Any, columns: int, fontsize: int = 8) -> None:
+    """Legend above the axes, where it covers nothing."""
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False, fontsize=fontsize, borderaxespad=0.3
+    )
+
+
+def light_grid(ax: Any) -> None:
+    """Faint lines behind everything, in both directions."""
+    ax.grid(color="#E5E5E5", linewidth=0.5)
+    ax.set_axisbelow(True)
+
+
+def plain_frame(ax: Any) -> None:
+    """Leave out the lines above and to the right."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)

@@ -1,0 +1,157 @@
+"""Draws as ArviZ groups, whoever drew them: the same groups, names and attributes for every posterior of the package.
+
+Who has draws says which of them are variables, on which dims, and which are statistics of the sampler. What a model
+holds beside its draws, priors and fixed rates, is in :mod:`.constants`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ...mcmc.run.runner import Run
+
+__all__ = ["Attributes", "build_groups", "draws_dataset", "provenance"]
+
+Attributes = dict[str, str | int | float]
+"""Attributes of a group: text and numbers only, as netCDF takes them."""
+
+_CHAIN_DRAW = ("chain", "draw")
+
+
+def draws_dataset(
+    draws: Mapping[str, Any], variables: Mapping[str, tuple[str, ...]], coords: Mapping[str, Any]
+) -> xr.Dataset:
+    """Draws by name as one dataset on ``chain``, ``draw`` and the dims of each variable.
+
+    Parameters
+    ----------
+    draws : mapping from name to array (C, S, …)
+        Draws of ``C`` chains, ``S`` of each; names that are no variables are left out.
+    variables : mapping from name to dims
+        Dims after chain and draw, such as ``{"weight": ("feature",), "intercept": ()}``.
+    coords : mapping from dim to labels
+        Labels along those dims; dims that no variable has are left out.
+
+    Examples
+    --------
+    >>> draws_dataset({"rate": np.zeros((4, 10, 2))}, {"rate": ("feature",)}, {"feature": ["age", "size"]})["rate"].dims
+    ('chain', 'draw', 'feature')
+    """
+    return _labelled({name: ((*_CHAIN_DRAW, *dims), draws[name]) for name, dims in variables.items()}, coords)
+
+
+def build_groups(
+    draws: Mapping[str, Any],
+    *,
+    variables: Mapping[str, tuple[str, ...]],
+    statistics: Sequence[str] = (),
+    coords: Mapping[str, Any],
+    observed: xr.Dataset,
+    constants: Mapping[str, tuple[Any, Any]],
+) -> dict[str, xr.Dataset]:
+    """Groups of a posterior: draws, statistics of the sampler, the response and what was held fixed.
+
+    Parameters
+    ----------
+    draws : mapping from name to array (C, S, …)
+        Variables and statistics, as :class:`bayesdrop.mcmc.run.runner.Run` has them.
+    variables : mapping from name to dims
+        What is a variable, with its dims after chain and draw.
+    statistics : sequence of str
+        What is a statistic, one number a draw; those that are not among ``draws`` were not recorded. Without any there
+        is no group ``sample_stats``.
+    coords : mapping from dim to labels
+        Labels along the dims of variables and constants.
+    observed : xarray.Dataset
+        The group ``observed_data``.
+    constants : mapping from name to (dims, value)
+        The group ``constant_data``.
+
+    Returns
+    -------
+    dict from group name to xarray.Dataset
+        ``posterior``, ``sample_stats``, ``observed_data`` and ``constant_data``.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> groups = build_groups(
+    ...     {"weight": np.zeros((2, 5, 1)), "lp": np.zeros((2, 5))}, variables={"weight": ("feature",)},
+    ...     statistics=["lp"], coords={"feature": ["age"]}, observed=xr.Dataset(), constants={})
+    >>> sorted(groups)
+    ['constant_data', 'observed_data', 'posterior', 'sample_stats']
+    """
+    groups = {"posterior": draws_dataset(draws, variables, coords)}
+    recorded = {name: () for name in statistics if name in draws}
+    if recorded:
+        groups["sample_stats"] = draws_dataset(draws, recorded, {})
+    return groups | {"observed_data": observed, "constant_data": _labelled(constants, coords)}
+
+
+def provenance(
+    *, inference_method: str, method: str, target: str, model: str, seed: Any, run: Run | None = None, tune: int = 0
+) -> Attributes:
+    """Where draws come from: the library and its neighbours, what was drawn by which method, and how the run went.
+
+    Parameters
+    ----------
+    inference_method : str
+        ``"mcmc"``, ``"variational"`` or ``"prior"``.
+    method : str
+        The method with its settings, as ``repr`` shows it.
+    target : str
+        Which density: ``"noising"``, ``"marginalised"``, ``"hidden layer"`` or ``"factorization"``.
+    model : str
+        The model, as ``repr`` shows it; :func:`.serialization.attributes` describes it so that it can be read back.
+    seed : int or JAX key
+        As the user gave it.
+    run : Run, optional
+        The run of a sampler, with its time and its end.
+    tune : int
+        Draws of the run that were thrown away.
+
+    Examples
+    --------
+    >>> found = provenance(inference_method="prior", method="direct", target="noising", model="Model()", seed=0)
+    >>> found["inference_library"], found["seed"]
+    ('bayesdrop', 0)
+    """
+    attrs: Attributes = {
+        "inference_library": "bayesdrop",
+        "inference_library_version": version("bayesdrop"),
+        **{f"{name}_version": version(name) for name in ("jax", "numpyro", "arviz")},
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(),
+        "inference_method": inference_method,
+        "method": method,
+        "target": target,
+        "model": model,
+        "seed": int(seed) if isinstance(seed, int | np.integer) else repr(seed),
+    }
+    if run is not None:
+        attrs |= {
+            "sampling_time": run.seconds,
+            "tuning_steps": int(tune),
+            "complete": int(run.complete),
+            "stopped": run.stopped,
+        }
+    return attrs
+
+
+def _labelled(variables: Mapping[str, tuple[Any, Any]], coords: Mapping[str, Any]) -> xr.Dataset:
+    """Variables with labels along every dim: those given, else numbers from 0."""
+    import xarray as xr
+
+    plain = xr.Dataset(dict(variables))
+    labels: Iterable[tuple[str, Any]] = (
+        (str(dim), np.asarray(coords[str(dim)]) if dim in coords else np.arange(size))
+        for dim, size in plain.sizes.items()
+    )
+    return plain.assign_coords(dict(labels))

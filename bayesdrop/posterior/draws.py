@@ -1,0 +1,333 @@
+"""The draws of a posterior, read back with the model that they belong to, and what they say of the rows of a matrix.
+
+Scores are computed a block of rows and draws at a time, so that memory is bounded whatever the number of either:
+
+    mean and variance   in closed form, for all draws of a block as columns of one product
+    one noised score    entry by entry, from the noise's own sampler
+
+Where the noise is centred, rows and intercepts are those of ``X − c`` here: :mod:`bayesdrop.fitting.centring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import AnyArray, Float, Int, Num, Shaped
+from .._validation import check_count
+from ..data.dataset import feature_names_of
+from ..designs import as_design, in_memory
+from ..fitting.centring import moved, shifted
+from ..model import Model
+from ..moments import ScoreMoments
+from ..noise.centre import centre_of
+from .arviz_groups.groups import dataset, group_names
+from .arviz_groups.serialization import stored_classes, stored_model
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "BLOCK",
+    "Draws",
+    "blocks",
+    "draws_of",
+    "match_columns",
+    "read_draws",
+    "read_group",
+]
+
+# Numbers that an intermediate array holds at most, unless a single row and draw take more.
+BLOCK = 1 << 21
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of weights and rates, chains one after another, and their model.
+
+    Attributes
+    ----------
+    model : Model
+        What was sampled; the centre of its noise is None or numbers.
+    feature_names : list of p str
+        Columns.
+    weight : array (S, p)
+        Weights, in the precision in which they were stored.
+    intercept : array (S,)
+        Intercepts of ``X − c``, 0 if there is none.
+    free_rate : array (S, k)
+        Free rates.
+    index : int array (p,)
+        Free rate of each feature.
+    fixed_rate : array (p,) or None
+        Rates of the features if none is free.
+    C : array (S,)
+        Loss weight: the model's, or ``1/σ²`` where the noise variance was drawn too.
+    power : float
+        Power of each likelihood: 1, or the model's ``C`` where the noise variance was drawn too.
+    marginalised : bool
+        True if the draws are those of ``exp(−U)``, with the noise averaged inside the loss.
+    classes : array (2,) or None
+        The user's labels, negative class first.
+    steps : dict of arrays
+        Coordinates ``chain`` and ``draw``.
+    """
+
+    model: Model
+    feature_names: list[str]
+    weight: Float[np.ndarray, "S p"]
+    intercept: Float[np.ndarray, " S"]
+    free_rate: Float[np.ndarray, "S k"]
+    index: Int[np.ndarray, " p"]
+    fixed_rate: Num[np.ndarray, " p"] | None
+    C: Float[np.ndarray, " S"]
+    power: float
+    marginalised: bool
+    classes: Shaped[np.ndarray, " 2"] | None
+    steps: dict[str, Shaped[np.ndarray, " _"]]
+
+    @property
+    def size(self) -> int:
+        """Number ``S`` of draws."""
+        return len(self.weight)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains and draws of each."""
+        return len(self.steps["chain"]), len(self.steps["draw"])
+
+    def rate(self, part: slice) -> Float[np.ndarray, "draws p"]:
+        """Rates of the features, float64: (draws, p)."""
+        weight = self.weight[part]
+        if self.fixed_rate is not None:
+            return np.broadcast_to(self.fixed_rate, weight.shape)
+        # A rate that single precision rounds to 1 would divide by zero.
+        return np.clip(self.free_rate[part].astype(np.float64), 0.0, 1 - 1e-12)[:, self.index]
+
+    def moments(
+        self, design: Any, part: slice, corrupted_inputs: bool = False
+    ) -> tuple[Float[AnyArray, "n draws"], Float[AnyArray, "n draws"]]:
+        """Mean and variance of the score under the noise, (n, draws) each; as it stands if already corrupted."""
+        weights = np.vstack([self.weight[part].T.astype(np.float64), self.intercept[part]])
+        if corrupted_inputs:
+            mean = design.matvec(weights[:-1]) + weights[-1]
+            return mean, np.zeros_like(mean)
+        rate = self.fixed_rate[:, None] if self.fixed_rate is not None else np.ascontiguousarray(self.rate(part).T)
+        return ScoreMoments(design, self.model.noise, rate, self.model.fit_intercept).scores(weights)
+
+    def noised_scores(
+        self, X: Any, part: slice, generator: Any, corrupted_inputs: bool = False
+    ) -> Float[np.ndarray, "n draws"]:
+        """One score of each row under fresh noise, (n, draws), for the draws of ``part``, a block at a time."""
+        if corrupted_inputs:
+            return np.asarray(self.moments(as_design(X), part, True)[0])
+        total = part.stop - part.start
+        scores = np.repeat(self.intercept[None, part].astype(np.float64), X.shape[0], axis=0)
+        for rows, columns, values in self._entries(X):
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            for some in blocks(total, len(values)):
+                here = slice(part.start + some.start, part.start + some.stop)
+                clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
+                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
+                noised *= self.weight[here][:, columns]
+                scores[rows[starts], some] += np.add.reduceat(noised, starts, axis=1).T
+        return scores
+
+    def _entries(
+        self, X: Any
+    ) -> Iterator[tuple[Int[np.ndarray, " e"], Int[np.ndarray, " e"], Float[np.ndarray, " e"]]]:
+        """Entries that the noise may move, as ``(rows, columns, values)`` in blocks of whole rows."""
+        coefficients = self.model.noise.coefficients(np.zeros(1))
+        if np.any(coefficients.constant) or np.any(coefficients.shift):
+            # Additive noise leaves no zero where it was: a few rows at a time are written out in full.
+            for rows in blocks(X.shape[0], X.shape[1]):
+                block = X[rows].toarray() if hasattr(X, "toarray") else X[rows]
+                row, column = np.indices(block.shape)
+                yield row.ravel() + rows.start, column.ravel(), block.ravel().astype(np.float64)
+            return
+        for row, column, value in as_design(X).entries():
+            yield row, column, value.astype(np.float64, copy=False)
+
+
+def blocks(total: int, size: int) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices so that each, times ``size``, stays below :data:`BLOCK` (one at least).
+
+    Examples
+    --------
+    >>> list(blocks(3, BLOCK // 2))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    step = max(1, BLOCK // max(size, 1))
+    for start in range(0, total, step):
+        yield slice(start, min(start + step, total))
+
+
+def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
+    """Group of what ``bd.sample`` returned, or an error that says what came instead, and in which argument."""
+    try:
+        names = group_names(post)
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"{argument}: expected what bd.sample or bd.groups.load returned (InferenceData or DataTree), got "
+            f"{type(post).__name__}."
+        ) from None
+    if name not in names:
+        raise ValueError(
+            f"{argument}: expected a group {name!r}, got {names}; give what bd.sample or bd.groups.load returned."
+        )
+    return dataset(post, name)
+
+
+def read_draws(post: Any, thin: int | None = None) -> Draws:
+    """Read draws and model of what ``bd.sample`` returned, in memory or from a file.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        As ``bd.sample`` or ``bd.groups.load`` returns it.
+    thin : int, optional
+        Draws of each chain to keep, spread evenly; all by default.
+
+    Raises
+    ------
+    TypeError
+        If ``post`` is something else.
+    ValueError
+        If it lacks the posterior, its weights or the description of its model, or that is damaged.
+    """
+    posterior = read_group(post, "posterior")
+    attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
+    model = stored_model(attrs)
+    if model is None:
+        raise ValueError(
+            "post: expected the attribute 'model_description', which bd.sample stores for models made of this "
+            "package's components; it is absent, so the draws come from another library, an earlier release, or a "
+            "component of your own. Sample again with bd.sample."
+        )
+    return draws_of(
+        posterior,
+        model,
+        thin,
+        marginalised=attrs.get("target") == "marginalised",
+        classes=stored_classes(attrs),
+    )
+
+
+def draws_of(
+    posterior: xr.Dataset,
+    model: Model,
+    thin: int | None = None,
+    *,
+    marginalised: bool,
+    classes: Shaped[np.ndarray, " 2"] | None = None,
+) -> Draws:
+    """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
+    needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", "feature")}
+    if model.fit_intercept:
+        needed["intercept"] = ("chain", "draw")
+    for name, dims in needed.items():
+        if name not in posterior or set(posterior[name].dims) != set(dims):
+            came = posterior[name].dims if name in posterior else sorted(map(str, posterior.data_vars))
+            raise ValueError(f"post: expected the variable {name!r} on {dims} in the posterior, got {came}.")
+    if thin is not None:
+        count = check_count(thin, "draws")
+        if count > posterior.sizes["draw"]:
+            raise ValueError(f"draws: expected at most the {posterior.sizes['draw']} of each chain, got {count}.")
+        posterior = posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, count).round().astype(int))
+    names = [str(name) for name in posterior["feature"].values]
+    rate_map = model.bind(names)
+
+    def flat(name: str, *dims: str) -> Shaped[np.ndarray, "S ..."]:
+        values = posterior[name].transpose("chain", "draw", *dims).values
+        return values.reshape(-1, *values.shape[2:])
+
+    weight = flat("weight", "feature")
+    total = len(weight)
+    if total == 0:
+        raise ValueError("post: expected at least one draw, got none.")
+    if rate_map.is_free:
+        if "rate" not in posterior or posterior.sizes.get(rate_map.dim) != rate_map.size:
+            raise ValueError(
+                f"post: expected the variable 'rate' with {rate_map.size} values on {rate_map.dim!r} in the posterior, "
+                f"for {model.rates!r}; got {dict(posterior.sizes)}."
+            )
+        free = flat("rate", rate_map.dim)
+    else:
+        free = np.zeros((total, 0))
+    C, power = np.full(total, float(model.C)), 1.0
+    if model.loss.variance_prior is not None:
+        if "sigma" not in posterior:
+            raise ValueError(f"post: expected the variable 'sigma' in the posterior, for {model.loss!r}; got none.")
+        sigma = flat("sigma").astype(np.float64)
+        if not np.all(sigma > 0):
+            raise ValueError(f"post: expected standard deviations 'sigma' above 0, got {sigma.min():g}; sample again.")
+        C, power = 1 / sigma**2, float(model.C)
+    if np.any((free < 0) | (free > 1)):  # NaN is another error's
+        raise ValueError(
+            f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
+            "bd.sample drew them."
+        )
+    intercept = flat("intercept").astype(np.float64) if model.fit_intercept else np.zeros(total)
+    centre = centre_of(model.noise)
+    if centre is not None:
+        if len(centre) != len(names):
+            raise ValueError(f"post: expected a centre for each of {len(names)} features, got {len(centre)} of them.")
+        intercept = moved(np.vstack([weight.T, intercept]), centre, 1.0)[-1]
+    values = (weight, free, C, intercept)
+    if not all(np.all(np.isfinite(part)) for part in values):
+        raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")
+    return Draws(
+        model=model,
+        feature_names=names,
+        weight=weight,
+        intercept=intercept,
+        free_rate=free,
+        index=rate_map.index,
+        fixed_rate=None if rate_map.is_free else rate_map.initial,
+        C=C,
+        power=power,
+        marginalised=marginalised,
+        classes=classes,
+        steps={name: posterior[name].values for name in ("chain", "draw")},
+    )
+
+
+def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True) -> Any:
+    """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
+
+    Returns
+    -------
+    array or csr (n, p)
+        The rows, less the centre of the model's noise, or as they came if not ``shift``.
+
+    Raises
+    ------
+    ValueError
+        On another number of columns, other names, NaN, infinite or text entries, data outside the noise's domain, or
+        sparse rows where the noise is centred.
+    """
+    from sklearn.utils import check_array
+
+    order = None
+    plain = [f"x{d}" for d in range(len(names))]
+    if getattr(X, "columns", None) is not None and names != plain:
+        columns = feature_names_of(X)
+        if columns != names:
+            missing = [name for name in names if name not in columns]
+            strange = [name for name in columns if name not in names]
+            if missing or strange or len(columns) != len(names):
+                raise ValueError(
+                    f"X: expected the {len(names)} columns that were sampled, got {len(columns)}; missing: "
+                    f"{missing[:5]}, unknown: {strange[:5]}. Give the same columns, in any order."
+                )
+            order = [columns.index(name) for name in names]
+    matrix = check_array(in_memory(X), accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    if matrix.shape[1] != len(names):
+        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {matrix.shape[1]}.")
+    if order is not None:
+        matrix = matrix[:, order]
+    model.noise.check(float(matrix.min()))
+    return shifted(matrix, centre_of(model.noise)) if shift else matrix

@@ -1,0 +1,285 @@
+r"""The log likelihood of each row, its masks summed out, and leave-one-out scores from it.
+
+    log p(y_i | w, b, η) = log Σ_α p(α | η) p(y_i | s_i(α))^{s_i},      p(y | s) = exp{−C loss(y, s)} × constant
+
+The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
+masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
+of the logarithm of 0.002 at most (:mod:`.masks.expectation`); no masks are drawn, for the logarithm of an average over
+drawn ones is low by half its relative variance, and leave-one-out scores would punish a model for having noise. These
+scores are those of Vehtari, Gelman & Gabry (2017).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from .._arviz import arviz
+from .._typing import Float, Int, PerRow
+from .._validation import check_count, refuse_masked
+from ..designs import as_design
+from ..losses.protocols import Scored, Simulated, require
+from ..warnings import InfluenceWarning, PseudoLikelihoodWarning
+from .arviz_groups.groups import dataset, extend, group_names
+from .arviz_groups.responses import read_response
+from .draws import Draws, blocks, match_columns, read_draws, read_group
+from .masks.expectation import MASKS, expectation
+from .simulation import check_rows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["log_likelihood", "log_likelihood_group", "loo", "observed_response"]
+
+# Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
+_SAME = 1e-8
+
+
+def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
+    """Add the log likelihood of each draw and row, its masks summed out.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+    X, y
+        The rows and the labels or numbers that were sampled, without rows of weight 0.
+    masks : int
+        A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
+        summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
+        error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.masks.expectation`.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a squared or ε-insensitive loss it
+        is a log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
+        pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
+        loss, or a squared one of unknown variance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, or ``masks`` is below 1.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [2.0]]])}, coords={"feature": ["x0"]})
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> values = bd.groups.dataset(log_likelihood(post, [[0.0], [1.0]], ["no", "yes"]), "log_likelihood")["y"].values
+    >>> bool(np.isclose(values[0, 1, 1], np.log(0.5 / 2 + 0.5 / (1 + np.exp(-2)))))
+    True
+    """
+    check_count(masks, "masks")
+    draws = read_draws(post)
+    matrix = match_columns(X, draws.feature_names, draws.model)
+    check_rows(post, matrix.shape[0])
+    target = observed_response(post, draws, y)
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
+    group = log_likelihood_group(draws, matrix, target, weight, masks)
+    return extend(post, {"log_likelihood": group})
+
+
+def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
+    """Signs or numbers of the rows, which must be those that were sampled."""
+    target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
+    refuse_masked(y, "y")
+    came = np.asarray(y)
+    if came.shape != target.shape:
+        raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
+    if draws.model.loss.binary and draws.classes is not None:
+        came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
+        if np.any(np.isnan(came)):
+            raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
+    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
+    if differ:
+        raise ValueError(
+            f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
+            "order. For new rows use bd.predict."
+        )
+    return target
+
+
+def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS) -> xr.Dataset:
+    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers and row weights (n,)."""
+    import xarray as xr
+
+    n = X.shape[0]
+    weight = draws.power * weight
+    if draws.marginalised or not draws.model.noise.has_rate:
+        values = np.empty((draws.size, n))
+        _marginal(draws, X, target, weight, values)
+    else:
+        loss = require(draws.model.loss, Scored, "a log-likelihood over masks", "write its cost under normal scores")
+        require(loss, Simulated, "a log-likelihood", "write the constant of its density")
+        values = expectation(draws, X, _Likelihood(draws, target, weight), masks=masks).T
+    shape = (*draws.shape, n)
+    coords = {**draws.steps, "obs_id": np.arange(n)}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+
+
+def _marginal(draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"]) -> None:
+    """``−C s_i φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
+    loss = require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
+    for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
+        design = as_design(X[rows])
+        for part in blocks(draws.size, max(design.shape)):
+            mean, var = draws.moments(design, part)
+            y = np.broadcast_to(target[rows, None], mean.shape)
+            terms = loss.log_constant(draws.C[part]) - draws.C[part] * loss.value(y, mean, var)
+            values[part, rows] = (weight[rows, None] * terms).T
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """Weighted log density of the rows' responses given their scores."""
+
+    draws: Draws
+    target: PerRow
+    weight: PerRow
+    logarithmic: bool = True
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """``s_i log p(y_i | s)``."""
+        loss, C = cast(Simulated, self.draws.model.loss.plain), self.draws.C[draws, None]
+        y = np.broadcast_to(self.target[rows, None], score.shape)
+        density = loss.log_constant(C) - C * loss.value(y, score, np.zeros_like(score))
+        return np.asarray(self.weight[rows, None] * density)
+
+    def tilt(
+        self,
+        rows: Int[np.ndarray, " N"],
+        draws: Int[np.ndarray, " N"],
+        mean: Float[np.ndarray, " N"],
+        var: Float[np.ndarray, " N"],
+    ) -> Float[np.ndarray, " N"]:
+        """Its slope for a normal score, in closed form."""
+        loss, weight = cast(Scored, self.draws.model.loss), self.weight[rows] * self.draws.C[draws]
+        return np.asarray(-loss.score_cost(self.target[rows], mean, var, weight).mean)
+
+
+def _smoothable(post: Any) -> Any:
+    """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
+
+    Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
+    weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
+    a scattered order, has a small Pareto k and moves the score by less than 1e-9.
+    """
+    from scipy.special import ndtri
+
+    held = dataset(post, "log_likelihood")
+    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
+    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < _SAME
+    if not bool(flat.any()):
+        return post
+    count = values.sizes["chain"] * values.sizes["draw"]
+    spread = 1e-9 * ndtri((np.argsort(np.sin(np.arange(1.0, count + 1))) + 0.5) / count)
+    spread = spread.reshape(values.shape[:2] + (1,) * (values.ndim - 2))
+    return extend(post, {"log_likelihood": held.assign({values.name: values + flat.values * spread})})
+
+
+def loo(post: Any) -> Any:
+    """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        A posterior with the group ``log_likelihood``, of :func:`log_likelihood` or of
+        ``bd.sample(..., log_likelihood=True)``.
+
+    Returns
+    -------
+    arviz.ELPDData
+        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row. Models of the
+        same data are compared by ``arviz.compare({"one": post, "other": other})``.
+
+    Warns
+    -----
+    InfluenceWarning
+        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); it says what to do.
+    PseudoLikelihoodWarning
+        If the scores are those of a pseudo-likelihood: a hinge, classes with ``C`` or row weights other than 1, or a
+        noise averaged inside the loss. They rank rate structures and priors under that loss and ``C``, and nothing
+        else: comparing a hinge with a logistic loss, or two values of ``C``, by them is meaningless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
+
+    Notes
+    -----
+    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> generator = np.random.default_rng(0)
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
+    >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> int(loo(log_likelihood(post, [[0.3], [0.5]], ["no", "yes"])).n_data_points)
+    2
+    """
+    draws = read_draws(post)
+    if "log_likelihood" not in group_names(post):
+        raise ValueError(
+            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
+            "log_likelihood=True."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
+        result = arviz().loo(_smoothable(post), pointwise=True)
+    k = np.asarray(result.pareto_k).ravel()
+    limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
+    poor = np.flatnonzero(~(k <= limit))
+    if len(poor):
+        first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
+        warnings.warn(
+            f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
+            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Take more draws; look at these "
+            "rows; or sample again without each of them, which is "
+            "exact.",
+            InfluenceWarning,
+            stacklevel=2,
+        )
+    reason = _pseudo(post, draws)
+    if reason:
+        warnings.warn(
+            f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
+            f"loss and C (here {draws.model.loss!r}, C = {draws.model.C:g}), never across losses.",
+            PseudoLikelihoodWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _pseudo(post: Any, draws: Draws) -> str:
+    """Why the scores are no log predictive densities; empty if they are."""
+    loss = draws.model.loss
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    if not loss.normalised:
+        return f"{loss!r} is no likelihood"
+    if draws.model.C != 1 and (loss.binary or draws.power != 1):
+        return f"C = {draws.model.C:g} raises the likelihood to a power"
+    if "row_weight" in constant:
+        return "the row weights raise likelihoods to powers"
+    has_noise = not draws.model.noise.has_rate or (draws.fixed_rate is not None and bool(np.any(draws.fixed_rate > 0)))
+    if draws.marginalised and has_noise:
+        return "the noise is averaged inside the loss"
+    return ""

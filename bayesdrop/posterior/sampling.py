@@ -1,0 +1,303 @@
+"""``sample``: the posterior of weights and dropout rates, as ArviZ groups."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._arviz import arviz_beside
+from .._validation import check_count, check_flag, check_instance, check_number
+from ..data.dataset import Dataset
+from ..designs import as_sampling_design
+from ..fitting.result import centred_columns
+from ..mcmc.run.stopping import Stop
+from ..mcmc.scales import natural
+from ..mcmc.target import Problem, sampler_settings
+from ..model import Model, check_model
+from ..noise.centre import centre_of
+from .approximation_error import approximation_error
+from .arviz_groups.builder import Attributes, build_groups, provenance
+from .arviz_groups.constants import model_constants
+from .arviz_groups.groups import assemble
+from .arviz_groups.responses import observed_group
+from .arviz_groups.serialization import attributes
+from .draws import draws_of
+from .masks.expectation import MASKS
+from .pointwise import log_likelihood_group
+from .run_warnings import warn_of_run
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ..mcmc.run.runner import Run
+
+__all__ = ["check_counts", "sample"]
+
+# Draws at which the error of an approximation is found.
+_REPORTED_DRAWS = 256
+# Draws of a chain, and chains, above which a run is a slip of the keyboard.
+_MOST_DRAWS, _MOST_CHAINS = 10**8, 10**5
+_TARGETS = {False: "noising", True: "marginalised"}
+
+
+def sample(
+    model: Model,
+    X: Any,
+    y: Any,
+    *,
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = 4,
+    seed: Any = 0,
+    method: Any = None,
+    target: str | None = None,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    log_likelihood: bool = False,
+    masks: int = MASKS,
+    checkpoint: Any = None,
+    stop: Stop | None = None,
+    max_seconds: float | int | None = None,
+    progress: bool = True,
+) -> Any:
+    """Draw from the posterior of weights, intercept and dropout rates.
+
+    Parameters
+    ----------
+    model : Model
+        Any model: every loss, noise, rate structure and weight prior.
+    X : array, data frame, scipy sparse or sharded jax.Array (n, p)
+        Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
+        devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
+        ``("chains", "rows")``.
+    y : sequence of n labels or numbers
+        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
+    draws, tune, chains : int
+        Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
+        is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
+        for ``bd.NUTS()``.
+    seed : int or JAX key
+        Same seed, same result, on one machine.
+    method : Gibbs, HMC or NUTS, optional
+        By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
+        ``bd.HMC()`` where there are none. On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them
+        approximately, say so, and state their error; see :func:`bayesdrop.reweight`.
+    target : str, optional
+        Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
+        ``p(y | w, η) = Σ_α p(α | η) exp{−C Σ s_i loss(y_i, wᵀ(x_i∘α_i) + b)}``. ``"marginalised"``: the
+        pseudo-posterior ``exp(−U)``, whose mode is ``bd.fit``'s, with the noise averaged inside the loss as its
+        ``expectation`` says (rates must be fixed). By default "noising" where the noise has rates that are free or
+        above 0, else "marginalised"; without noise the two are one.
+    sample_weight : array (n,), optional
+        Row weights, >= 0: powers of the rows' likelihoods. Rows of weight 0 are left out.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+    log_likelihood : bool
+        Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
+        out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
+        adds it later as well.
+    masks : int
+        For ``log_likelihood``: a row with no more masks than that has them enumerated, as in
+        :func:`bayesdrop.log_likelihood`.
+    checkpoint : path, optional
+        Folder, made if absent, to which finished draws and the sampler's state go every half a minute and at the end.
+        A run that was interrupted or killed goes on where it was when it is called again with the same arguments,
+        and its draws are those of a run that was not, bit for bit on one machine. More ``draws`` in the second call
+        are added to the first ones. Data or settings other than the folder's are an error that says which.
+    stop : Stop, optional
+        Stop early, as soon as ``bd.Stop(ess=400, rhat=1.01)`` finds the draws sufficient; ``draws`` is the maximum.
+    max_seconds : float, optional
+        Wall time that this call may take, compilation included. The draws that are finished then are returned, with
+        an ``IncompleteWarning``; with ``checkpoint`` the next call goes on from there.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
+        ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
+        ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
+        ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
+        the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
+        of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
+        the run ended: "draws", "target", "budget" or "interrupted".
+
+    Raises
+    ------
+    ValueError
+        If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
+        run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.mcmc.propriety`
+        has it. The message names the argument and what to do.
+    TypeError
+        If ``method`` is no sampler, or does not record what the model has.
+    TimeoutError
+        If ``max_seconds`` is used up before a draw is kept.
+
+    Warns
+    -----
+    UnscaledWarning
+        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+    ApproximationWarning
+        If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
+        deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
+    MixingWarning
+        If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
+    IncompleteWarning
+        If the run was interrupted from the keyboard, or ``max_seconds`` was used up.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> import warnings
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(50, 3, n_informative=2, n_redundant=0, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # a few draws, for show
+    ...     post = bd.sample(bd.Model(), X, y, draws=20, tune=20, chains=2, progress=False)
+    >>> bd.groups.dataset(post, "posterior")["rate"].dims
+    ('chain', 'draw', 'feature')
+    """
+    check_model(model)
+    check_counts(draws, tune, chains)
+    check_flag(log_likelihood, "log_likelihood")
+    check_flag(progress, "progress")
+    check_count(masks, "masks")
+    _check_ending(stop, max_seconds, chains)
+    problem = Problem.of(
+        model, X, y, target=target, sample_weight=sample_weight, feature_names=feature_names, wrap=as_sampling_design
+    )  # fmt: skip
+    settled, data, marginalised = problem.settled, problem.data, problem.marginalised
+    method = problem.method(method)
+    tune = int(method.warm_up if tune is None else tune)
+
+    result = _run(
+        problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
+        stop=stop, max_seconds=max_seconds, progress=progress,
+    )  # fmt: skip
+    groups = _groups(problem, result)
+    posterior = groups["posterior"]
+    if log_likelihood:
+        found = draws_of(posterior, settled.stated, marginalised=marginalised)
+        groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
+    attrs = provenance(
+        inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
+        run=result, tune=tune,
+    )  # fmt: skip
+    attrs |= attributes(settled.stated, data.classes)
+    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": settled.scale_ratio}
+    if settled.centre is not None:
+        attrs["centred"] = centred_columns(settled.centre)
+    if settled.unscaled:
+        attrs["unscaled"] = json.dumps(settled.unscaled)
+    if method.integrates_masks and not marginalised:
+        attrs |= _approximation(posterior, settled.stated, data)
+    for group in groups.values():
+        group.attrs.update(attrs)
+    warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)
+    return assemble(groups, attrs)
+
+
+def check_counts(draws: Any, tune: Any, chains: Any) -> None:
+    """Raise an error unless these are numbers of draws, of draws thrown away (None: the method's) and of chains."""
+    check_count(draws, "draws", most=_MOST_DRAWS)
+    if tune is not None:
+        check_count(tune, "tune", most=_MOST_DRAWS)
+    check_count(chains, "chains", most=_MOST_CHAINS)
+
+
+def _run(
+    problem: Problem,
+    method: Any,
+    seed: Any,
+    *,
+    model: Model,
+    draws: int,
+    tune: int,
+    chains: int,
+    checkpoint: Any,
+    stop: Stop | None,
+    max_seconds: float | int | None,
+    progress: bool,
+) -> Run:
+    """Draws by the names and on the scales of the posterior; ``model`` as the user gave it."""
+    import jax
+
+    from ..mcmc.run.checkpoint import open_checkpoint
+    from ..mcmc.run.fingerprint import fingerprint
+    from ..mcmc.run.runner import as_key, run
+
+    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
+        kernel, operands = problem.bind(method, tune)
+        key = as_key(seed)
+        with contextlib.ExitStack() as stack:
+            store = None
+            if checkpoint is not None:
+                settings = {"model": model, "method": method, "target": _TARGETS[problem.marginalised]}
+                table = fingerprint(problem.data, key, **settings, chains=chains, tune=tune)
+                store = stack.enter_context(open_checkpoint(checkpoint, table))
+            result = run(
+                kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, checkpoint=store,
+                stop=stop, required=problem.required, sizes={dim: len(names) for dim, names in problem.coords.items()},
+                max_seconds=max_seconds,
+                meanwhile=stack.enter_context(arviz_beside()),
+            )  # fmt: skip
+    broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
+    if broken:
+        raise ValueError(
+            f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
+            f'or use method=bd.{type(method).__name__}(dtype="float64").'
+        )
+    return replace(result, draws=natural(result.draws))
+
+
+def _approximation(posterior: xr.Dataset, model: Model, data: Dataset) -> Attributes:
+    """Attributes that say what was approximated, and how well, at a few hundred draws."""
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    few = draws_of(posterior, model, min(-(-_REPORTED_DRAWS // chains), draws), marginalised=False)
+    found = approximation_error(few, data)
+    attrs: Attributes = {
+        "approximation": "masks are integrated as if scores were normal; bd.Gibbs() draws them",
+        "approximation_error": found.per_row,
+        "approximation_total": found.total,
+        "approximation_bound": found.bound,
+        "approximation_resolved": int(found.resolved),
+        "approximation_draws": found.draws,
+        "approximation_rows": found.rows,
+    }
+    return attrs if np.isnan(found.pareto_k) else attrs | {"approximation_pareto_k": found.pareto_k}
+
+
+def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
+    """Raise an error unless the rules for an early end make sense."""
+    check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
+    if stop is not None and chains < 2:
+        raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
+    if max_seconds is not None:
+        check_number(max_seconds, "max_seconds", above=0)
+
+
+def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
+    """Draws and data as groups; the intercept is that of ``X`` itself, wherever the noise is centred."""
+    model, data, rate_map = problem.settled.stated, problem.data, problem.rate_map
+    draws = dict(result.draws)
+    centre = centre_of(model.noise)
+    if centre is not None and model.fit_intercept:
+        # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
+        draws["intercept"] = draws["intercept"].astype(np.float64) - draws["weight"].astype(np.float64) @ centre
+    return build_groups(
+        draws,
+        variables=result.variables,
+        statistics=result.statistics,
+        coords=problem.coords,
+        observed=observed_group(data.target, data.classes, binary=model.loss.binary),
+        constants=model_constants(
+            model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
+        ),
+    )

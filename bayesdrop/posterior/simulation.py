@@ -1,0 +1,242 @@
+r"""Simulated responses: of the posterior, and of the prior.
+
+    y ~ p(y | s) ∝ exp(−C loss(y, s)),      s = Σ_d w_d x̃_d + b,      x̃ noised afresh for each draw and row
+
+A loss says how to draw from its own ``p(y | s)``, in ``sample_response``. The hinge is no likelihood: its
+pseudo-likelihood is normalised over the two classes (see :class:`bayesdrop.losses.Hinge`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Float
+from .._validation import check_count, check_flag, check_names, check_number, check_seed
+from ..data.dataset import Dataset, feature_names_of
+from ..designs import as_design, in_memory
+from ..fitting.centring import settle
+from ..losses.protocols import Simulated, require
+from ..model import Model, check_model
+from ..rates import RateMap
+from .arviz_groups.builder import draws_dataset, provenance
+from .arviz_groups.constants import model_coords
+from .arviz_groups.groups import assemble, extend
+from .arviz_groups.responses import class_names
+from .arviz_groups.serialization import attributes
+from .draws import Draws, blocks, match_columns, read_draws, read_group
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["posterior_predictive", "prior_draws"]
+
+# Draws above which a call is a slip of the keyboard.
+_MOST_DRAWS = 10**8
+
+
+def posterior_predictive(
+    post: Any,
+    X: Any,
+    *,
+    seed: int = 0,
+    draws: int | None = None,
+    new: bool = False,
+    corrupted_inputs: bool = False,
+) -> Any:
+    """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+    X : array, data frame or scipy sparse (n, p)
+        The rows that were sampled (without those of weight 0), or new ones with ``new=True``.
+    seed : int
+        Same seed, same result.
+    draws : int, optional
+        Draws of each chain to use, spread evenly; all by default.
+    new : bool
+        Say that ``X`` holds new rows: the group is then ``predictions`` rather than ``posterior_predictive``, as
+        ArviZ has it, and is not compared with ``observed_data``.
+    corrupted_inputs : bool
+        Say that the rows are corrupted already, so that no noise is drawn.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), numbers as float64.
+        Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are drawn from
+        its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its pseudo-likelihood,
+        normalised over the two, which is not the model that was fitted (see :class:`bayesdrop.losses.Hinge`).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, ``draws`` is not from 1 to what there is, or ``X`` has other columns or,
+        unless ``new``, another number of rows.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]])}, coords={"feature": ["x0"]})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight}, attributes(model))
+    >>> more = posterior_predictive(post, [[0.0], [10.0], [20.0]], new=True)
+    >>> bd.groups.dataset(more, "predictions")["y"].shape
+    (1, 2, 3)
+    """
+    found = read_draws(post, draws)
+    matrix = match_columns(X, found.feature_names, found.model)
+    if not check_flag(new, "new"):
+        check_rows(post, matrix.shape[0])
+    check_flag(corrupted_inputs, "corrupted_inputs")
+    simulated = _responses(found, matrix, np.random.default_rng(check_seed(seed)), corrupted_inputs)
+    return extend(post, {"predictions" if new else "posterior_predictive": simulated})
+
+
+def check_rows(post: Any, n: int) -> None:
+    """Raise ValueError unless ``post`` was sampled with ``n`` rows."""
+    observed = read_group(post, "observed_data").sizes.get("obs_id")
+    if observed != n:
+        raise ValueError(
+            f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
+            "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
+        )
+
+
+def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+    """One response of each row and draw, as a group of ArviZ."""
+    import xarray as xr
+
+    n = X.shape[0]
+    loss = require(draws.model.loss, Simulated, "bd.posterior_predictive", "write how y is drawn given the score")
+    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.float64)
+    for part in blocks(draws.size, n):
+        score = draws.noised_scores(X, part, generator, corrupted_inputs)
+        drawn = loss.sample_response(generator, score, draws.C[part]).T
+        values[part] = drawn > 0 if loss.binary else drawn
+    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if loss.binary else None)}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
+
+
+def prior_draws(
+    model: Model,
+    X: Any,
+    draws: int = 500,
+    seed: int = 0,
+    *,
+    intercept_scale: float | int | None = None,
+    feature_names: Any = None,
+) -> Any:
+    """Draw weights, rates and responses from the prior, to see what a model expects before any data.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    X : array, data frame or scipy sparse (n, p)
+        Rows to simulate responses for. They also count how often a feature occurs, for priors of a relative strength.
+    draws : int
+        Number of draws.
+    seed : int
+        Same seed, same result.
+    intercept_scale : float, optional
+        Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
+        needed unless ``model.fit_intercept`` is false. A few units of the score, 2 or 3, say little. Where the noise is
+        centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less ``wᵀc``.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
+        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
+
+    Raises
+    ------
+    ValueError
+        If the intercept is flat and no stand-in is given, or a count, a name or a row does not fit.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> tree = prior_draws(bd.Model(fit_intercept=False), [[1.0, 2.0], [0.5, -1.0]], draws=10)
+    >>> bd.groups.dataset(tree, "prior")["rate"].shape
+    (1, 10, 2)
+    """
+    check_model(model)
+    check_count(draws, "draws", most=_MOST_DRAWS)
+    check_seed(seed)
+    if model.fit_intercept and intercept_scale is None:
+        raise ValueError(
+            "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
+            "intercept_scale=2.5, say, for a normal stand-in, or use bd.Model(..., fit_intercept=False)."
+        )
+    if intercept_scale is not None:
+        check_number(intercept_scale, "intercept_scale", above=0)
+    X = in_memory(X)
+    names = check_names(feature_names_of(X) if feature_names is None else feature_names, np.shape(X)[1])
+    matrix = match_columns(X if feature_names is None else _plain(X), names, model, shift=False)
+    generator = np.random.default_rng(seed)
+    rate_map = model.bind(names)
+    n, p = matrix.shape
+    settled = settle(model, as_design(matrix), np.ones(n), rate_map, names)
+    matrix, inner = settled.design.matrix(), settled.model
+    weight, scales = inner.weight_prior.sample_weight(generator, draws, p)
+    intercept = np.zeros(draws)
+    if model.fit_intercept and intercept_scale is not None:
+        intercept = intercept_scale * generator.normal(size=draws)
+    data = Dataset(settled.design, np.zeros(n), np.ones(n), names, None)
+    free, groups = _prior_rates(rate_map, data, draws, generator)
+    C = np.full(draws, float(model.C))
+    variance = model.loss.variance_prior
+    if variance is not None:
+        C = generator.gamma(variance.shape, size=draws) / variance.scale
+    steps = {"chain": np.arange(1), "draw": np.arange(draws)}
+    found = Draws(
+        inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
+        C, 1.0, False, None, steps,
+    )  # fmt: skip
+    drawn = {"weight": weight, "rate": free, **scales, **groups}
+    if model.fit_intercept:
+        drawn["intercept"] = settled.outward(np.vstack([weight.T, intercept]))[-1]
+    if variance is not None:
+        drawn["sigma"] = 1 / np.sqrt(C)
+    dims: dict[str, tuple[str, ...]] = {name: () for name in drawn}
+    dims |= {"weight": ("feature",), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
+    if not rate_map.is_free:
+        del dims["rate"]
+    prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, model_coords(rate_map, names))
+    attrs = provenance(
+        inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
+    )
+    attrs |= attributes(settled.stated)
+    responses = _responses(found, matrix, generator, False)
+    for group in (prior, responses):
+        group.attrs.update(attrs)
+    return assemble({"prior": prior, "prior_predictive": responses}, attrs)
+
+
+def _prior_rates(
+    rate_map: RateMap, data: Dataset, draws: int, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "draws k"], dict[str, Float[np.ndarray, "draws g"]]]:
+    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
+    hierarchy = rate_map.hierarchy
+    if hierarchy is None:
+        law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+        return law.sample(generator, draws), {}
+    size = (draws, len(hierarchy.names))
+    mean = hierarchy.mean_prior.law(np.zeros(size[1])).sample(generator, draws)
+    strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
+    # A shape that underflows to 0 is no Beta distribution.
+    up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
+    return generator.beta(up, down), {"group_rate": mean, "group_strength": strength}
+
+
+def _plain(X: Any) -> Any:
+    return X.to_numpy() if hasattr(X, "columns") else X

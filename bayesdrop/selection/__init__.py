@@ -1,0 +1,1 @@
+"""Choosing the dropout rate and ``C``: folds, paths and cross-validation."""

@@ -1,0 +1,212 @@
+"""The path of a linear model along the dropout rate.
+
+At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
+score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
+neighbouring optima, so that each fit starts from the one before, as on scikit-learn's paths along ``C``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import Float
+from .._validation import shown
+from ..designs.rows import check_sample_weight
+from ..estimators.intact import intact
+from ..estimators.validation import check_here, default_names
+from ..rates.base import check_rate
+from .folds import score_along, scorer_of, split, standard_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["RatePath"]
+
+
+class RatePath(BaseEstimator):
+    """Fits of one linear estimator on a grid of fixed dropout rates, with a score for each.
+
+    Parameters
+    ----------
+    estimator : DropoutSVC, DropoutLogisticRegression, DropoutSVR or DropoutRidge
+        Its parameters but ``rates`` and ``warm_start``; it is cloned and stays as it is.
+    rates : array (R,), optional
+        Rates in [0, 1), fitted in the order given; ``np.linspace(0, 0.9, 10)`` by default.
+    cv : int, splitter or iterable of (train, test), optional
+        Score by cross-validation on these folds, the same for each rate.
+    scoring : str or callable, optional
+        As in scikit-learn, greater is better; the estimator's own ``score`` by default.
+
+    Attributes
+    ----------
+    rates_ : array (R,)
+        The grid.
+    coefs_ : array (R, p) of a regression, (R, 1, p) or (R, K, p) of a classifier
+        Weights, un-noised, of the fits to all rows.
+    intercepts_ : array (R,), (R, 1) or (R, K)
+        Intercepts.
+    objectives_ : array (R,) or (R, K)
+        Energy at the optimum.
+    scores_ : array (R,)
+        Mean over the folds if ``cv`` is given, else on the test rows given to ``fit``, else on the training rows,
+        which favour small rates.
+    score_errors_ : array (R,) or None
+        Standard errors of the means over the folds; None without ``cv``.
+    scored_on_ : str
+        ``"folds"``, ``"test"`` or ``"training"``.
+    best_rate_ : float
+        Rate with the best score, the first of equals.
+    classes_ : array (K,)
+        Class labels, of a classifier only.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from bayesdrop import DropoutLogisticRegression
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
+    >>> path = RatePath(DropoutLogisticRegression(), [0.0, 0.3, 0.6], cv=3).fit(X, y)
+    >>> path.coefs_.shape, path.scores_.shape, path.best_rate_ in (0.0, 0.3, 0.6)
+    ((3, 1, 30), (3,), True)
+    >>> dict(path.to_dataset().sizes)
+    {'rate': 3, 'class': 1, 'feature': 30}
+    """
+
+    rates_: Float[np.ndarray, " r"]
+    coefs_: Float[np.ndarray, ...]
+    intercepts_: Float[np.ndarray, ...]
+    objectives_: Float[np.ndarray, ...]
+    scores_: Float[np.ndarray, ...]
+    n_features_in_: int
+
+    def __init__(self, estimator: Any, rates: Any = None, *, cv: Any = None, scoring: Any = None) -> None:
+        self.estimator = estimator
+        self.rates = rates
+        self.cv = cv
+        self.scoring = scoring
+
+    def _grid(self) -> Float[np.ndarray, " r"]:
+        if self.rates is None:
+            return np.linspace(0, 0.9, 10)
+        grid = check_rate(self.rates, "rates")
+        if grid.ndim != 1 or len(grid) == 0:
+            raise ValueError(
+                f"rates: expected a sequence of dropout rates, got {shown(self.rates)}; give a grid as [0.0, 0.3]."
+            )
+        return grid.copy()
+
+    def _checked_estimator(self) -> Any:
+        known = isinstance(self.estimator, BaseEstimator)
+        parameters = self.estimator.get_params(deep=False) if known else {}
+        if not {"rates", "warm_start"} <= set(parameters):
+            raise TypeError(
+                "estimator: expected a linear estimator with rates and warm_start, such as "
+                f"bd.DropoutLogisticRegression(), got {shown(self.estimator)}; transform X before, not in a pipeline."
+            )
+        return clone(self.estimator)
+
+    @intact
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_test: Any = None, y_test: Any = None) -> RatePath:
+        """Fit along the grid.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite; sparse input is never made dense.
+        y : array (n,)
+            Labels or numbers, as the estimator takes them.
+        sample_weight : array (n,), optional
+            Row weights, >= 0, of the fits and of the scores on folds or training rows.
+        X_test, y_test : (n_test, p), (n_test,), optional
+            Rows to score on, without ``cv``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no rates to set.
+        ValueError
+            If the rates, the test rows or the data do not fit; the message names the argument and what to do.
+        """
+        grid, model = self._grid(), self._checked_estimator()
+        if (X_test is None) != (y_test is None):
+            missing = "X_test" if X_test is None else "y_test"
+            raise ValueError(f"{missing}: expected both X_test and y_test or neither, got None; give the other one.")
+        if X_test is not None and self.cv is not None:
+            raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
+        classifier = is_classifier(model)
+        checked, y = check_here(self, X, y, y_numeric=not classifier)
+        X = X if hasattr(X, "columns") else checked
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
+        scorer = scorer_of(model, self.scoring)
+        model.set_params(warm_start=True)
+        weights = {} if weight is None or X_test is not None else {"sample_weight": weight}
+        scored = (X, y) if X_test is None else (X_test, y_test)
+        coefs, intercepts, objectives, scores = [], [], [], []
+        for rate in grid:
+            model.set_params(rates=float(rate)).fit(X, y, sample_weight=weight)
+            coefs.append(model.coef_)
+            intercepts.append(model.intercept_)
+            objectives.append(model.objective_trace_[-1])
+            if self.cv is None:
+                scores.append(float(scorer(model, *scored, **weights)))
+        self.rates_ = grid
+        self.coefs_ = np.stack(coefs)
+        self.intercepts_ = np.array(intercepts)
+        self.objectives_ = np.array(objectives)
+        self.scores_ = np.array(scores)
+        self.score_errors_ = None
+        self.scored_on_ = "training" if X_test is None else "test"
+        if classifier:
+            self.classes_ = model.classes_
+        if self.cv is not None:
+            settings = [{"rates": float(rate)} for rate in grid]
+            folds = split(self.cv, checked, y, classifier=classifier)
+            table = np.array([score_along(model, settings, X, y, weight, fold, scorer) for fold in folds])
+            self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
+            self.scored_on_ = "folds"
+        return self
+
+    @property
+    def best_rate_(self) -> float:
+        """Rate with the best score, the first of equals."""
+        check_is_fitted(self, "scores_")
+        return float(self.rates_[np.nanargmax(self.scores_)])
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the path as an :class:`xarray.Dataset` on dims ``rate``, ``class``, ``feature``, with names.
+
+        ``weight``, ``intercept``, ``objective``, ``score`` and, with folds, ``score_error``. Two classes are one
+        problem, and their ``class`` is the positive one; a regression has no ``class``.
+        """
+        import xarray as xr
+
+        check_is_fitted(self, "scores_")
+        problem: tuple[str, ...] = ("class",) if self.coefs_.ndim == 3 else ()
+        coords: dict[str, Any] = {"rate": self.rates_, "feature": default_names(self)}
+        if problem:
+            coords["class"] = self.classes_[-self.coefs_.shape[1] :]
+        # One energy for all classes together, or for the one problem of two classes, has no axis of its own.
+        objectives = self.objectives_
+        if problem and self.coefs_.shape[1] == 1:
+            objectives = objectives[:, None]
+        data: dict[str, Any] = {
+            "weight": (("rate", *problem, "feature"), self.coefs_),
+            "intercept": (("rate", *problem), self.intercepts_),
+            "objective": (("rate", *problem)[: objectives.ndim], objectives),
+            "score": ("rate", self.scores_),
+        }
+        if self.score_errors_ is not None:
+            data["score_error"] = ("rate", self.score_errors_)
+        attrs = {"estimator": repr(self.estimator), "scored_on": self.scored_on_, "best_rate": self.best_rate_}
+        return xr.Dataset(data, coords=coords, attrs=attrs)

@@ -1,0 +1,1 @@
+"""Variational Bayes: a mean field of the feature-noising model, in closed form."""

@@ -1,0 +1,288 @@
+r"""``variational``: the posterior of weights and dropout rates by coordinate ascent, in closed form and without draws.
+
+The feature-noising model (Zhuo, Zhu & Zhang 2015, section 3) with its masks latent,
+
+    w ~ N(0, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
+    y_i ~ exp{−C · loss(y_i, wᵀ(x_i∘α_i) + b)}  to the power s_i,
+
+is approximated by ``q(w, b) Π q(α_id) Π q(η_j)``; see :mod:`.mean_field` for the bound and its updates, and
+:mod:`.squarem` for the way up. Several starts, because the bound has many local maxima: a feature may be kept with a
+small weight or dropped often with a large one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from scipy import special
+
+from .._typing import Float
+from .._validation import check_choice, check_count, check_number, check_seed
+from ..data.dataset import Dataset, as_dataset
+from ..fitting.centring import Settled, moved, settle
+from ..fitting.result import RatePosterior
+from ..losses.protocols import Augmented, require
+from ..model import Model, check_model
+from ..rates import RateMap
+from ..warnings import NarrowIntervalsWarning
+from .mask_entries import Entries
+from .mean_field import MeanField, Problem
+from .result import Variational
+from .squarem import Ascent, AscentStatus, in_range
+
+__all__ = ["variational"]
+
+# Up to so many features the weights have a full covariance.
+_FULL_UP_TO = 1000
+# Rates that the starts after the first begin at, and how their log-odds differ between features.
+_RATES, _JITTER = (0.1, 0.9, 0.02), 0.5
+# The starts stop so much earlier than the best of them.
+_COARSE = 100.0
+_MOST_STARTS = 10**6
+
+
+def variational(
+    model: Model,
+    X: Any,
+    y: Any,
+    *,
+    covariance: str | None = None,
+    n_init: int = 4,
+    seed: int = 0,
+    tol: float = 1e-7,
+    max_iter: int = 2000,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+) -> Variational:
+    """Approximate the posterior of weights, intercept and dropout rates by a mean field.
+
+    Parameters
+    ----------
+    model : Model
+        Biased ``bd.Dropout()`` with any rates, a loss of any kind with ``expectation="augmentation"``, and a normal
+        weight prior.
+    X : array, data frame or scipy sparse (n, p)
+        Features. Sparse input is never made dense.
+    y : sequence of n labels or numbers
+        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
+    covariance : str, optional
+        ``"full"``: weights and intercept jointly normal, a (p + 1) × (p + 1) matrix. ``"diagonal"``: all
+        independent, in memory and time in proportion to the non-zero entries. By default full up to 1,000 features.
+    n_init : int
+        Ascents from different rates and perturbed weights and masks; the one with the best bound counts.
+    seed : int
+        Same seed, same result, on one machine.
+    tol : float
+        Stop when a cycle of three rounds raises the bound by less than this share of it. All starts run to 100 times
+        as much, and the best goes on.
+    max_iter : int
+        Most rounds of updates of one start.
+    sample_weight : array (n,), optional
+        Row weights, >= 0: powers of the rows' likelihoods ``p(y_i | w, b, η)``, masks summed out, so that a weight of 2
+        is the row twice. ``bd.sample`` weighs the loss and counts each mask once; at weights of 1 both are one.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+
+    Returns
+    -------
+    Variational
+        Means, standard deviations, covariance, rates and the evidence lower bound; ``to_arviz`` draws from it.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no ``bd.Model``.
+    ValueError
+        If the data, the labels, the groups or a number do not fit, or the model has no closed form: a noise without
+        masks, unbiased dropout, an ``expectation`` that is no augmentation, an unknown noise variance, a weight prior
+        that is not normal. The message names the argument and what to do.
+
+    Warns
+    -----
+    NarrowIntervalsWarning
+        Once a call: standard deviations are about half of the posterior's for weights and a twentieth for rates; see
+        :class:`bayesdrop.NarrowIntervalsWarning` for the measurement.
+    sklearn.exceptions.ConvergenceWarning
+        If ``max_iter`` was reached before the tolerance.
+
+    Notes
+    -----
+    Time of a round: the non-zero entries times p with a full covariance, and the non-zero entries without. On one core
+    the four starts take 6 s on the breast-cancer data (569 × 30) and 8 s on sparse data of 2,000 × 5,000 with 200,000
+    entries.
+    Sources: Jaakkola & Jordan (2000) for the logistic bound, Polson & Scott (2011) for the hinge, Bishop (2006, section
+    10.2) for the mean field.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(100, 3, n_informative=2, n_redundant=0, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)
+    ...     result = bd.variational(bd.Model(), X, y)
+    >>> result.status.name, result.weight_mean.shape, result.covariance.shape
+    ('CONVERGED', (3,), (4, 4))
+    """
+    check_model(model)
+    n_init, seed = check_count(n_init, "n_init", most=_MOST_STARTS), check_seed(seed)
+    max_iter = check_count(max_iter, "max_iter")
+    _check(model, covariance, tol)
+    data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    rate_map = model.bind(data.feature_names)
+    settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
+    data = replace(data, design=settled.design)
+    problem = _problem(settled.model, data, rate_map, covariance)
+    with in_range():
+        ascents = [Ascent(_start(problem, rate_map, seed, number)) for number in range(n_init)]
+    for ascent in ascents:
+        ascent.run(_COARSE * tol, max_iter)
+    elbos = np.array([ascent.elbo for ascent in ascents])
+    best = ascents[int(np.argmax(elbos))]
+    status = best.run(tol, max_iter)
+    elbos[np.argmax(elbos)] = best.elbo
+    warnings.warn(
+        "intervals of weights and rates from a mean field are too narrow: on the breast-cancer data the standard "
+        "deviations of weights are about half, and those of rates a twentieth, of the posterior's. Take bd.sample for "
+        'intervals; silence this by warnings.simplefilter("ignore", bayesdrop.NarrowIntervalsWarning).',
+        NarrowIntervalsWarning,
+        stacklevel=2,
+    )
+    if status is AscentStatus.MAX_ITERATIONS:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
+    return _result(model, settled, data, rate_map, best, elbos, status)
+
+
+def _check(model: Model, covariance: str | None, tol: float) -> None:
+    """Raise if there is no closed form, or an option makes no sense."""
+    check_choice(covariance, "covariance", ("full", "diagonal", None))
+    check_number(tol, "tol", least=0)
+    if not model.noise.has_rate:
+        raise ValueError(
+            f"noise: variational Bayes approximates dropout masks, and {model.noise!r} has none; use bd.Dropout(), or "
+            "bd.sample for this noise."
+        )
+    if np.any(model.noise.coefficients(np.array([0.5])).gain != 0.5):
+        raise ValueError(
+            f"noise: with {model.noise!r} the score depends on 1/(1 − η), so that the rates have no update in closed "
+            "form; use bd.Dropout(unbiased=False), or bd.sample for this noise."
+        )
+    require(model.loss, Augmented, "variational Bayes", "use bd.fit with bd.Newton(), which needs derivatives only")
+    if not model.loss.augmented:
+        raise ValueError(
+            f"loss: the updates need the augmentation of the loss, and {model.loss!r} has another bound; use "
+            f'bd.{type(model.loss).__name__}(expectation="augmentation"), or bd.sample.'
+        )
+    if model.loss.variance_prior is not None:
+        raise ValueError(
+            f"loss: the noise variance of {model.loss!r} is unknown, and variational Bayes takes it as known, 1/C; "
+            "leave its prior out, or use bd.sample."
+        )
+    if not model.weight_prior.gaussian:
+        raise ValueError(
+            f"weight_prior: expected a normal prior such as bd.Normal(1.0), got {model.weight_prior!r}; use bd.sample "
+            "for this one."
+        )
+
+
+def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | None) -> Problem:
+    p = len(data.feature_names)
+    diagonal = p > _FULL_UP_TO if covariance is None else covariance == "diagonal"
+    return Problem(
+        entries=Entries.of(data.X, by_column=not diagonal),
+        target=np.asarray(data.target, dtype=np.float64),
+        weight=np.asarray(data.weight, dtype=np.float64),
+        loss=cast(Augmented, model.loss).plain,
+        C=float(model.C),
+        precision=model.weight_prior.precision(p),
+        fit_intercept=model.fit_intercept,
+        diagonal=diagonal,
+        index=rate_map.index,
+        n_rates=rate_map.size,
+        rate_prior=rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size)),
+        fixed_rate=rate_map.initial,
+    )
+
+
+def _start(problem: Problem, rate_map: RateMap, seed: int, number: int) -> MeanField:
+    """Start ``number``: the first at the rates' own start with masks alike, the others elsewhere and jittered."""
+    generator = np.random.default_rng([seed, number])
+    entries, p = problem.entries, problem.entries.shape[1]
+    rate = np.asarray(rate_map.initial, dtype=np.float64)
+    if number and rate_map.is_free:
+        chance = _RATES[number - 1] if number <= len(_RATES) else generator.uniform(0.01, 0.99)
+        rate = np.full(p, chance)
+    # A rate that starts at 0 would never leave it.
+    odds = special.logit(np.clip(rate, 1e-3, 1 - 1e-3))
+    if number:
+        odds = odds + _JITTER * generator.standard_normal(p)
+    keep = special.expit(-odds)[entries.column]
+    if not problem.is_free:
+        keep = np.where(rate[entries.column] > 0, keep, 1.0)
+    # Scores of a size between certain and ignorant, whatever the units of the features.
+    square = np.bincount(entries.column, weights=entries.value**2, minlength=p)
+    spread = np.sqrt(max(np.sum(square) / entries.shape[0], np.finfo(float).tiny))
+    mean = np.append(0.5 * generator.standard_normal(p) / spread, 0.0)
+    variance = np.append(1 / (problem.precision + problem.C * square), 1.0 if problem.fit_intercept else 0.0)
+    nothing = np.zeros(problem.n_rates)
+    field = MeanField(
+        problem=problem,
+        mean=mean,
+        covariance=variance if problem.diagonal else np.diag(variance),
+        keep=keep,
+        rates=problem.rate_prior.given(nothing, nothing),
+    )
+    field.update_rates()
+    return field
+
+
+def _result(
+    model: Model,
+    settled: Settled,
+    data: Dataset,
+    rate_map: RateMap,
+    best: Ascent,
+    elbos: Float[np.ndarray, " starts"],
+    status: AscentStatus,
+) -> Variational:
+    field = best.field
+    deviation = np.sqrt(field.variance)
+    posterior, rates = None, rate_map.initial.copy()
+    if rate_map.is_free:
+        count = data.occurrences(rate_map.index, rate_map.size)
+        posterior = RatePosterior(field.rates, count, rate_map.names, rate_map.dim)
+        rates = rate_map.expand(posterior.mean)
+    # b = b' − wᵀc, a linear map of the weights and the intercept of the centred columns.
+    centre = np.zeros(len(data.feature_names)) if settled.centre is None else settled.centre
+    covariance, intercept_sd = None, float(np.hypot(deviation[-1], np.linalg.norm(centre * deviation[:-1])))
+    if not field.problem.diagonal:
+        covariance = moved(moved(field.covariance, settled.centre, -1.0).T, settled.centre, -1.0).T
+        intercept_sd = float(np.sqrt(covariance[-1, -1]))
+    return Variational(
+        weight_mean=field.mean[:-1],
+        weight_sd=deviation[:-1],
+        intercept_mean=float(settled.outward(field.mean)[-1]),
+        intercept_sd=intercept_sd,
+        covariance=covariance,
+        rate_posterior=posterior,
+        rates=rates,
+        elbo_trace=np.array(best.trace),
+        elbos=elbos,
+        status=status,
+        n_iter=best.iterations,
+        feature_names=data.feature_names,
+        classes=data.classes,
+        model=model,
+        y=data.target,
+        row_weight=data.weight,
+        rate_map=rate_map,
+        stated=settled.stated,
+        inner_intercept_sd=float(deviation[-1]),
+    )

@@ -1,0 +1,112 @@
+"""The matrix as the mean field of the masks sees it: its non-zero entries, and the expected matrix ``z = xρ``.
+
+Masks live on the non-zero entries alone, so that all sums of a round are sums over these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._typing import Float, Int, MatrixLike
+
+__all__ = ["Entries", "Expected"]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Non-zero entries of the matrix, in the order in which a sweep takes them.
+
+    Attributes
+    ----------
+    row, column : int array (N,)
+        Where each entry lies.
+    value : array (N,)
+        What it is.
+    ends : int array (steps + 1,)
+        Each step of a sweep takes the entries ``ends[t]:ends[t + 1]``, which lie in different rows.
+    dense : array (n, p) or None
+        A dense matrix, kept as such for its products; a sparse one is never made dense.
+    shape : (int, int)
+        Rows and columns.
+
+    Examples
+    --------
+    >>> entries = Entries.of(np.array([[2.0, 0.0], [3.0, 4.0]]), by_column=True)
+    >>> entries.row.tolist(), entries.value.tolist(), entries.ends.tolist()
+    ([0, 1, 1], [2.0, 3.0, 4.0], [0, 2, 3])
+    >>> Entries.of(np.array([[2.0, 0.0], [3.0, 4.0]]), by_column=False).ends.tolist()
+    [0, 2, 3]
+    """
+
+    row: Int[np.ndarray, " N"]
+    column: Int[np.ndarray, " N"]
+    value: Float[np.ndarray, " N"]
+    ends: Int[np.ndarray, " ends"]
+    dense: Float[np.ndarray, "n p"] | None
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, X: MatrixLike, by_column: bool) -> Entries:
+        """Take the entries of a dense or scipy sparse matrix column by column, or by their place within the row."""
+        csc = sparse.csc_array(X, dtype=np.float64, copy=True)
+        csc.sum_duplicates()
+        csc.eliminate_zeros()
+        n, p = csc.shape
+        row = csc.indices.astype(np.intp)
+        column = np.repeat(np.arange(p), np.diff(csc.indptr))
+        if by_column:
+            dense = None if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+            return cls(row, column, csc.data, csc.indptr.astype(np.intp), dense, (n, p))
+        by_row = np.argsort(row, kind="stable")
+        starts = np.append(0, np.cumsum(np.bincount(row, minlength=n)))
+        place = np.empty(len(row), dtype=np.intp)
+        place[by_row] = np.arange(len(row)) - starts[row[by_row]]
+        order = np.argsort(place, kind="stable")
+        ends = np.append(0, np.cumsum(np.bincount(place)))
+        return cls(row[order], column[order], csc.data[order], ends, None, (n, p))
+
+    def row_sums(self, per_entry: Float[np.ndarray, " N"], weight: Float[np.ndarray, " p"]) -> Float[np.ndarray, " n"]:
+        """``Σ_d e_id w_d``, (n,), for numbers ``e`` on the entries."""
+        return np.bincount(self.row, weights=per_entry * weight[self.column], minlength=self.shape[0])
+
+    def column_sums(
+        self, per_entry: Float[np.ndarray, " N"], rowwise: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " p"]:
+        """``Σ_i e_id r_i``, (p,)."""
+        return np.bincount(self.column, weights=per_entry * rowwise[self.row], minlength=self.shape[1])
+
+
+class Expected:
+    """The matrix ``Z`` of the entries ``xρ``, taken by column: products with few columns, and its Gram matrix."""
+
+    def __init__(self, entries: Entries, z: Float[np.ndarray, " N"]) -> None:
+        self._sparse = entries.dense is None
+        if self._sparse:
+            self._matrix: Any = sparse.csc_array((z.copy(), entries.row, entries.ends), shape=entries.shape)
+        else:
+            self._matrix = np.zeros(entries.shape, order="F")
+            self._matrix[entries.row, entries.column] = z
+
+    def replace_column(self, part: slice, row: Int[np.ndarray, " m"], column: int, z: Float[np.ndarray, " m"]) -> None:
+        """Replace one column."""
+        if self._sparse:
+            self._matrix.data[part] = z
+        else:
+            self._matrix[row, column] = z
+
+    def product(self, block: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "n q"]:
+        """``Z B``, dense (n, columns of B)."""
+        return self._matrix @ np.ascontiguousarray(block)
+
+    def gram(self, omega: Float[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """``Zᵀ diag(ω) Z``, dense (p, p)."""
+        if not self._sparse:
+            scaled = self._matrix * np.sqrt(omega)[:, None]
+            return scaled.T @ scaled
+        scaled = self._matrix.copy()
+        scaled.data *= np.sqrt(omega)[self._matrix.indices]
+        return (scaled.T @ scaled).toarray()

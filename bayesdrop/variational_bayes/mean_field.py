@@ -1,0 +1,365 @@
+r"""The mean field of the feature-noising model: its evidence lower bound, and one exact update per coordinate.
+
+    q(w, b) = N(μ, Σ),   q(α_id) = Bernoulli(ρ_id) where x_id ≠ 0,   q(η_j),   q(λ) profiled out.
+
+With ``z_id = x_id ρ_id`` and ``S = Σ + μμᵀ`` the score ``ψ_i = b + Σ_d w_d x_id α_id`` has the moments
+
+    m_i = μ_b + z_iᵀμ,      v_i = (z_i, 1)ᵀ Σ (z_i, 1) + Σ_d x_id² ρ_id (1 − ρ_id) S_dd.
+
+Given these, the best ``q(λ)`` of the augmentations of Polson & Scott (2011, theorem 1) and of Polson, Scott & Windle
+(2013, theorem 1) leaves exactly ``−C φ(y_i, m_i, v_i)`` of the expected log-likelihood, ``φ`` being the augmentation
+bound. So the evidence lower bound (ELBO) is
+
+    Σ_i s_i [−C φ(y_i, m_i, v_i) − KL(q(α_i) ‖ p(α_i | η))] − KL(q(w, b) ‖ p) − Σ_j KL(q(η_j) ‖ p(η_j)),
+
+the average of the second term taken over ``q(η)``, and the flat intercept entering by its entropy. A row weight
+``s_i`` is a power of ``p(y_i | w, η)``, masks summed out: a row of weight 2 is that row twice.
+
+Updates (Jaakkola & Jordan 2000; Bishop 2006, section 10.2), with ``(ω, κ)`` the loss's expected pseudo-observation:
+
+    q(w, b)   precision P + E Zᵀ diag(sω) Z, mean from Zᵀ(sκ);  fully factorised: the same mean, variances 1/diagonal
+    q(α_id)   logit ρ_id = E log(1 − η) − E log η + x_id {κ_i μ_d − ω_i (½ x_id S_dd + E[w_d ψ_i without d])}
+    q(η_j)    ∝ p(η_j) η_j^d (1 − η_j)^k,  d = Σ s_i (1 − ρ_id), k = Σ s_i ρ_id;  Beta(A + d, B + k) of Beta(A, B)
+
+Masks of different rows do not meet given the rest, so that a sweep may take a column at a time (full covariance), or
+the k-th entry of every row at a time (factorised): the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse, special
+from scipy.sparse import linalg as iterative
+
+from .._typing import Float, Int
+from ..losses.protocols import Augmented
+from .mask_entries import Entries, Expected
+
+__all__ = ["MeanField", "Problem"]
+
+# Columns of ZΣ held at once, which bounds memory at n times as many numbers and makes them one product.
+_BLOCK = 32
+# Accuracy and number of conjugate-gradient steps; any number of them raises the bound.
+_ACCURACY, _STEPS = 1e-10, 200
+# Log-odds beyond which a mask is certain.
+_EXTREME = 30.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is given: data, loss and priors.
+
+    Attributes
+    ----------
+    entries : Entries
+        The matrix.
+    target, weight : array (n,)
+        Labels −1 and +1 or numbers, and row weights above 0.
+    loss : Loss
+        A loss in its augmentation form.
+    C : float
+        Weight of the loss.
+    precision : array (p,)
+        Prior precision of the weights.
+    fit_intercept, diagonal : bool
+        Whether there is an intercept; whether ``q(w, b)`` is fully factorised.
+    index : int array (p,)
+        Free rate of each feature.
+    n_rates : int
+        Number ``k`` of free rates; 0 if the rates are fixed.
+    rate_prior : RateLaw of shape (k,)
+        Prior of the free rates.
+    fixed_rate : array (p,)
+        The rates, if they are fixed.
+    """
+
+    entries: Entries
+    target: Float[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    loss: Augmented
+    C: float
+    precision: Float[np.ndarray, " p"]
+    fit_intercept: bool
+    diagonal: bool
+    index: Int[np.ndarray, " p"]
+    n_rates: int
+    rate_prior: Any
+    fixed_rate: Float[np.ndarray, " p"]
+
+    @property
+    def is_free(self) -> bool:
+        """True if there are rates to learn."""
+        return self.n_rates > 0
+
+    def counts(self, keep: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+        """Weighted number of dropped and of kept entries behind each free rate, two of (k,)."""
+        entries, k = self.entries, self.n_rates
+        rate, weight = self.index[entries.column], self.weight[entries.row]
+        kept = np.bincount(rate, weights=weight * keep, minlength=k)
+        dropped = np.bincount(rate, weights=weight * (1 - keep), minlength=k)
+        return dropped, kept
+
+
+@dataclass
+class MeanField:
+    """A point of the mean field, changed in place by its updates.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is given.
+    mean : array (p + 1,)
+        Means of the weights and, last, of the intercept (0 without one).
+    covariance : array (p + 1, p + 1) or (p + 1,)
+        Covariance, or variances where it is fully factorised.
+    keep : array (N,)
+        Probability ``ρ`` that an entry is kept.
+    rates : UpdatedRateLaw of shape (k,)
+        Law of the free rates.
+    """
+
+    problem: Problem
+    mean: Float[np.ndarray, " D"]
+    covariance: Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
+    keep: Float[np.ndarray, " N"]
+    rates: Any
+    # Vectors (n,) of pseudo-observations once they are updated; Any, for a number stands for them before.
+    omega: Any = 0.0
+    kappa: Any = 0.0
+
+    def copy(self) -> MeanField:
+        """The same point, to go back to; no update changes an array of its predecessor but ``keep``."""
+        return replace(self, keep=self.keep.copy())
+
+    def iterate(self) -> None:
+        """Update every coordinate once; the bound never falls."""
+        self.update_auxiliary()
+        self.update_weights()
+        self.update_auxiliary()
+        self.update_masks()
+        self.update_rates()
+
+    def coordinates(self) -> tuple[Float[np.ndarray, " leading"], Float[np.ndarray, " N"]]:
+        """Free numbers without bounds: means of the weights and log-odds of the rates; log-odds of the masks."""
+        return np.append(self.mean, self.rates.log_odds()), np.clip(special.logit(self.keep), -_EXTREME, _EXTREME)
+
+    def move_to(self, leading: Float[np.ndarray, " leading"], masks: Float[np.ndarray, " N"]) -> None:
+        """Go where :meth:`coordinates` would be these; covariance and strength of the rates stay."""
+        size = len(self.mean)
+        self.mean, self.rates = leading[:size].copy(), self.rates.with_log_odds(leading[size:])
+        if self.problem.is_free:
+            self.keep = special.expit(masks)
+        else:
+            never = self.problem.fixed_rate[self.problem.entries.column] == 0
+            self.keep = np.where(never, 1.0, special.expit(masks))
+
+    @property
+    def variance(self) -> Float[np.ndarray, " D"]:
+        """Variances of weights and intercept, (p + 1,)."""
+        return self.covariance if self.problem.diagonal else np.diag(self.covariance)
+
+    def expected(self) -> Float[np.ndarray, " N"]:
+        """``z = xρ`` on the entries."""
+        return self.problem.entries.value * self.keep
+
+    def score_mean(self) -> Float[np.ndarray, " n"]:
+        """``m``, (n,)."""
+        return self.problem.entries.row_sums(self.expected(), self.mean[:-1]) + self.mean[-1]
+
+    def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and variance of the scores, (n,) each."""
+        entries = self.problem.entries
+        z, second = self.expected(), self.variance + self.mean**2
+        spread = entries.value * z * (1 - self.keep)
+        if self.problem.diagonal:
+            own = entries.row_sums(spread, second[:-1]) + entries.row_sums(z * z, self.variance[:-1])
+        else:
+            own = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
+            matrix = Expected(entries, z)
+            for start in range(0, entries.shape[1], _BLOCK):
+                block = matrix.product(self.covariance[:-1, :-1][:, start : start + _BLOCK])
+                stop = start + block.shape[1]
+                part = slice(entries.ends[start], entries.ends[stop])
+                row = entries.row[part]
+                crossed = z[part] * block[row, entries.column[part] - start]
+                own += np.bincount(row, weights=crossed, minlength=entries.shape[0])
+        # A variance of nearly 0 may come out below it.
+        return self.score_mean(), np.maximum(own + self.variance[-1], 0.0)
+
+    def log_odds(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+        """``E log(1 − η)`` and ``E log η`` of each feature, (p,) each."""
+        problem = self.problem
+        if not problem.is_free:
+            with np.errstate(divide="ignore"):
+                return np.log1p(-problem.fixed_rate), np.log(problem.fixed_rate)
+        dropped, kept = self.rates.expected_logs()
+        return kept[problem.index], dropped[problem.index]
+
+    def elbo(self) -> float:
+        """The evidence lower bound."""
+        problem = self.problem
+        return float(
+            -problem.C * (problem.weight @ problem.loss.value(problem.target, *self.moments()))
+            + self._mask_term()
+            + self._weight_term()
+            + self._rate_term()
+        )
+
+    def _mask_term(self) -> float:
+        """``E log p(α | η) + H(q(α))``; an entry that is never dropped has none."""
+        entries = self.problem.entries
+        kept, dropped = self.log_odds()
+        drop = 1 - self.keep
+        chance = np.where(drop > 0, dropped[entries.column], 0.0)
+        terms = self.keep * kept[entries.column] + drop * chance + special.entr(self.keep) + special.entr(drop)
+        return float(self.problem.weight[entries.row] @ terms)
+
+    def _weight_term(self) -> float:
+        """``E log p(w) + H(q(w, b))``."""
+        problem = self.problem
+        size = len(problem.precision)
+        second = (self.variance + self.mean**2)[:size]
+        free = size + 1 if problem.fit_intercept else size
+        if problem.diagonal:
+            volume = np.sum(np.log(self.covariance[:free]))
+        else:
+            volume = 2 * np.sum(np.log(np.diag(linalg.cholesky(self._scaled()[:free, :free], lower=True))))
+            volume += np.sum(np.log(self.variance[:free]))
+        prior = np.sum(np.log(problem.precision)) - size * np.log(2 * np.pi) - problem.precision @ second
+        return float(0.5 * (prior + volume + free * (1 + np.log(2 * np.pi))))
+
+    def _scaled(self) -> Float[np.ndarray, "D D"]:
+        """Correlations of weights and intercept: the determinant of features on unlike scales keeps its digits."""
+        root = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
+        return self.covariance / root[:, None] / root
+
+    def _rate_term(self) -> float:
+        """``−KL(q(η) ‖ p(η))``."""
+        if not self.problem.is_free:
+            return 0.0
+        return -float(np.sum(self.rates.divergence(self.problem.rate_prior)))
+
+    def update_auxiliary(self) -> None:
+        """Profile ``q(λ)``: the pseudo-observation ``(ω, κ)`` of a row of weight 1."""
+        problem = self.problem
+        self.omega, self.kappa = problem.loss.pseudo(problem.target, *self.moments(), problem.C)
+
+    def update_weights(self) -> None:
+        """Best ``q(w, b)`` given the rest; if it is factorised, means jointly and all variances."""
+        problem, entries = self.problem, self.problem.entries
+        z = self.expected()
+        omega, kappa = problem.weight * self.omega, problem.weight * self.kappa
+        own = problem.precision + entries.column_sums(entries.value * z * (1 - self.keep), omega)
+        right = np.append(entries.column_sums(z, kappa), np.sum(kappa))
+        size = len(right) if problem.fit_intercept else len(right) - 1
+        if problem.diagonal:
+            diagonal = np.append(own + entries.column_sums(z * z, omega), np.sum(omega))
+            variance = np.zeros_like(diagonal)
+            variance[:size] = 1 / diagonal[:size]
+            self.mean, self.covariance = self._solve_means(z, omega, own, right, size, variance), variance
+            return
+        precision = np.zeros((len(right), len(right)))
+        precision[:-1, :-1] = Expected(entries, z).gram(omega)
+        precision[np.arange(len(own)), np.arange(len(own))] += own
+        precision[:-1, -1] = precision[-1, :-1] = entries.column_sums(z, omega)
+        precision[-1, -1] = np.sum(omega)
+        # Unit diagonal: features on unlike scales keep their digits.
+        root = np.sqrt(np.diag(precision)[:size])
+        scaled = precision[:size, :size] / root[:, None] / root
+        inverse = linalg.cho_solve(linalg.cho_factor(scaled, lower=True), np.eye(size)) / root[:, None] / root
+        covariance, mean = np.zeros_like(precision), np.zeros_like(right)
+        covariance[:size, :size] = 0.5 * (inverse + inverse.T)
+        mean[:size] = covariance[:size, :size] @ right[:size]
+        self.mean, self.covariance = mean, covariance
+
+    def _solve_means(
+        self,
+        z: Float[np.ndarray, " N"],
+        omega: Float[np.ndarray, " n"],
+        own: Float[np.ndarray, " p"],
+        right: Float[np.ndarray, " D"],
+        size: int,
+        variance: Float[np.ndarray, " D"],
+    ) -> Float[np.ndarray, " D"]:
+        """Means by conjugate gradients from where they are, so that every step raises the bound."""
+        entries = self.problem.entries
+        csr = sparse.csr_array((z, (entries.row, entries.column)), shape=entries.shape)
+        back = sparse.csr_array(csr.T)
+
+        def product(u: Float[np.ndarray, " free"]) -> Float[np.ndarray, " free"]:
+            u = np.append(u, np.zeros(len(right) - size))
+            r = omega * (csr @ u[:-1] + u[-1])
+            return np.append(back @ r + own * u[:-1], np.sum(r))[:size]
+
+        operator = iterative.LinearOperator((size, size), matvec=product, dtype=np.float64)
+        shrink = iterative.LinearOperator((size, size), matvec=lambda u: variance[:size] * u, dtype=np.float64)
+        start = self.mean[:size]
+        found, _ = iterative.cg(operator, right[:size], x0=start, rtol=_ACCURACY, atol=0.0, maxiter=_STEPS, M=shrink)
+        return np.append(found, np.zeros(len(right) - size))
+
+    def update_masks(self) -> None:
+        """One sweep: every mask in turn, exactly given all the others."""
+        problem, entries = self.problem, self.problem.entries
+        if not problem.is_free and not np.any(problem.fixed_rate):
+            return
+        kept, dropped = self.log_odds()
+        prior = kept - dropped
+        mean, variance = self.mean, self.variance
+        second = variance + mean**2
+        current = self.score_mean()
+        column, row, value = entries.column, entries.row, entries.value
+        # What stays put in the log-odds, and what multiplies the running mean of the score.
+        slope = value * mean[column]
+        fixed = prior[column] + slope * self.kappa[row] - 0.5 * self.omega[row] * value**2 * second[column]
+        if problem.diagonal:
+            self._sweep(current, slope, fixed)
+        else:
+            self._sweep_columns(current, slope, fixed)
+
+    def _sweep(
+        self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
+    ) -> None:
+        """Factorised weights: only the mean of a score ties its masks together."""
+        entries, keep = self.problem.entries, self.keep
+        for start, stop in zip(entries.ends[:-1], entries.ends[1:], strict=True):
+            part = slice(start, stop)
+            row, step, old = entries.row[part], slope[part], keep[part]
+            without = current[row] - step * old
+            new = special.expit(fixed[part] - self.omega[row] * step * without)
+            current[row] = without + step * new
+            keep[part] = new
+
+    def _sweep_columns(
+        self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
+    ) -> None:
+        """Full covariance: ``ZΣ`` for a block of columns at a time, kept up to date within it."""
+        entries, keep = self.problem.entries, self.keep
+        p = entries.shape[1]
+        weights, cross = self.covariance[:-1, :-1], self.covariance[:-1, -1]
+        matrix = Expected(entries, self.expected())
+        for first in range(0, p, _BLOCK):
+            last = min(first + _BLOCK, p)
+            spread = matrix.product(weights[:, first:last])
+            for d in range(first, last):
+                part = slice(entries.ends[d], entries.ends[d + 1])
+                row, value, step, old = entries.row[part], entries.value[part], slope[part], keep[part]
+                if not len(row):
+                    continue
+                without = current[row] - step * old
+                tied = spread[row, d - first] - value * old * weights[d, d] + cross[d]
+                new = special.expit(fixed[part] - self.omega[row] * (step * without + value * tied))
+                current[row] = without + step * new
+                if d + 1 < last:
+                    change = value * (new - old)
+                    spread[row, d + 1 - first :] += change[:, None] * weights[d, d + 1 : last]
+                keep[part] = new
+                matrix.replace_column(part, row, d, value * new)
+
+    def update_rates(self) -> None:
+        """Best ``q(η)`` given the masks."""
+        if self.problem.is_free:
+            dropped, kept = self.problem.counts(self.keep)
+            self.rates = self.problem.rate_prior.given(dropped, dropped + kept)

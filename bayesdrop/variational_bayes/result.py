@@ -1,0 +1,208 @@
+"""What variational Bayes returns: means, intervals that are too narrow, and draws for ArviZ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Float, PerRow, Shaped
+from .._validation import check_count, check_seed
+from ..fitting.centring import moved
+from ..fitting.result import RatePosterior, centred_columns
+from ..noise.centre import centre_of
+from ..posterior.arviz_groups.builder import build_groups, provenance
+from ..posterior.arviz_groups.constants import model_constants, model_coords
+from ..posterior.arviz_groups.groups import assemble
+from ..posterior.arviz_groups.responses import observed_group
+from ..posterior.arviz_groups.serialization import attributes
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..rates import RateMap
+    from .squarem import AscentStatus
+
+__all__ = ["Variational"]
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Mean-field approximation of the posterior of weights and dropout rates.
+
+    Attributes
+    ----------
+    weight_mean, weight_sd : array (p,)
+        Mean and standard deviation of the weights; the latter is too small: :class:`bayesdrop.NarrowIntervalsWarning`.
+    intercept_mean, intercept_sd : float
+        The same of the intercept; 0 without one.
+    covariance : array (p + 1, p + 1) or None
+        Covariance of the weights and, last, the intercept; None if it was taken as diagonal.
+    rate_posterior : RatePosterior or None
+        Law of each free rate given expected counts, averaged over weights and masks, unlike that of ``bd.fit``; None
+        if the rates are fixed.
+    rates : array (p,)
+        Mean dropout rate of each feature.
+    elbo_trace : array
+        Evidence lower bound along the best start, in natural logarithms; it never falls.
+    elbos : array (n_init,)
+        Evidence lower bound that each start came to. All but the best stopped at 100 times the tolerance.
+    status : AscentStatus
+        How the ascent ended; ``status.value`` says what to do.
+    n_iter : int
+        Rounds of updates of the best start.
+    feature_names, classes, model
+        What was fitted.
+    y, row_weight : array (n,)
+        Labels as −1 and +1 or numbers, and weights, of the rows of weight above 0.
+    rate_map : RateMap
+        Features mapped to free rates.
+    stated : Model
+        The model with numbers for what it says of its columns: the centre of the noise, the scales of the prior.
+    inner_intercept_sd : float
+        Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
+    """
+
+    weight_mean: Float[np.ndarray, " p"]
+    weight_sd: Float[np.ndarray, " p"]
+    intercept_mean: float
+    intercept_sd: float
+    covariance: Float[np.ndarray, "p_and_1 p_and_1"] | None
+    rate_posterior: RatePosterior | None
+    rates: Float[np.ndarray, " p"]
+    elbo_trace: Float[np.ndarray, " n_iter"]
+    elbos: Float[np.ndarray, " n_init"]
+    status: AscentStatus
+    n_iter: int
+    feature_names: list[str]
+    classes: Shaped[np.ndarray, " 2"] | None
+    model: Model
+    y: PerRow
+    row_weight: PerRow
+    rate_map: RateMap
+    stated: Model
+    inner_intercept_sd: float
+
+    @property
+    def centre(self) -> Float[np.ndarray, " p"] | None:
+        """Where the noise is centred, (p,); None if it is 0 for all columns."""
+        return centre_of(self.stated.noise)
+
+    @property
+    def elbo(self) -> float:
+        """Evidence lower bound, the largest found."""
+        return float(self.elbo_trace[-1])
+
+    def to_arviz(self, draws: int = 1000, seed: int = 0) -> Any:
+        """Independent draws from the approximation, as ArviZ groups like those of ``bd.sample``.
+
+        There is one chain of independent draws: R-hat and effective sample sizes of it are meaningless, for they see
+        how draws mix and not how far the approximation is from the posterior. :func:`bayesdrop.groups.save` writes
+        the groups to a netCDF file, without pickle, and :func:`bayesdrop.groups.load` reads them. What takes a
+        posterior of ``bd.sample``, such as ``bd.predict``, takes these draws too.
+
+        Parameters
+        ----------
+        draws : int
+            Number of draws.
+        seed : int
+            Same seed, same draws.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            ``posterior`` with ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one and
+            ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``observed_data`` and
+            ``constant_data`` as ``bd.sample`` has them. The attribute ``inference_method`` is ``"variational"``.
+
+        Raises
+        ------
+        ValueError
+            If ``draws`` or ``seed`` is no whole number of at least 1 or 0.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> import bayesdrop as bd
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)
+        ...     result = bd.variational(bd.Model(), [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], feature_names=["age"])
+        >>> tree = result.to_arviz(draws=100)
+        >>> bd.groups.dataset(tree, "posterior")["rate"].shape
+        (1, 100, 1)
+        """
+        draws, seed = check_count(draws, "draws", most=10**8), check_seed(seed)
+        generator = np.random.default_rng(seed)
+        weights = self._draw_weights(generator, draws)[None]
+        values = {"weight": weights[..., :-1]}
+        variables: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
+        if self.model.fit_intercept:
+            values["intercept"], variables["intercept"] = weights[..., -1], ()
+        rate = self.rate_posterior
+        if rate is not None:
+            values["rate"] = rate.law.sample(generator, draws)[None]
+            variables["rate"] = (rate.dim,)
+        groups = build_groups(
+            values,
+            variables=variables,
+            coords=model_coords(self.rate_map, self.feature_names),
+            observed=observed_group(self.y, self.classes, binary=self.model.loss.binary),
+            constants=model_constants(
+                self.stated, self.rate_map, self.row_weight, lambda: None if rate is None else rate.occurrences
+            ),
+        )
+        form = "diagonal" if self.covariance is None else "full"
+        attrs = provenance(
+            inference_method="variational",
+            method=f"mean field, {form} covariance of the weights",
+            target="noising",
+            model=repr(self.model),
+            seed=seed,
+        )
+        attrs |= attributes(self.stated, self.classes)
+        attrs |= {"covariance": form, "elbo": self.elbo, "status": self.status.name}
+        if self.centre is not None:
+            attrs["centred"] = centred_columns(self.centre)
+        for group in groups.values():
+            group.attrs.update(attrs)
+        return assemble(groups, attrs)
+
+    def _draw_weights(self, generator: np.random.Generator, draws: int) -> Float[np.ndarray, "draws p_and_1"]:
+        """Weights and intercept, (draws, p + 1)."""
+        mean = np.append(self.weight_mean, self.intercept_mean)
+        if self.covariance is None:
+            # Weights and intercept are independent for X − c, and not for X.
+            deviation = np.append(self.weight_sd, self.inner_intercept_sd)
+            drawn = moved(mean, self.centre, 1.0) + generator.standard_normal((draws, len(mean))) * deviation
+            return np.asarray(moved(drawn.T, self.centre, -1.0).T)
+        deviation = np.append(self.weight_sd, self.intercept_sd)
+        normal = generator.standard_normal((draws, len(deviation)))
+        root = np.where(deviation > 0, deviation, 1.0)
+        correlation = self.covariance / root[:, None] / root
+        np.fill_diagonal(correlation, 1.0)
+        return np.asarray(mean + normal @ np.linalg.cholesky(correlation).T * deviation)
+
+    def __str__(self) -> str:
+        form = "diagonal" if self.covariance is None else "full"
+        lines = [
+            f"Variational Bayes: {type(self.model.loss).__name__} loss, {len(self.feature_names)} features, "
+            f"C = {self.model.C:g}, {form} covariance",
+            f"{self.status.value} ({self.n_iter} iterations)",
+            f"Evidence lower bound {self.elbo:.6g}, best of {len(self.elbos)} starts, from {np.min(self.elbos):.6g}",
+        ]
+        if self.centre is not None:
+            lines.append(centred_columns(self.centre))
+        rate = self.rate_posterior
+        if rate is not None:
+            low, high = rate.interval(0.9)
+            order = np.argsort(rate.mean, kind="stable")
+            shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
+            width = max(len("rate of"), *(len(rate.names[j]) for j in shown))
+            lines.append(f"{'rate of':<{width}}    mean  90 % mean-field interval (too narrow)")
+            rows = [f"{rate.names[j]:<{width}}  {rate.mean[j]:6.3f}  [{low[j]:.3f}, {high[j]:.3f}]" for j in shown]
+            if len(shown) < len(order):
+                rows.insert(6, f"… {len(order) - len(shown)} more …")
+            lines += rows
+            if rate.never_seen:
+                lines.append(f"never seen, at their prior: {', '.join(rate.never_seen[:10])}")
+        return "\n".join(lines)

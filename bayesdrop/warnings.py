@@ -1,0 +1,85 @@
+"""All warnings of the package, each pointed at the line of the user's own code, however deep it arises."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+
+__all__ = [
+    "AccuracyWarning",
+    "ApproximationWarning",
+    "IncompleteWarning",
+    "InfluenceWarning",
+    "MixingWarning",
+    "NarrowIntervalsWarning",
+    "PseudoLikelihoodWarning",
+    "UnscaledWarning",
+    "warn",
+]
+
+_PACKAGE = str(Path(__file__).parent)
+# Standard decorators and context managers lie between a public method and its caller.
+_BETWEEN = ("contextlib.py", "functools.py")
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the first frame outside the package.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("slow", UserWarning)
+    >>> str(caught[0].message)
+    'slow'
+    """
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE) or Path(frame.f_code.co_filename).name in _BETWEEN
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level + 1)
+
+
+class AccuracyWarning(UserWarning):
+    """Some average over the noise could not be had to the stated error."""
+
+
+class ApproximationWarning(UserWarning):
+    """Masks that were integrated as if scores were normal, or importance weights, leave the posterior wrong."""
+
+
+class IncompleteWarning(UserWarning):
+    """The run ended before it had what was asked for; it holds the draws that were finished."""
+
+
+class InfluenceWarning(UserWarning):
+    """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior."""
+
+
+class MixingWarning(UserWarning):
+    """The chains have not run for long enough, or disagree."""
+
+
+class NarrowIntervalsWarning(UserWarning):
+    """Intervals of a mean field are too narrow: it takes weights, masks and rates as independent of each other.
+
+    Measured on the standardised breast-cancer data (569 × 30, logistic loss, one rate per feature under a flat prior),
+    standard deviations relative to those of ``bd.sample``: weights 0.45 (median; 0.29 to 0.67), rates 0.05 (0.02 to
+    0.07). Intervals that claim 90 % hold 52 % of the posterior of a weight and 7 % of that of a rate. Means move too:
+    the rates are ordered as in the posterior (correlation 0.92) but are pushed apart, by 0.23 on average. The width of
+    a rate is that of as many known masks as the feature has entries, ``Beta(A + Σ(1 − ρ), B + Σρ)``, and no mask is
+    known.
+
+    ``bd.sample`` has intervals to report. Where the order of the features is all that is wanted, silence the warning
+    by ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.
+    """
+
+
+class PseudoLikelihoodWarning(UserWarning):
+    """The scores are those of a pseudo-likelihood, comparable only with scores of the same loss and C."""
+
+
+class UnscaledWarning(UserWarning):
+    """Some columns are so far from zero, or of so different scales, that noise or prior do not fit them."""

@@ -1,0 +1,403 @@
+"""Formulas: what the columns are, that new rows are encoded alike, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import bayesdrop as bd
+from bayesdrop import from_formula
+
+pytest.importorskip("formulaic")
+
+N = 80
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(0, 10, N),
+            "dose": rng.gamma(2.0, size=N),
+            "site": rng.choice(["north", "south", "west"], N),
+            "sex": rng.choice(["f", "m"], N),
+            "grade": rng.integers(1, 4, N),
+            "two words": rng.normal(size=N),
+        }
+    )
+    frame["ill"] = np.where(frame["age"] + 10 * rng.normal(size=N) > 0, "yes", "no")
+    frame["cost"] = 3.0 * frame["dose"] + rng.normal(size=N)
+    return frame
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def test_columns_are_those_written_by_hand(data):
+    design = from_formula("ill ~ age + C(site) + age:sex + site:sex", data)
+    sites, sexes = ["north", "south", "west"], ["f", "m"]
+    at = [(data["site"] == site).to_numpy(float) for site in sites]
+    of = [(data["sex"] == sex).to_numpy(float) for sex in sexes]
+    age = data["age"].to_numpy()
+    expected = [age, *at, *(age * one for one in of), *(one * other for other in of for one in at)]
+    np.testing.assert_array_equal(dense(design.X), np.column_stack(expected))
+    assert design.feature_names == [
+        "age", *(f"C(site)[{site}]" for site in sites), *(f"age:sex[{sex}]" for sex in sexes),
+        *(f"site[{site}]:sex[{sex}]" for sex in sexes for site in sites),
+    ]  # fmt: skip
+    assert design.groups == ["age"] + ["C(site)"] * 3 + ["age:sex"] * 2 + ["site:sex"] * 6
+    assert design.y.tolist() == data["ill"].tolist()
+    assert design.X.dtype == np.float64
+    assert str(design).startswith("ill ~ age + C(site) + age:sex + site:sex: 80 rows, 12 features, sparse, 33 % ")
+
+
+def test_one_rate_per_term(data):
+    design = from_formula("ill ~ age + C(site) + bs(dose, df=4)", data)
+    fit = bd.fit(bd.Model(rates=bd.PerGroup(design.groups)), design.X, design.y, feature_names=design.feature_names)
+    assert fit.rate_posterior.names == ["age", "C(site)", "bs(dose, df=4)"]
+    assert fit.feature_names == design.feature_names
+    assert np.unique(fit.rates[1:4]).size == 1
+
+
+def test_full_rank_has_reference_levels_and_contrasts(data):
+    design = from_formula("~ age * site + C(sex, contr.sum)", data, full_rank=True)
+    assert design.feature_names == [
+        "age", "site[T.south]", "site[T.west]", "C(sex, contr.sum)[S.f]", "age:site[T.south]", "age:site[T.west]",
+    ]  # fmt: skip
+    with_intercept = np.column_stack([np.ones(N), dense(design.X)])
+    assert np.linalg.matrix_rank(with_intercept) == 7
+    assert set(dense(design.X)[:, 3]) == {-1.0, 1.0}
+    all_levels = from_formula("~ age * site + sex", data)
+    assert np.linalg.matrix_rank(np.column_stack([np.ones(N), dense(all_levels.X)])) < 1 + all_levels.X.shape[1]
+
+
+def test_all_levels_are_treated_alike(data):
+    """Which level comes first does not matter with a column for each, and does with a reference level."""
+    first = data["site"].astype("category")
+    last = first.cat.reorder_categories(["west", "south", "north"])
+
+    def predictions(site, full_rank):
+        design = from_formula("ill ~ age + site", data.assign(site=site, age=data["age"] / 10), full_rank=full_rank)
+        model = bd.DropoutLogisticRegression(0.3, C=0.1).fit(design.frame(), design.y)
+        return model.predict_proba(design.frame())[:, 1]
+
+    np.testing.assert_allclose(predictions(first, False), predictions(last, False), rtol=1e-5)
+    assert np.abs(predictions(first, True) - predictions(last, True)).max() > 1e-3
+
+
+@pytest.mark.parametrize("full_rank", [False, True])
+def test_new_rows_are_encoded_like_the_first(data, full_rank):
+    formula = "ill ~ center(age) + scale(dose) + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:sex"
+    design = from_formula(formula, data, full_rank=full_rank)
+    for rows in ([3], [60, 2, 5], slice(None)):
+        new = data.drop(columns=["ill", "cost"]).iloc[rows]
+        np.testing.assert_allclose(dense(design.transform(new)), dense(design.X)[rows], rtol=1e-12, atol=1e-12)
+    centre = design.feature_names.index("center(age)")
+    np.testing.assert_allclose(dense(design.X)[:, centre], data["age"] - data["age"].mean(), atol=1e-12)
+    again = pickle.loads(pickle.dumps(design))
+    assert (again.transform(data) != design.X).nnz == 0
+
+
+def test_a_factor_of_numbers_stays_a_factor(data):
+    """Left to itself, formulaic would write the number into every column of the factor."""
+    design = from_formula("~ grade", data.assign(grade=data["grade"].astype("category")))
+    assert design.feature_names == ["grade[1]", "grade[2]", "grade[3]"]
+    np.testing.assert_array_equal(dense(design.transform(data.assign(grade=[2] * N)))[0], [0, 1, 0])
+
+
+def test_declared_levels_keep_their_columns(data):
+    site = pd.Categorical(data["site"], categories=["east", "north", "south", "west"])
+    design = from_formula("ill ~ site", data.assign(site=site))
+    assert design.feature_names[0] == "site[east]"
+    assert design.transform({"site": ["east"]}).toarray().tolist() == [[1, 0, 0, 0]]
+    fit = bd.fit(bd.Model(rates=bd.PerGroup(design.groups)), design.X, design.y, feature_names=design.feature_names)
+    assert fit.weight[0] == 0
+
+
+def test_interactions_of_factors_stay_sparse():
+    rng = np.random.default_rng(1)
+    codes = {name: [f"{name}{j}" for j in rng.integers(0, 40, 500)] for name in ("one", "two")}
+    design = from_formula("~ one * two", codes)
+    assert isinstance(design.X, sparse.csr_array)
+    p = sum(len(set(codes[name])) for name in codes) + len(set(codes["one"])) * len(set(codes["two"]))
+    assert design.X.shape == (500, p)
+    assert design.X.nnz == 3 * 500
+    assert isinstance(design.transform({name: codes[name][:2] for name in codes}), sparse.csr_array)
+    frame = design.frame()
+    assert all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
+    assert frame.sparse.density == pytest.approx(3 / p)
+
+
+def test_sparse_only_with_factors_or_on_demand(data):
+    assert isinstance(from_formula("~ age + dose", data).X, np.ndarray)
+    assert isinstance(from_formula("~ age + site", data, sparse=False).X, np.ndarray)
+    wanted = from_formula("~ age + dose", data, sparse=True)
+    assert isinstance(wanted.X, sparse.csr_array)
+    assert isinstance(wanted.transform(data), sparse.csr_array)
+    assert isinstance(from_formula("~ age + dose", data).transform(data), np.ndarray)
+
+
+@pytest.mark.parametrize("kind", ["polars", "polars categorical", "dict", "string", "pyarrow", "nullable", "odd index"])
+def test_any_table_gives_the_same_design(data, kind):
+    expected = from_formula("ill ~ age + site + C(grade):sex", data)
+    if kind.startswith("polars"):
+        pl = pytest.importorskip("polars")
+        pytest.importorskip("pyarrow")
+        table = pl.from_pandas(data)
+        if kind.endswith("categorical"):
+            table = table.with_columns(pl.col("site").cast(pl.Enum(["north", "south", "west"])))
+    elif kind == "dict":
+        table = {name: column.tolist() for name, column in data.items()}
+    elif kind == "odd index":
+        table = data.set_axis([7] * N, axis=0)
+    else:
+        if kind == "pyarrow":
+            pytest.importorskip("pyarrow")
+        numbers = {"pyarrow": "float64[pyarrow]", "nullable": "Float64", "string": "float64"}[kind]
+        text = "string[pyarrow]" if kind == "pyarrow" else "string[python]"
+        whole = {"pyarrow": "int64[pyarrow]", "nullable": "Int64", "string": "int64"}[kind]
+        table = data.astype({"age": numbers, "site": text, "sex": text, "ill": text, "grade": whole})
+    design = from_formula("ill ~ age + site + C(grade):sex", table)
+    assert design.feature_names == expected.feature_names
+    np.testing.assert_array_equal(dense(design.X), dense(expected.X))
+    assert design.y.tolist() == expected.y.tolist()
+    assert (design.transform(data) != expected.X).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ("cost", lambda data: data["cost"]),
+        ("grade", lambda data: data["grade"]),
+        ("np.log(dose)", lambda data: np.log(data["dose"])),
+        ("ill", lambda data: data["ill"]),
+        ("{ill == 'yes'}", lambda data: data["ill"] == "yes"),
+        ("`two words`", lambda data: data["two words"]),
+    ],
+)
+def test_the_response_is_what_the_left_side_says(data, left, expected):
+    y = from_formula(f"{left} ~ age", data).y
+    assert y.shape == (N,)
+    assert np.all(y == expected(data).to_numpy())
+    assert y.dtype.kind in "Uif"
+
+
+def test_labels_of_other_kinds(data):
+    assert from_formula("ill ~ age", data.assign(ill=data["ill"] == "yes")).y.dtype == bool
+    assert from_formula("ill ~ age", data.assign(ill=data["ill"].astype("category"))).y.tolist() == data["ill"].tolist()
+    assert from_formula("age", data).y is None
+
+
+@pytest.mark.parametrize(
+    ("formula", "missing"),
+    [
+        ("ill ~ .", "ill"),
+        ("np.log(cost + 9) ~ .", "cost"),
+        ("scale(cost, center=False) ~ .", "cost"),
+        ("`two words` ~ .", "two words"),
+        ("np.exp(`two words`) ~ .", "two words"),
+        ("{sex == 'site'} ~ .", "sex"),
+    ],
+)
+def test_all_other_columns_leave_the_response_out(data, formula, missing):
+    table = data.assign(center=1.0, log=2.0)
+    assert list(dict.fromkeys(from_formula(formula, table).groups)) == [name for name in table if name != missing]
+
+
+@pytest.mark.parametrize("formula", ["ill ~ 0 + site + sex", "ill ~ site + sex - 1"])
+def test_no_intercept_is_explained(data, formula):
+    with pytest.warns(UserWarning, match="changes nothing, and the model still has its own intercept"):
+        design = from_formula(formula, data)
+    assert not design.has_intercept
+    assert design.groups == ["site"] * 3 + ["sex"] * 2
+    with pytest.warns(UserWarning, match="makes the first factor keep all its levels"):
+        design = from_formula(formula, data, full_rank=True)
+    assert design.feature_names == ["site[north]", "site[south]", "site[west]", "sex[T.m]"]
+    assert from_formula("ill ~ 1 + site", data).has_intercept
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("ill ~ aeg", "no column 'aeg'; did you mean 'age'"),
+        ("il ~ age", "no column 'il'; did you mean 'ill'"),
+        ("ill ~ C(stie)", "no column 'stie'; did you mean 'site'"),
+        ("ill ~ bs(doze, df=4)", "no column 'doze'; did you mean 'dose'"),
+        ("np.log(csot) ~ age", "no column 'csot'; did you mean 'cost'"),
+        ("ill ~ f(age)", r"context=\{'f': ...\}"),
+        ("ill ~ age +* site", r"'ill ~ age \+\* site' cannot be read. Operator `\+\*` is incorrectly used"),
+        ("ill ~ two words", "backticks"),
+        ("ill ~ (age", "cannot be read"),
+        ("ill ~ 1", "no terms"),
+        ("", "no terms"),
+        ("ill ~ age | site", "several parts"),
+        ("ill + cost ~ age", r"expected one response on the left side, got 'ill \+ cost'"),
+        ("ill:cost ~ age", "expected one response"),
+        ("ill ~ age + ill", "'ill' is among the terms"),
+        ("C(ill) ~ age", "gives 2 columns, expected one"),
+        ("ill ~ C(site, contr.sum)", "pass full_rank=True"),
+        ("ill ~ C(site, contr.treatment(base='west'))", "pass full_rank=True"),
+        ("ill ~ 2:age", r"write I\(2 \* a\)"),
+        ("ill ~ log(age - 50)", r"'log\(age - 50\)' is not a number in some rows"),
+        ("log(age - 50) ~ dose", r"'log\(age - 50\)' is not a number in some rows"),
+        ("ill ~ dose + I(1 / (sex == 'x'))", r"infinite or no numbers in the terms .*I\(1 / \(sex == .*\(80\)"),
+        ("ill ~ C(site, levels=['north'])", "levels that the formula does not know"),
+    ],
+)
+def test_formulas_that_are_refused(data, formula, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        from_formula(formula, data)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_the_variables_of_the_caller_are_not_looked_up(data):
+    weight = np.ones(N)
+    assert len(weight) == N
+    with pytest.raises(ValueError, match="no column 'weight'"):
+        from_formula("ill ~ weight", data)
+    design = from_formula("~ double(age) + shift:age", data, context={"double": lambda x: 2 * x, "shift": weight})
+    np.testing.assert_array_equal(design.X, np.column_stack([2 * data["age"], data["age"]]))
+    np.testing.assert_array_equal(design.transform(data), design.X)
+
+
+@pytest.mark.parametrize(
+    ("changes", "formula", "message"),
+    [
+        ({"age": [None, None] + [1.0] * (N - 2)}, "ill ~ age + site", r"missing values in 'age' \(2 of 80 rows\)"),
+        ({"site": [None] + ["a", "b"] * 39 + ["a"]}, "~ site", r"missing values in 'site' \(1 of 80 rows\)"),
+        ({"site": [None] + ["a", "b"] * 39 + ["a"]}, "~ C(site):age", r"missing values in 'site' \(1 of 80 rows\)"),
+        ({"ill": [None] + ["a", "b"] * 39 + ["a"]}, "ill ~ age", r"missing values in 'ill' \(1 of 80 rows\)"),
+        ({"two words": [np.nan] * N}, "~ `two words`", r"missing values in 'two words' \(80 of 80 rows\)"),
+        ({"age": [np.inf] * N}, "~ age", r"infinite or no numbers in the terms 'age' \(80\)"),
+        ({"cost": [np.inf] * N}, "cost ~ age", "the response 'cost' has infinite values"),
+        ({"age": pd.date_range("2020", periods=N)}, "~ age", "column 'age' holds datetime64 values"),
+        ({"age": [1, "a"] * 40}, "~ age", "column 'age' holds mixed-integer values"),
+        ({"ill": pd.date_range("2020", periods=N)}, "ill ~ age", "the response 'ill' holds datetime64 values"),
+        ({"site": ["one"] * N}, None, "every factor has one level only"),
+    ],
+)
+def test_data_that_are_refused(data, changes, formula, message):
+    with pytest.raises(ValueError, match=message):
+        from_formula(formula or "~ site", data.assign(**changes), full_rank=formula is None)
+
+
+def test_missing_values_elsewhere_do_not_matter(data):
+    design = from_formula("ill ~ age", data.assign(dose=np.nan))
+    np.testing.assert_array_equal(design.X, from_formula("ill ~ age", data).X)
+
+
+def test_tables_that_are_refused(data):
+    with pytest.raises(TypeError, match="got ndarray"):
+        from_formula("a ~ b", np.ones((3, 2)))
+    with pytest.raises(TypeError, match="formula: expected text"):
+        from_formula(3, data)
+    with pytest.raises(ValueError, match="one length"):
+        from_formula("a ~ b", {"a": [1, 2], "b": [1]})
+    with pytest.raises(ValueError, match="at least one row"):
+        from_formula("ill ~ age", data.iloc[:0])
+    with pytest.raises(ValueError, match="more than one column is called 'age'"):
+        from_formula("ill ~ age", pd.concat([data, data[["age"]]], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"site": "east"}, "80 of 80 rows have levels of 'site' that were not there before: 'east'; known are 'north'"),
+        ({"grade": 9}, "levels of 'grade' that were not there before: '9'; known are '1', '2', '3'"),
+        ({"sex": 1}, "levels of 'sex' that were not there before: '1'"),
+        ({"age": np.nan}, r"missing values in 'age' \(80 of 80 rows\)"),
+        ({"site": None}, r"missing values in 'site' \(80 of 80 rows\)"),
+        ({"age": -np.inf}, r"infinite or no numbers in the terms 'center\(age\)' \(80\)|is not a number in some rows"),
+        ({"dose": "much"}, "cannot be worked out"),
+    ],
+)
+def test_new_rows_that_are_refused(data, changes, message):
+    design = from_formula("ill ~ center(age) + site:sex + C(grade) + dose", data)
+    with pytest.raises(ValueError, match=message):
+        design.transform(data.assign(**changes))
+
+
+def test_new_rows_without_a_column_or_rows(data):
+    design = from_formula("ill ~ center(age) + site", data)
+    with pytest.raises(ValueError, match=r"no column 'age'; did you mean 'agee'\?.*needs 'age', 'site'"):
+        design.transform({"agee": [1.0], "sites": ["north"]})
+    with pytest.raises(ValueError, match="at least one row"):
+        design.transform(data.iloc[:0])
+    with pytest.raises(ValueError, match=r"X: expected a matrix with the 4 columns of this design, got shape \(3, 2\)"):
+        design.frame(np.ones((3, 2)))
+
+
+ESTIMATORS = [
+    bd.DropoutSVC(0.1),
+    bd.DropoutLogisticRegression(0.1),
+    bd.LatentDropoutSVC(0.1, n_hidden=2, random_state=0),
+    bd.LatentDropoutLogisticRegression(0.1, n_hidden=2, random_state=0),
+    bd.DropoutSVR(0.1),
+    bd.DropoutRidge(0.1),
+    bd.RatePath(bd.DropoutSVC(), [0.1, 0.3], cv=2),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("kind", ["sparse design", "dense design", "pandas", "polars"])
+def test_estimators_keep_the_names(data, estimator, kind):
+    from sklearn.base import clone
+
+    left = "cost" if type(estimator).__name__ in ("DropoutSVR", "DropoutRidge") else "ill"
+    numbers = data.assign(age=data["age"] / 10)
+    design = from_formula(f"{left} ~ age + dose" + (" + site" if kind == "sparse design" else ""), numbers)
+    X, y = design.frame(), design.y
+    if kind in ("pandas", "polars"):
+        X, y = numbers[["age", "dose"]], numbers[left]
+    if kind == "polars":
+        pl = pytest.importorskip("polars")
+        X, y = pl.from_pandas(X), pl.Series(y.tolist())
+    names = ["age", "dose"] + (["site[north]", "site[south]", "site[west]"] if kind == "sparse design" else [])
+    model = clone(estimator).fit(X, y)
+    assert model.feature_names_in_.tolist() == names
+    plain = clone(estimator).fit(design.X, design.y)
+    if left == "cost":
+        np.testing.assert_allclose(model.predict(X), plain.predict(design.X), rtol=1e-9)
+    elif hasattr(model, "predict"):
+        assert np.all(model.predict(X) == plain.predict(design.X))
+
+
+@pytest.mark.parametrize("kind", ["design", "pandas", "polars"])
+def test_fit_keeps_the_names(data, kind):
+    design = from_formula("ill ~ age + site", data.assign(age=data["age"] / 10))
+    X = design.frame()
+    if kind != "design":
+        X = pd.DataFrame(design.X.toarray(), columns=design.feature_names)
+    if kind == "polars":
+        X = pytest.importorskip("polars").DataFrame({name: X[name].to_numpy() for name in X.columns})
+    model = bd.Model(rates=bd.PerGroup(design.groups))
+    fit, plain = bd.fit(model, X, design.y), bd.fit(model, design.X, design.y)
+    assert fit.feature_names == design.feature_names
+    assert plain.feature_names == ["x0", "x1", "x2", "x3"]
+    np.testing.assert_allclose(fit.weight, plain.weight, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
+def test_sample_keeps_the_names_and_predicts_new_rows(data):
+    numbers = data.assign(age=data["age"] / 10)
+    design = from_formula("ill ~ age + site", numbers)
+    model = bd.Model(rates=bd.PerGroup(design.groups))
+    options = {"method": bd.HMC(), "draws": 20, "tune": 20, "chains": 2, "seed": 0, "progress": False}
+    post = bd.sample(model, design.frame(), design.y, **options)
+    posterior = bd.groups.dataset(post, "posterior")
+    assert posterior["weight"]["feature"].values.tolist() == design.feature_names
+    assert posterior["rate"]["group"].values.tolist() == ["age", "site"]
+    new = design.transform(numbers.iloc[:3])
+    assert len(bd.predict(post, new).mean) == 3
+
+
+def test_a_missing_formulaic_is_named(data, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayesdrop\[formula\]'"):
+        from_formula("ill ~ age", data)

@@ -1,0 +1,228 @@
+"""Fits of Dask collections are those of the data in memory, also when workers are lost on the way."""
+
+import os
+import signal
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import bayesdrop as bd
+from bayesdrop.designs.dask import design as backend
+from bayesdrop.designs.dask import tasks
+from bayesdrop.fitting.preconditioners import Jacobi
+
+MODELS = {
+    "logistic": bd.Model(rates=bd.Fixed(0.3)),
+    "hinge": bd.Model(bd.Hinge(), rates=bd.Fixed(0.2), C=0.5),
+    "gaussian form, groups": bd.Model(bd.Logistic("gaussian"), rates=bd.PerGroup(["a"] * 4 + ["b"] * 8)),
+    "learnt rates": bd.Model(rates=bd.PerFeature(bd.Beta(2, 2))),
+    "no noise": bd.Model(rates=bd.Fixed(0.0)),
+    "noise with a mean": bd.Model(noise=bd.LaplaceNoise(0.5)),
+}
+
+
+def cut(X, rows=170):
+    return da.from_array(X, chunks=(rows, -1))
+
+
+def cut_sparse(X, rows=170):
+    return cut(X, rows).map_blocks(sparse.csr_array)
+
+
+# The same steps on both sides, so that weights agree far beyond the square root of round-off.
+STEPS = bd.Newton(tol=1e-15, preconditioner=Jacobi())
+
+
+@pytest.mark.default_cases("learnt rates-cut", "hinge-cut_sparse")
+@pytest.mark.parametrize(
+    ("name", "place"), [*((name, cut) for name in MODELS), ("hinge", cut_sparse), ("learnt rates", cut_sparse)]
+)
+def test_the_optimum_is_that_in_memory(two_classes, name, place):
+    X, y = two_classes
+    method = STEPS
+    here, there = (bd.fit(MODELS[name], data, y, method=method) for data in (X, place(X)))
+    np.testing.assert_allclose(there.objective_trace[-1], here.objective_trace[-1], rtol=1e-13)
+    np.testing.assert_allclose(there.weight, here.weight, rtol=0, atol=1e-8 * np.abs(here.weight).max())
+    np.testing.assert_allclose(there.intercept, here.intercept, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(there.rates, here.rates, rtol=1e-12)
+    np.testing.assert_array_equal(there.classes, here.classes)
+    if here.rate_posterior is not None:
+        np.testing.assert_allclose(there.rate_posterior.law.a, here.rate_posterior.law.a, rtol=1e-12)
+
+
+@pytest.mark.default_cases("method1")
+@pytest.mark.parametrize("method", [bd.EM(tol=1e-9), bd.Newton(tol=1e-13)])
+def test_minimisers_and_weights(two_classes, method):
+    """Weights as a Dask array, one of them zero; labels as a Dask array cut otherwise; the default preconditioners."""
+    X, y = two_classes
+    weight = np.linspace(0, 2, len(y))
+    model = bd.Model(rates=bd.Fixed(0.3))
+    here = bd.fit(model, X, y, method=method, sample_weight=weight)
+    there = bd.fit(
+        model, cut(X), da.from_array(y, chunks=77), method=method, sample_weight=da.from_array(weight, chunks=100)
+    )
+    np.testing.assert_allclose(there.objective_trace[-1], here.objective_trace[-1], rtol=10 * method.tol)
+
+
+def test_squared_loss(two_classes):
+    X, _ = two_classes
+    y = X @ np.arange(12.0) + 1
+    here, there = (bd.DropoutRidge(0.2, method=STEPS).fit(data, y) for data in (X, cut(X)))
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(there.predict(cut(X)).compute(), there.predict(X), rtol=1e-12)
+
+
+ESTIMATORS = {
+    "one against the rest": bd.DropoutLogisticRegression(tol=1e-12),
+    "balanced": bd.DropoutSVC(0.3, class_weight="balanced", tol=1e-12),
+    "class weights": bd.DropoutSVC(0.3, class_weight={0: 2.0}, tol=1e-12),
+    "softmax": bd.DropoutLogisticRegression(0.3, multiclass="softmax", tol=1e-12),
+}
+
+
+@pytest.mark.default_cases("softmax")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_three_classes_and_lazy_predictions(two_classes, name):
+    """One of the classes is in the last block alone."""
+    X, _ = two_classes
+    y = np.where(np.arange(len(X)) > 500, 2, (X[:, 0] > 0).astype(int))
+    here, there = clone(ESTIMATORS[name]).fit(X, y), clone(ESTIMATORS[name]).fit(cut(X), cut(y[:, None])[:, 0])
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=0, atol=1e-5)
+    assert there.classes_.tolist() == [0, 1, 2]
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        lazy = getattr(there, method)(cut_sparse(X))
+        expected = getattr(there, method)(X)
+        assert dask.is_dask_collection(lazy)
+        assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_data_frames_keep_their_names(two_classes):
+    X, y = two_classes
+    frame = pd.DataFrame(X, columns=[f"c{d}" for d in range(12)])
+    parts = dd.from_pandas(frame, npartitions=4)
+    model = bd.Model(rates=bd.PerGroup({"a": ["c0", "c5"], "b": [f"c{d}" for d in range(12) if d not in (0, 5)]}))
+    here, there = bd.fit(model, frame, y), bd.fit(model, parts, dd.from_pandas(pd.Series(y), npartitions=4))
+    assert there.feature_names == here.feature_names
+    np.testing.assert_allclose(there.rates, here.rates)
+    fitted = bd.DropoutLogisticRegression(0.2).fit(parts, y)
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(fitted.predict(parts).compute(), fitted.predict(frame))
+
+
+def test_only_sums_travel(two_classes, client, monkeypatch):
+    """Whatever comes back to the one who fits has p numbers a class or a few for the whole."""
+    X, y = two_classes
+    sizes = []
+    computed = tasks.computed
+
+    def watched(parts):
+        result = computed(parts)
+        sizes.extend(np.size(part) for group in result for part in group)
+        return result
+
+    monkeypatch.setattr(tasks, "computed", watched)
+    data = da.from_array(np.tile(X, (5, 1)), chunks=(500, -1))
+    bd.fit(MODELS["learnt rates"], data, da.from_array(np.tile(y, 5), chunks=500), method=bd.Newton(tol=1e-4))
+    assert len(sizes) > 30
+    assert max(sizes) <= 2 * X.shape[1]
+
+
+def test_a_worker_that_is_lost_costs_time_only(two_classes, client, monkeypatch):
+    X, y = two_classes
+    model, method = MODELS["logistic"], STEPS
+    expected = bd.fit(model, X, y, method=method)
+    backward, calls = backend.DaskDesign._backward, []
+
+    def deadly(self, name, *rows):
+        calls.append(name)
+        if len(calls) == 6:
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)
+        return backward(self, name, *rows)
+
+    monkeypatch.setattr(backend.DaskDesign, "_backward", deadly)
+    found = bd.fit(model, cut(X, 100), y, method=method)
+    assert len(calls) > 6
+    np.testing.assert_allclose(found.weight, expected.weight, rtol=0, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_is_told(two_classes, monkeypatch):
+    X, y = two_classes
+    with bd.cluster(workers=1) as client:
+        backward, calls = backend.DaskDesign._backward, []
+
+        def deadly(self, name, *rows):
+            calls.append(name)
+            if len(calls) == 3:
+                client.cluster.close()
+            return backward(self, name, *rows)
+
+        monkeypatch.setattr(backend.DaskDesign, "_backward", deadly)
+        with pytest.raises(RuntimeError, match=r"lost.*Start a cluster, as with bd.cluster\(\)"):
+            bd.fit(MODELS["logistic"], cut(X), y)
+
+
+def test_no_scheduler_at_the_address():
+    with pytest.raises(TimeoutError, match="no Dask scheduler answered at 'tcp://127.0.0.1:9' within 0.5 s"):
+        bd.cluster("tcp://127.0.0.1:9", timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"workers": 0}, "whole number of at least 1"),
+        ({"workers": True}, "whole number of at least 1"),
+        ({"address": "tcp://127.0.0.1:9", "workers": 2}, "leave them out with an address"),
+        ({"address": "tcp://127.0.0.1:9", "memory": "1GB"}, "leave them out with an address"),
+    ],
+)
+def test_bad_clusters(keywords, words):
+    with pytest.raises(ValueError, match=words):
+        bd.cluster(**keywords)
+
+
+@pytest.mark.parametrize(
+    ("y", "keywords", "words"),
+    [
+        (np.ones(600), {}, "two classes, got 1"),
+        (np.arange(600) % 3, {}, "two classes, got 3"),
+        (np.linspace(0, 1, 600), {}, "Unknown label type|two classes"),
+        (np.ones(599), {}, "y: expected 600 entries"),
+        (np.arange(600) % 2, {"sample_weight": -np.ones(600)}, "finite numbers >= 0"),
+        (np.arange(600) % 2, {"sample_weight": np.zeros(600)}, "all weights are zero"),
+        (np.arange(600) % 2, {"sample_weight": np.arange(600) % 2}, "every row of class 0 has weight zero"),
+        (np.arange(600) % 2, {"feature_names": ["a"]}, "expected 12 different names"),
+    ],
+)
+def test_bad_labels_and_weights(two_classes, y, keywords, words):
+    with pytest.raises(ValueError, match=words):
+        bd.fit(MODELS["logistic"], cut(two_classes[0]), y, **keywords)
+
+
+def test_bad_numbers(two_classes):
+    with pytest.raises(ValueError, match="y: expected finite numbers"):
+        bd.DropoutRidge().fit(cut(two_classes[0]), np.full(600, np.nan))
+
+
+def test_what_needs_the_data_in_memory_says_so(two_classes):
+    X, y = two_classes
+    data = cut(X)
+    for call in (
+        lambda: bd.sample(MODELS["logistic"], data, y),
+        lambda: bd.variational(bd.Model(rates=bd.PerFeature()), data, y),
+        lambda: bd.LatentDropoutSVC(0.1).fit(data, y),
+        lambda: bd.DropoutSVCCV().fit(data, y),
+        lambda: bd.DropoutLogisticRegression(0.1).partial_fit(data, y, classes=["no", "yes"]),
+        lambda: bd.DropoutLogisticRegression(0.1).fit(data, y, unlabelled=X),
+        lambda: bd.DropoutLogisticRegression(0.1).fit(X, y, unlabelled=data),
+    ):
+        with pytest.raises(TypeError, match=r"X.compute\(\)|an array or a scipy sparse"):
+            call()

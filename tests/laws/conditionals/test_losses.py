@@ -1,0 +1,266 @@
+"""Laws of every loss: what φ(y, m, v) is, what it bounds, and that ``(ω, κ)`` and the derivatives are its own."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import roots_legendre
+from scipy.stats import norm
+
+from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic
+from bayesdrop.models import svm
+
+POWERS = (0.1, 1.0, 2.5)
+
+MEANS = np.array([-50, -20, -8, -3, -1.2, -1, -0.9, -0.3, -1e-3, 0, 1e-3, 0.3, 0.9, 1, 1.2, 3, 8, 20, 50])
+VARIANCES = np.array([0, 1e-8, 1e-4, 1e-2, 0.1, 1, 10, 100, 1e4])
+
+
+def _grid(means, variances):
+    rows = np.array(list(itertools.product((-1.0, 1.0), means, variances)))
+    return tuple(jnp.asarray(column) for column in rows.T)
+
+
+def _smooth_grid():
+    """Moments at which automatic differentiation of φ itself is accurate: away from the kink, and r >= 0.05."""
+    means = np.array([-50, -8, -3, -0.9, -0.3, -0.05, 0.04, 0.3, 0.8, 1.3, 3, 8, 50])
+    return _grid(means, np.append([0.001, 0.004, 0.007], VARIANCES[3:]))
+
+
+def test_losses_are_found(losses):
+    assert {type(loss).__name__ for loss in losses} >= {"Hinge", "Logistic", "EpsilonInsensitive", "Squared"}
+    assert len(losses) >= 2 + 3 + 2 + 3
+
+
+def test_a_piecewise_linear_loss_has_no_taylor_penalty(loss):
+    if loss.kinked:
+        with pytest.raises(ValueError, match="gaussian"):
+            type(loss)(expectation="taylor")
+
+
+def test_without_noise_it_is_the_plain_loss(loss, same, plain):
+    y, mean, var = _grid(MEANS, np.zeros(1))
+    same(loss.value(y, mean, var), -plain(loss)(y, mean))
+
+
+def test_plain_likelihood_is_the_exponential_of_minus_the_loss_and_has_a_finite_log_everywhere():
+    y, score = np.broadcast_arrays(np.array([1.0, -1.0])[:, None], np.linspace(-79, 79, 317)[None])
+    loss, value = Logistic(), Logistic().plain_value_and_slope(y, score)[0]
+    np.testing.assert_allclose(loss.plain_likelihood(y, score), np.exp(-value), rtol=1e-13)
+    far = jnp.asarray([-1e4, -200.0, 200.0, 1e4], dtype=jnp.float32)
+    for found in jax.vmap(jax.value_and_grad(lambda s: jnp.log(loss.plain_likelihood(jnp.float32(1), s))))(far):
+        assert jnp.all(jnp.isfinite(found))
+
+
+def test_plain_value_and_slope_are_those_without_noise(loss, same, plain):
+    """The slope is that of the plain loss of the programs, by autodiff; the grid has no point on a kink."""
+    means = MEANS[(np.abs(MEANS) != 1)] + 1e-4
+    y, mean, var = _grid(means, np.zeros(1))
+    value, slope = loss.plain_value_and_slope(y, mean)
+    log_likelihood = plain(loss)
+    same(value, -log_likelihood(y, mean))
+    same(slope, jax.vmap(jax.grad(lambda m, y: -log_likelihood(y, m)))(mean, y))
+    same(value, loss.value(y, mean, var))
+    same(slope, loss.derivatives(y, mean, var).mean)
+    for here, there in zip(loss.plain_value_and_slope(np.asarray(y), np.asarray(mean)), (value, slope), strict=True):
+        assert isinstance(here, np.ndarray)
+        same(here, there)
+
+
+def test_augmentation_is_the_published_formula(loss, same, published_bound):
+    y, mean, var = _grid(MEANS, VARIANCES)
+    if loss.expectation == "augmentation":
+        same(loss.value(y, mean, var), published_bound(loss)(y, mean, var))
+    assert loss.plain.expectation == "augmentation" or type(loss).__name__ == "Squared"
+
+
+def test_gaussian_form_is_the_expectation(loss, plain):
+    """By quadrature in panels; exact up to what quadrature and the mixture of 20 normals leave, 1e-10 together."""
+    if loss.expectation == "gaussian":
+        for y, mean, var in zip(*(np.asarray(part) for part in _grid(MEANS, VARIANCES[1:])), strict=True):
+            expected = -_expected_plain_loss(plain(loss), y, mean, np.sqrt(var))
+            assert float(loss.value(y, mean, var)) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+def test_taylor_form_is_the_quadratic_penalty(loss, same, plain):
+    """Wager, Wang & Liang (2013, eq. 7): the plain loss and half its second derivative, by autodiff."""
+    if loss.expectation == "taylor":
+        log_likelihood = plain(loss)
+        y, mean, var = _grid(MEANS, VARIANCES)
+        bend = jax.vmap(jax.grad(jax.grad(lambda m, y: -log_likelihood(y, m))))(mean, y)
+        same(loss.value(y, mean, var), -log_likelihood(y, mean) + 0.5 * bend * var)
+
+
+def test_what_noise_adds_depends_on_the_label_unless_separable(loss):
+    y, mean, var = _grid(MEANS, VARIANCES[3:])
+    added = [np.asarray(loss.value(s * jnp.ones_like(y), mean, var)) for s in (-1.0, 1.0)]
+    plain = [np.asarray(loss.value(s * jnp.ones_like(y), mean, 0 * var)) for s in (-1.0, 1.0)]
+    gap = (added[0] - plain[0]) - (added[1] - plain[1])
+    size = np.max(np.abs(added))
+    assert (np.max(np.abs(gap)) < 1e-11 * size) == loss.separable
+
+
+def test_quadratic_is_what_it_says(loss):
+    """Second derivatives that are the same everywhere, and none but that in the mean."""
+    parts = loss.derivatives(*_grid(MEANS, VARIANCES[3:]))
+    constant = np.ptp(np.asarray(parts.mean_mean)) < 1e-12
+    assert (constant and not np.any(parts.mean_var) and not np.any(parts.var_var)) == loss.quadratic
+
+
+def test_expected_probability_is_the_expectation():
+    sigma = Logistic().expected_probability
+    for mean, var in itertools.product(MEANS, VARIANCES):
+        sd = np.sqrt(max(var, 1e-18))
+        expected = _expected_plain_loss(lambda y, s: jax.nn.sigmoid(jnp.asarray(s)), 1.0, mean, sd)
+        assert float(sigma(np.asarray(mean), np.asarray(var), 1.0)) == pytest.approx(expected, abs=1e-10)
+
+
+def test_derivatives_are_those_of_the_value(loss, same):
+    y, mean, var = _smooth_grid()
+
+    def scalar(y, m, v):
+        return loss.value(y, m, v)
+
+    def mapped(function):
+        return jax.jit(jax.vmap(function))(y, mean, var)
+
+    slope_m, slope_v = jax.grad(scalar, 1), jax.grad(scalar, 2)
+    oracle = (slope_m, slope_v, jax.grad(slope_m, 1), jax.grad(slope_m, 2), jax.grad(slope_v, 2))
+    closed = jax.jit(loss.derivatives)(y, mean, var)
+    for name, function in zip(closed._fields, oracle, strict=True):
+        part = getattr(closed, name)
+        assert part.shape == mean.shape, name
+        same(part, mapped(function))
+
+
+def test_derivatives_where_autodiff_cannot_reach(same):
+    """The logistic loss at ``r = 0``: tanh(r/2)/(2r) = 1/4 − r²/48 + …, so φ_v = 1/8 and φ_vv = −1/96."""
+    zero = jnp.zeros(1)
+    closed = Logistic().derivatives(jnp.ones(1), zero, zero)
+    same(jnp.concatenate(closed), jnp.array([-1 / 2, 1 / 8, 1 / 4, 0, -1 / 96]))
+
+
+def test_numpy_and_jax_agree(loss, same):
+    arguments = _grid(MEANS, VARIANCES[1:])
+    plain = tuple(np.asarray(part) for part in arguments)
+    same(loss.value(*plain), loss.value(*arguments))
+    for here, there in zip(loss.derivatives(*plain), loss.derivatives(*arguments), strict=True):
+        assert isinstance(here, np.ndarray)
+        same(here, there, there)
+
+
+@pytest.mark.parametrize("C", POWERS)
+def test_pseudo_observation_is_the_derivative(loss, C, same):
+    y, mean, var = _smooth_grid()
+    slope_m, slope_v = jax.vmap(jax.grad(lambda m, v, y: loss.value(y, m, v), (0, 1)))(mean, var, y)
+    omega, kappa = loss.pseudo(y, mean, var, jnp.full_like(mean, C))
+    same(omega, 2 * C * slope_v)
+    same(kappa, omega * mean - C * slope_m, omega * mean)
+
+
+def test_omega_is_not_negative(loss):
+    y, mean, var = _grid(MEANS, VARIANCES)
+    omega = np.asarray(loss.pseudo(y, mean, var, jnp.ones_like(mean)).omega)
+    assert np.all(omega >= 0)
+    assert not np.any(np.isnan(omega))
+
+
+def _expected_plain_loss(plain, y, mean, sd):
+    """``E loss(y, s)``, ``s ~ N(mean, sd²)``: Gauss-Legendre panels, cut at every score where a loss bends."""
+    nodes, weights = roots_legendre(24)
+    places = [-40, -20, -10, -6, -4, -3, -2, -1.1, -1, -0.9, 0, 0.9, 1, 1.1, 2, 3, 4, 6, 10, 20, 40]
+    bends = (np.array(places) - mean) / sd
+    cuts = np.unique(np.clip(np.concatenate([np.linspace(-12, 12, 25), bends]), -12, 12))
+    half, centre = np.diff(cuts)[:, None] / 2, (cuts[1:] + cuts[:-1])[:, None] / 2
+    z = centre + half * nodes
+    return np.sum(half * weights * norm.pdf(z) * np.asarray(plain(y, mean + sd * z)))
+
+
+def test_quadrature_knows_the_hinge(same):
+    """Against the closed form, ``ζ Φ(ζ/σ) + σ φ(ζ/σ)``."""
+    for mean, sd in itertools.product(MEANS[::3], np.sqrt(VARIANCES[1:])):
+        slack = 1 - mean
+        exact = slack * norm.cdf(slack / sd) + sd * norm.pdf(slack / sd)
+        same(_expected_plain_loss(svm.log_likelihood, 1.0, mean, sd), -exact)
+
+
+def test_bound_is_above_what_it_bounds(loss, same, plain):
+    if loss.expectation != "augmentation":
+        return
+    log_likelihood = plain(loss)
+    largest_gap = 0.0
+    for y, mean, var in zip(*(np.asarray(part) for part in _grid(MEANS, VARIANCES[1:])), strict=True):
+        expectation = -_expected_plain_loss(log_likelihood, y, mean, np.sqrt(var))
+        gap = float(loss.value(y, mean, var)) - expectation
+        assert gap >= -1e-12 * max(1.0, abs(expectation)), (y, mean, var)
+        largest_gap = max(largest_gap, gap)
+    assert largest_gap > 0.05 or type(loss).__name__ == "Squared", (
+        "the grid holds no point at which the bound is loose, so it tests nothing"
+    )
+
+
+# Draws of the pseudo-observation at every power, label, mean and variance of the score. Each statistic is a mean of n
+# = 2e4 independent draws with a known standard deviation and a skewness below 6.5, which raises the normal tail
+# beyond |z| = 5.7 (1.2e-8) by less than a factor of five. With 96 cells and at most two statistics each the file
+# raises a false alarm in fewer than 2e-5 of runs.
+DRAWS, LIMIT = 20_000, 5.7
+CELLS = np.array(list(itertools.product(POWERS, (-1.0, 1.0), (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0), (0.0, 0.7))))
+
+
+def _draw(loss, key):
+    """``(ω, κ)`` at every cell, (cells, draws) each."""
+    C, y, mean, var = (jnp.asarray(np.repeat(column, DRAWS)) for column in CELLS.T)
+    pseudo = jax.jit(loss.sample_pseudo)(key, y, mean, var, C)
+    return (np.asarray(part).reshape(len(CELLS), DRAWS) for part in pseudo)
+
+
+def _expected_omega(loss):
+    C, y, mean, var = (jnp.asarray(column) for column in CELLS.T)
+    return np.asarray(loss.pseudo(y, mean, var, C).omega)
+
+
+def _worst(draws, mean, sd):
+    """Largest |z| over the cells."""
+    return np.max(np.abs(draws.mean(axis=1) - mean) / (sd / np.sqrt(draws.shape[1])))
+
+
+def test_hinge_draws_have_the_moments_of_the_latent_scale():
+    # 1/λ is inverse Gaussian with mean 1/ν and shape 1, so λ has mean ν + 1 and variance ν + 2, on the margin too,
+    # where ω = c²/λ itself has no mean.
+    C, y, mean, var = CELLS.T
+    half = C / 2
+    omega, kappa = _draw(Hinge(), jax.random.key(11))
+    np.testing.assert_allclose(kappa, y[:, None] * (omega + half[:, None]), rtol=1e-12)
+    nu = half * np.sqrt((1 - y * mean) ** 2 + var)
+    assert np.sum(nu == 0) == 6
+    assert _worst(half[:, None] ** 2 / omega, nu + 1, np.sqrt(nu + 2)) < LIMIT
+    tame = nu > 0.5  # ω has the variance c⁴/ν³ and the skewness 3/√ν
+    assert _worst(omega[tame], _expected_omega(Hinge())[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
+
+
+def test_epsilon_insensitive_draws_are_two_of_the_hinge():
+    """ω = a + b and κ = a(y − ε) + b(y + ε) give both latent scales back: a = (ω(y + ε) − κ)/(2ε)."""
+    C, y, mean, var = CELLS.T
+    half, epsilon = C / 2, 0.3
+    omega, kappa = _draw(EpsilonInsensitive(epsilon), jax.random.key(13))
+    above = (omega * (y[:, None] + epsilon) - kappa) / (2 * epsilon)
+    for part, slack in ((above, y - mean - epsilon), (omega - above, mean - y - epsilon)):
+        nu = half * np.sqrt(slack**2 + var)
+        tame = nu > 0.5
+        expected = half**2 / np.where(nu > 0, nu, 1.0)  # E c²/λ = c²/ν, variance c⁴/ν³
+        assert np.sum(tame) > 15
+        assert _worst(part[tame], expected[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
+
+
+@pytest.mark.slow
+def test_logistic_draws_have_the_expected_omega():
+    C, y, mean, var = CELLS.T
+    omega, kappa = _draw(Logistic(), jax.random.key(12))
+    np.testing.assert_allclose(kappa, np.broadcast_to((y * C / 2)[:, None], kappa.shape), rtol=1e-12)
+    # Var PG(C, s) = C (sinh s − s) sech²(s/2) / (4 s³), C/24 at 0.
+    root = np.sqrt(mean**2 + var)
+    s = np.where(root == 0, 1.0, root)
+    var = np.where(root == 0, 1 / 24, (np.sinh(s) - s) / np.cosh(s / 2) ** 2 / (4 * s**3))
+    assert _worst(omega, _expected_omega(Logistic()), np.sqrt(C * var)) < LIMIT

@@ -1,0 +1,127 @@
+"""Laws of the cost of a row whose score is normal: it is the integral, and its slopes are its own."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp, roots_legendre
+from scipy.stats import norm
+
+import bayesdrop as bd
+from bayesdrop.models import logistic, ridge, svm, svr
+
+LOSSES = [
+    bd.Hinge(),
+    bd.Hinge(0.3),
+    bd.EpsilonInsensitive(0.4),
+    bd.EpsilonInsensitive(0.0),
+    bd.Squared(),
+    bd.Logistic(),
+]
+SMOOTH = (bd.Logistic,)
+# The published formulas once more, each as its program states it, and where they have kinks for y = 1.
+PLAIN = {
+    bd.Hinge(): (svm.log_likelihood, (1.0,)),
+    bd.Hinge(0.3): (lambda y, s: -np.maximum(0, 0.3 - y * s), (0.3,)),
+    bd.EpsilonInsensitive(0.4): (lambda y, s: svr.log_likelihood(y, s, 0.4), (0.6, 1.4)),
+    bd.EpsilonInsensitive(0.0): (lambda y, s: svr.log_likelihood(y, s, 0.0), (1.0,)),
+    bd.Squared(): (ridge.log_likelihood, ()),
+    bd.Logistic(): (logistic.log_likelihood, ()),
+}
+POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def loss(request):
+    return request.param
+
+
+def grid():
+    """``(y, m, v, C)``; ``y`` is 1 and then, with the mean turned round, −1, which for every loss is the same."""
+    rows = np.array(list(itertools.product(MEANS, SDS, POWERS)))
+    mean, sd, power = rows.T
+    return tuple(
+        np.concatenate(pair)
+        for pair in ((np.ones(len(rows)), -np.ones(len(rows))), (mean, -mean), (sd**2,) * 2, (power,) * 2)
+    )
+
+
+def integral(loss, mean, sd, power):
+    """``log E exp{−C loss(1, s)}`` by Gauss-Legendre panels between the kinks, on the scale of logarithms."""
+    plain, kinks = PLAIN[loss]
+    cuts = np.sort(np.concatenate([np.arange(-60, 41, 0.1), (np.array(kinks) - mean) / sd]))
+    cuts = cuts[(cuts >= -60) & (cuts <= 40)]
+    node, share = roots_legendre(12)
+    half = np.diff(cuts)[:, None] / 2
+    z = cuts[:-1, None] + half * (1 + node)
+    with np.errstate(divide="ignore"):
+        return logsumexp(power * np.asarray(plain(1.0, mean + sd * z)) + norm.logpdf(z), b=half * share)
+
+
+def test_it_is_the_integral(loss):
+    """Closed forms to 1e-10 of the larger of one and the value; 15 nodes to 2e-5 where the variance is 1 at most."""
+    y, mean, var, power = grid()
+    found = loss.score_cost(y, mean, var, power).value
+    half = len(y) // 2
+    np.testing.assert_allclose(found[half:], found[:half], rtol=1e-13, atol=1e-13)
+    expected = np.array(
+        [-integral(loss, m, np.sqrt(v), C) for m, v, C in zip(mean[:half], var[:half], power[:half], strict=True)]
+    )
+    gap = np.abs(found[:half] - expected) / np.maximum(1, np.abs(expected))
+    if isinstance(loss, SMOOTH):
+        # The logistic function turns within a few units; nodes that are further apart than that are too few.
+        narrow = var[:half] <= 1
+        assert gap[narrow].max() < 2e-5
+    else:
+        assert gap.max() < 1e-10
+
+
+def test_quadrature_is_the_sum_over_nodes():
+    """Its formula by another library, at every moment."""
+    y, mean, var, power = grid()
+    points, shares = np.polynomial.hermite_e.hermegauss(15)
+    score = mean[:, None] + np.sqrt(var)[:, None] * points
+    expected = -logsumexp(-power[:, None] * np.logaddexp(0, -y[:, None] * score), b=shares / shares.sum(), axis=1)
+    np.testing.assert_allclose(bd.Logistic().score_cost(y, mean, var, power).value, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_slopes_are_those_of_the_value(loss, same):
+    arguments = tuple(jnp.asarray(part) for part in grid())
+
+    def value(mean, var, y, power):
+        return loss.score_cost(y, mean, var, power).value
+
+    y, mean, var, power = arguments
+    found = jax.jit(loss.score_cost)(*arguments)
+    slopes = jax.jit(jax.vmap(jax.grad(value, (0, 1))))(mean, var, y, power)
+    for here, there in zip(found[1:], slopes, strict=True):
+        same(here, there)
+
+
+def test_numpy_and_jax_agree(loss):
+    """To 1e-8: JAX's ``log_ndtr`` is an asymptotic series below −20, off by 105/20⁸ at most."""
+    plain = grid()
+    for here, there in zip(loss.score_cost(*plain), loss.score_cost(*(jnp.asarray(p) for p in plain)), strict=True):
+        assert isinstance(here, np.ndarray)
+        np.testing.assert_allclose(here, there, rtol=1e-8, atol=1e-8)
+
+
+def test_without_variance_it_is_the_plain_loss(loss):
+    """The floor under the variance, a unit of round-off, moves a kink by 1e-8 and a slope less than 1e-6 beside it."""
+    y, mean, var, power = grid()
+    found = loss.score_cost(y, mean, 0 * var, power)
+    value, slope = loss.plain_value_and_slope(y, mean)
+    np.testing.assert_allclose(found.value, power * value, rtol=1e-12, atol=1e-7)
+    np.testing.assert_allclose(found.mean, power * slope, rtol=1e-9, atol=1e-6)
+    assert np.all(np.isfinite(found.var))
+
+
+def test_single_precision_is_double_precision_rounded(loss):
+    """Slopes are differences of terms of size ``C²v`` in units of ``C/√v``: 1e-4 of the largest for a hundred units."""
+    wide = grid()
+    narrow = loss.score_cost(*(part.astype(np.float32) for part in wide))
+    for here, there in zip(narrow, loss.score_cost(*wide), strict=True):
+        assert here.dtype == np.float32
+        assert np.max(np.abs(here - there)) < 1e-4 * max(1.0, np.max(np.abs(there)))

@@ -1,0 +1,61 @@
+"""Compiled products of a sparse matrix equal scipy's, for every width, 0/1 and real data, both precisions."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bayesdrop.designs import SparseDesign
+from bayesdrop.designs import _numba as compiled
+from bayesdrop.designs import _scipy as products
+from bayesdrop.designs import sparse as sparse_module
+
+N, P = 23, 9
+
+
+def matrix(kind, dtype, index):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, P)) * (rng.random((N, P)) < 0.4)
+    X[3], X[:, 2] = 0, 0
+    if kind == "binary":
+        X = (X != 0).astype(float)
+    csr = sparse.csr_array(X.astype(dtype))
+    return sparse.csr_array((csr.data, csr.indices.astype(index), csr.indptr.astype(index)), shape=csr.shape)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (0, 3), (0, 0)])
+def test_compiled_equals_scipy(kind, dtype, index, widths):
+    csr = matrix(kind, dtype, index)
+    fast, plain = (kind_(csr, kind == "binary") for kind_ in (compiled.CompiledProducts, products.ScipyProducts))
+    rng = np.random.default_rng(1)
+    for name, size in (("forward", P), ("backward", N)):
+        first, second = rng.normal(size=(size, widths[0])), rng.normal(size=(size, widths[1]))
+        for got, expected in zip(getattr(fast, name)(first, second), getattr(plain, name)(first, second), strict=True):
+            assert got.dtype == np.float64
+            np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_kernels_are_python_too():
+    """The loops themselves, not compiled: what a reader reads is what runs."""
+    csr = matrix("real", np.float64, np.int32)
+    dense, block = csr.toarray(), np.random.default_rng(2).normal(size=(P, 2))
+    result = np.empty((N, 2))
+    compiled.REAL.gather(csr.indptr, csr.indices, csr.data, block, 1, result)
+    np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
+
+
+def test_large_matrices_take_the_compiled_products(monkeypatch):
+    csr = matrix("real", np.float32, np.int64)
+    assert isinstance(SparseDesign(csr)._products, products.ScipyProducts)
+    monkeypatch.setattr(sparse_module, "_COMPILED_FROM", 0)
+    design, dense = SparseDesign(csr), csr.toarray().astype(float)
+    assert isinstance(design._products, compiled.CompiledProducts)
+    w = np.random.default_rng(3).normal(size=P)
+    np.testing.assert_allclose(design.sq_matvec(w), dense**2 @ w, rtol=1e-12, atol=1e-12)
+    above, below = design.sign_sums(np.ones((N, 1)))
+    np.testing.assert_allclose(above[:, 0], (dense > 0).sum(axis=0))
+    np.testing.assert_allclose(below[:, 0], (dense < 0).sum(axis=0))
+    monkeypatch.setattr(sparse_module, "available", lambda: False)
+    assert isinstance(SparseDesign(csr)._products, products.ScipyProducts)

@@ -1,0 +1,197 @@
+"""Files of posteriors and fits are whole or absent, and what is no posterior file is refused by name."""
+
+import os
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdrop as bd
+from bayesdrop._atomic_files import replacing
+
+DRAWS = np.random.default_rng(0).normal(size=(2, 300, 4))
+
+
+@pytest.fixture
+def tree():
+    posterior = xr.Dataset({"weight": (("chain", "draw", "feature"), DRAWS)}, attrs={"stopped": "draws"})
+    stats = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((2, 100_000), np.int8))})
+    return bd.groups.assemble({"posterior": posterior, "sample_stats": stats}, {"seed": 0})
+
+
+@pytest.fixture
+def path(tree, tmp_path):
+    bd.groups.save(tree, tmp_path / "posterior.nc")
+    return tmp_path / "posterior.nc"
+
+
+def test_what_was_saved_is_loaded(path):
+    posterior = bd.groups.dataset(bd.groups.load(path), "posterior")
+    np.testing.assert_array_equal(posterior["weight"], DRAWS)
+    assert posterior.attrs["stopped"] == "draws"
+    assert [entry.name for entry in path.parent.iterdir()] == ["posterior.nc"]
+
+
+def test_a_failed_save_leaves_the_old_file(path, tree, monkeypatch):
+    old = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        bd.groups.save(tree, path)
+    assert path.read_bytes() == old
+    assert [entry.name for entry in path.parent.iterdir()] == ["posterior.nc"]
+
+
+@pytest.mark.parametrize("when", ["while it is written", "at the end"])
+def test_a_failed_save_of_a_fit_leaves_the_old_one(tmp_path, monkeypatch, when):
+    X, path = np.random.default_rng(0).normal(size=(20, 3)), tmp_path / "fit.nc"
+    first, second = (bd.fit(bd.Model(rates=bd.Fixed(rate)), X, np.arange(20) % 2) for rate in (0.1, 0.5))
+    first.save(path)
+    old = path.read_bytes()
+
+    def half(self, target, **options):
+        with open(target, "wb") as file:
+            file.write(old[:100])
+        raise OSError(28, "No space left on device")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    if when == "at the end":
+        monkeypatch.setattr(os, "fsync", full)
+    else:
+        monkeypatch.setattr(xr.Dataset, "to_netcdf", half)
+    with pytest.raises(OSError, match="No space left"):
+        second.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == old
+    assert [entry.name for entry in tmp_path.iterdir()] == ["fit.nc"]
+    xr.testing.assert_identical(xr.load_dataset(path, engine="h5netcdf")["weight"], first.to_dataset()["weight"])
+    second.save(path)
+    xr.testing.assert_identical(xr.load_dataset(path, engine="h5netcdf")["weight"], second.to_dataset()["weight"])
+    with pytest.raises(IsADirectoryError, match="add a file name"):
+        second.save(tmp_path)
+
+
+def test_saving_needs_a_folder_and_a_name(tree, tmp_path):
+    with pytest.raises(FileNotFoundError, match="the folder '.*absent' does not exist; make it first"):
+        bd.groups.save(tree, tmp_path / "absent" / "posterior.nc")
+    with pytest.raises(IsADirectoryError, match="add a file name"):
+        bd.groups.save(tree, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_through_a_link_keeps_the_link(path, tree):
+    link = path.with_name("link.nc")
+    link.symlink_to(path)
+    path.write_bytes(b"")
+    bd.groups.save(tree, link)
+    assert link.is_symlink()
+    assert bd.groups.group_names(bd.groups.load(path)) == ["posterior", "sample_stats"]
+
+
+def test_a_new_file_has_the_usual_permissions(path):
+    other = path.with_name("other")
+    other.write_text("")
+    assert path.stat().st_mode == other.stat().st_mode
+
+
+def test_temporary_files_vanish_after_an_error(tmp_path):
+    with pytest.raises(TypeError), replacing(tmp_path / "a") as temporary:
+        temporary.write_text("half") + "and no more"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("length", [0, 1, 8, 100, 0.25, 0.5, 0.9, -1])
+def test_files_cut_short_are_refused(path, length):
+    whole = path.read_bytes()
+    cut = int(length * len(whole)) if isinstance(length, float) else length % len(whole)
+    path.write_bytes(whole[:cut])
+    with pytest.raises(ValueError, match=r"path: '.*posterior\.nc' cannot be read as a posterior .*sample again"):
+        bd.groups.load(path)
+
+
+def other_file(path):
+    with h5py.File(path.with_name("other.h5"), "w") as file:
+        file["x"] = np.zeros(3)
+
+
+def external_link(path):
+    other_file(path)
+    with h5py.File(path, "w") as file:
+        file["posterior"] = h5py.ExternalLink("other.h5", "/")
+
+
+def soft_link(path):
+    with h5py.File(path, "w") as file:
+        file["posterior"] = h5py.SoftLink("/")
+
+
+def ring(path):
+    with h5py.File(path, "w") as file:
+        file.create_group("posterior")["posterior"] = file["/"]
+
+
+def external_storage(path):
+    secret = path.with_name("secret.txt")
+    secret.write_bytes(b"secret" * 10)
+    with h5py.File(path, "w") as file:
+        file.create_group("posterior").create_dataset("x", (8,), "u1", external=[(str(secret), 0, 8)])
+
+
+def virtual(path):
+    other_file(path)
+    layout = h5py.VirtualLayout((3,), "f8")
+    layout[:] = h5py.VirtualSource("other.h5", "x", (3,))
+    with h5py.File(path, "w") as file:
+        file.create_group("posterior").create_virtual_dataset("x", layout)
+
+
+def swollen(path):
+    with h5py.File(path, "w") as file:
+        file.create_group("posterior").create_dataset("x", (10**14,), "f8", chunks=(1000,))
+
+
+def no_groups(path):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.zeros(3)
+
+
+def pickled(path):
+    path.write_bytes(pickle.dumps({"posterior": DRAWS}))
+
+
+def text(path):
+    path.write_text("weight,rate\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (external_link, "'posterior' is a link to elsewhere"),
+        (soft_link, "'posterior' is a link to elsewhere"),
+        (ring, "hold one another"),
+        (external_storage, "'x' lies in another file"),
+        (virtual, "'x' lies in another file"),
+        (swollen, "claims 800000000000000 bytes"),
+        (no_groups, "it holds no ArviZ groups"),
+        (pickled, ""),
+        (text, ""),
+    ],
+)
+def test_foreign_and_hostile_files_are_refused(tmp_path, make, message):
+    make(tmp_path / "file.nc")
+    with pytest.raises(ValueError, match=rf"path: '.*file\.nc' cannot be read as a posterior \(.*{message}"):
+        bd.groups.load(tmp_path / "file.nc")
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file '.*absent.nc'"):
+        bd.groups.load(tmp_path / "absent.nc")
+    with pytest.raises(ValueError, match="it is a folder"):
+        bd.groups.load(tmp_path)

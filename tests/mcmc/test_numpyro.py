@@ -1,0 +1,542 @@
+"""The samplers under NumPyro's MCMC and in ArviZ, and weights as a block of NumPyro's Gibbs sampler.
+
+False-alarm rate: each statistic is allowed 5 standard errors (5.7e-7 each under normality); fewer than 100 are compared
+here, so correct samplers fail with probability below 6e-5.
+"""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import digamma
+
+import bayesdrop as bd
+from bayesdrop.warnings import MixingWarning
+
+LIMIT = 5.0
+KEY = 3
+X = np.random.default_rng(0).normal(size=(20, 2))
+Y = np.where(X[:, 0] + np.random.default_rng(1).normal(size=20) > 0, 1, -1)
+PLAIN = bd.Model(rates=bd.Fixed(0.0))
+FIELDS = ("lp", "acceptance_rate", "step_size")
+
+
+@contextmanager
+def numpyro_rules():
+    """NumPyro's own code needs promotion of dtypes and ranks."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def program():
+    """The posterior of ``PLAIN``."""
+    import numpyro
+    import numpyro.distributions as dist
+
+    with numpyro.plate("feature", 2):
+        weight = numpyro.sample("weight", dist.Normal(0.0, 1.0))
+    intercept = numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("obs_id", 20):
+        numpyro.sample("y", dist.Bernoulli(logits=jnp.asarray(X) @ weight + intercept), obs=jnp.asarray(Y == 1, int))
+
+
+def run(method, model=PLAIN, chain_method="vectorized", chains=2, warmup=8, draws=6, fields=FIELDS, **options):
+    from numpyro.infer import MCMC
+
+    kernel = bd.NumpyroKernel(model, X, Y, method=method, **options)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=warmup,
+        num_samples=draws,
+        num_chains=chains,
+        chain_method=chain_method,
+        progress_bar=False,
+    )
+    mcmc.run(jax.random.key(KEY), extra_fields=fields)
+    return mcmc
+
+
+def sampled(method, model, seed, chains, warmup=8, draws=6):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        post = bd.sample(model, X, Y, draws=draws, tune=warmup, chains=chains, seed=seed, method=method, progress=False)
+    return bd.groups.dataset(post, "posterior"), bd.groups.dataset(post, "sample_stats")
+
+
+def assert_same(mcmc, posterior, stats, chain=slice(None)):
+    drawn = mcmc.get_samples(group_by_chain=True)
+    assert set(drawn) == set(posterior.data_vars)
+    for name in posterior.data_vars:
+        np.testing.assert_allclose(drawn[name][chain], posterior[name], rtol=1e-8, atol=1e-8)
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    for name in set(fields) & set(stats.data_vars):
+        np.testing.assert_allclose(fields[name][chain], stats[name], rtol=1e-8, atol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def vectorised():
+    with jax.enable_x64(True):
+        return run(bd.HMC(), program=program)
+
+
+def test_vectorised_draws_are_those_of_sample(vectorised):
+    key = jax.random.split(jax.random.key(KEY), 2)[0]
+    assert_same(vectorised, *sampled(bd.HMC(dtype="float64"), PLAIN, key, chains=2))
+
+
+def test_vectorised_chains_adapt_together(vectorised):
+    step = np.asarray(vectorised.get_extra_fields(group_by_chain=True)["step_size"])
+    np.testing.assert_array_equal(step[0], step[1])
+
+
+@pytest.mark.default_cases
+def test_divergences_are_collected_unasked(vectorised, capsys):
+    assert vectorised.get_extra_fields()["diverging"].dtype == bool
+    vectorised.print_summary()
+    assert "Number of divergences: 0" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [bd.HMC(dtype="float64"), bd.NUTS()])
+def test_sequential_chains_are_runs_of_their_own(method):
+    model = bd.Model(bd.Hinge(), rates=bd.Fixed(0.0))
+    with numpyro_rules():
+        mcmc = run(method, model, chain_method="sequential")
+        for chain, key in enumerate(jax.random.split(jax.random.key(KEY), 2)):
+            assert_same(mcmc, *sampled(method, model, key, chains=1), chain=slice(chain, chain + 1))
+    step = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["step_size"])
+    assert np.all(step[0] != step[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [bd.Gibbs(dtype="float64"), bd.NUTS()])
+def test_every_sampler_draws_what_sample_draws(method):
+    with numpyro_rules():
+        mcmc = run(method, bd.Model(), fields=("lp",))
+        key = jax.random.split(jax.random.key(KEY), 2)[0]
+        assert_same(mcmc, *sampled(method, bd.Model(), key, chains=2))
+
+
+PARALLEL = """
+import json, sys, jax
+sys.path.insert(0, {folder!r})
+with jax.enable_x64(True):
+    from test_numpyro import bd, run
+    assert jax.local_device_count() == 2
+    mcmc = run(bd.HMC(), chain_method="parallel")
+    print(json.dumps([mcmc.chain_method, mcmc.get_samples(True)["weight"].tolist()]))
+"""
+
+
+@pytest.mark.slow
+def test_parallel_chains_are_the_sequential_ones():
+    """On two host devices, which must be asked for before JAX starts."""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    code = PARALLEL.format(folder=os.path.dirname(__file__))
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    chain_method, weight = json.loads(done.stdout)
+    assert chain_method == "parallel"
+    for chain, key in enumerate(jax.random.split(jax.random.key(KEY), 2)):
+        posterior, _ = sampled(bd.HMC(dtype="float64"), PLAIN, key, chains=1)
+        np.testing.assert_allclose(weight[chain], posterior["weight"][0], rtol=1e-8, atol=1e-8)
+
+
+def test_on_one_device_parallel_falls_back_as_numpyro_does():
+    from numpyro.infer import MCMC
+
+    if jax.local_device_count() > 2:
+        pytest.skip("three chains fit on the devices here")
+    with pytest.warns(UserWarning, match="not enough devices"):
+        mcmc = MCMC(bd.NumpyroKernel(PLAIN, X, Y), num_warmup=1, num_samples=1, num_chains=3)
+    assert mcmc.chain_method == "sequential"
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "names"),
+    [
+        (PLAIN, bd.HMC(), {"weight": (2,), "intercept": ()}),
+        (bd.Model(), bd.HMC(), {"weight": (2,), "intercept": (), "rate": (2,)}),
+        (bd.Model(fit_intercept=False), None, {"weight": (2,), "rate": (2,)}),
+        (
+            bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Shared()),
+            None,
+            {"weight": (2,), "intercept": (), "rate": (1,), "sigma": ()},
+        ),
+        (
+            bd.Model(rates=bd.Hierarchical(["a", "a"]), weight_prior=bd.Horseshoe()),
+            bd.Gibbs(joint_moves=0),
+            {
+                "weight": (2,),
+                "intercept": (),
+                "rate": (2,),
+                "group_rate": (1,),
+                "group_strength": (1,),
+                "global_scale": (),
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("chains", [None, 3])
+def test_every_recorded_variable_is_a_site(model, method, names, chains):
+    """Traced only: names and shapes of chains one at a time and side by side."""
+    kernel = bd.NumpyroKernel(model, X, Y, method=method)
+    key = jax.random.key(0)
+    keys = key if chains is None else jax.random.split(key, chains)
+    state = jax.eval_shape(lambda key: kernel.sample(kernel.init(key, 5, None, (), {}), (), {}), keys)
+    lead = () if chains is None else (chains,)
+    assert {name: value.shape for name, value in state.z.items()} == {
+        name: (*lead, *shape) for name, shape in names.items()
+    }
+    for name in state.sample_stats:
+        assert getattr(state, name).shape == lead
+
+
+def test_arviz_converts_the_draws_under_names_given_to_it(vectorised):
+    import arviz as az
+
+    kernel = vectorised.sampler
+    assert kernel.model is program
+    kernel._program = None  # without a program, names come from the caller
+    try:
+        post = az.from_numpyro(
+            vectorised, coords={"feature": ["age", "dose"]}, dims={"weight": ["feature"]}, log_likelihood=False
+        )
+    finally:
+        kernel._program = program
+    weight = bd.groups.dataset(post, "posterior")["weight"]
+    assert weight.dims == ("chain", "draw", "feature")
+    assert weight.coords["feature"].values.tolist() == ["age", "dose"]
+    np.testing.assert_array_equal(weight, vectorised.get_samples(group_by_chain=True)["weight"])
+    stats = bd.groups.dataset(post, "sample_stats")
+    assert set(stats.data_vars) == {"diverging", *FIELDS}
+    assert stats["lp"].dims == ("chain", "draw")
+    assert "weight" in str(az.summary(post))
+
+
+def test_arviz_reads_dims_from_a_program(vectorised):
+    import arviz as az
+
+    with numpyro_rules():  # the converter traces the program
+        post = az.from_numpyro(vectorised, coords={"feature": ["age", "dose"]}, log_likelihood=False)
+    weight = bd.groups.dataset(post, "posterior")["weight"]
+    assert weight.dims == ("chain", "draw", "feature")
+    np.testing.assert_array_equal(bd.groups.dataset(post, "observed_data")["y"], Y == 1)
+
+
+def test_chains_go_on_with_the_key_they_are_given():
+    """MCMC continues a run by writing a key into the state: another key gives other draws, the same one the same."""
+    kernel = bd.NumpyroKernel(PLAIN, X, Y)
+    start = jax.jit(lambda keys: kernel.init(keys, 2, None, (), {}))(jax.random.split(jax.random.key(0), 2))
+    step = jax.jit(lambda state: kernel.sample(state, (), {}))
+    assert np.all(step(start).z["weight"] != start.z["weight"])
+    other = [start._replace(rng_key=jax.random.split(jax.random.key(seed), 2)) for seed in (1, 1, 2)]
+    one, again, two = (step(state) for state in other)
+    np.testing.assert_array_equal(one.z["weight"], again.z["weight"])
+    assert np.all(one.z["weight"] != two.z["weight"])
+    assert np.all(one.z["weight"] != step(start).z["weight"])
+    assert np.all(step(one).z["weight"] != one.z["weight"])  # and further, not the same number again
+
+
+def test_old_keys_and_new_ones_are_the_same():
+    kernel = bd.NumpyroKernel(PLAIN, X, Y)
+    first = jax.jit(lambda key: kernel.sample(kernel.init(key, 2, None, (), {}), (), {}).z["weight"])
+    np.testing.assert_array_equal(first(jax.random.PRNGKey(4)), first(jax.random.key(4)))
+    assert np.all(first(jax.random.key(4)) != first(jax.random.key(5)))
+
+
+def test_a_kernel_and_a_run_can_be_pickled(vectorised):
+    with jax.enable_x64(True):
+        copy = pickle.loads(pickle.dumps(vectorised))
+        np.testing.assert_array_equal(copy.get_samples()["weight"], vectorised.get_samples()["weight"])
+    shapes = jax.eval_shape(lambda key: copy.sampler.init(key, 2, None, (), {}), jax.random.key(0))
+    assert shapes.z["weight"].shape == (2,)
+
+
+def test_kernel_errors_say_what_to_do():
+    kernel = bd.NumpyroKernel(PLAIN, X, Y)
+    with pytest.raises(TypeError, match="give X and y to bd.NumpyroKernel"):
+        kernel.init(jax.random.key(0), 1, None, (X, Y), {})
+    with pytest.raises(ValueError, match="init_params: expected None"):
+        kernel.init(jax.random.key(0), 1, {"weight": X[0]}, (), {})
+    with pytest.raises(AttributeError, match=r"extra_fields: expected .*'acceptance_rate'.*, got 'accept_prob'"):
+        jax.eval_shape(lambda key: kernel.init(key, 1, None, (), {}), jax.random.key(0)).accept_prob
+    with pytest.raises(TypeError, match="method: expected a sampler"):
+        bd.NumpyroKernel(PLAIN, X, Y, method=bd.EM())
+    with pytest.raises(TypeError, match="model: expected an object such as bd.Model"):
+        bd.NumpyroKernel(bd.Hinge(), X, Y)
+    with pytest.raises(ValueError, match="target"):
+        bd.NumpyroKernel(bd.Model(), X, Y, target="marginalised")
+
+
+# Weights as a block. The precision τ = 1/scale² of the weights and C have gamma priors, of which both the quadrature
+# and the other half of the Gibbs sampler know the conditionals.
+
+TAU, POWER = (8.0, 6.0), (12.0, 10.0)
+
+
+def moments(model, X, y, tau=False, power=False, half_width=12.0, points=601):
+    """Posterior means of ``statistics`` by quadrature over two weights, or a weight and the intercept."""
+    grid = np.linspace(-half_width, half_width, points)
+    first, second = (part.ravel() for part in np.meshgrid(grid, grid, indexing="ij"))
+    weight = np.stack([first, second], axis=1)[:, : X.shape[1]]
+    intercept = second if model.fit_intercept else np.zeros_like(second)
+    noise = model.noise.coefficients(model.bind([f"x{d}" for d in range(X.shape[1])]).initial)
+    total = np.zeros_like(first)
+    for x, target in zip(X, y, strict=True):
+        mean = weight @ (noise.gain * x) + intercept
+        var = (weight**2) @ (noise.quadratic * x**2 + noise.linear * x + noise.constant)
+        total += model.loss.value(np.full_like(mean, float(target)), mean, var)
+    square = 0.5 * np.sum(weight**2 * (1.0 if tau else model.weight_prior.precision(X.shape[1])), axis=1)
+    shape, rate = TAU[0] + 0.5 * X.shape[1], TAU[1] + square
+    log_density = -shape * np.log(rate) if tau else -square
+    columns = [weight, weight**2, intercept[:, None], intercept[:, None] ** 2]
+    if tau:
+        columns.append((digamma(shape) - np.log(rate))[:, None])
+    # A normalised likelihood of numbers has C^(n/2) beside exp(−C Σ loss).
+    shape, rate = POWER[0] + (0 if model.loss.binary else 0.5 * len(y)), POWER[1] + total
+    log_density = log_density - (shape * np.log(rate) if power else model.C * total)
+    if power:
+        columns.append((digamma(shape) - np.log(rate))[:, None])
+    share = np.exp(log_density - log_density.max())
+    share /= share.sum()
+    edge = np.maximum(np.abs(first), np.abs(second)) > 0.95 * half_width
+    assert share[edge].sum() < 1e-5
+    return share @ np.concatenate(columns, axis=1)
+
+
+def chains_of(model, X, y, block, tau, power, chains, burn=100, draws=200, seed=0):
+    """Chain means (chains, q) of the block alternating with exact draws of ``tau`` and ``C``."""
+    p, signs = X.shape[1], jnp.asarray(y)
+    noise = model.noise.coefficients(model.bind([f"x{d}" for d in range(p)]).initial)
+    noise = type(noise)(*(jnp.asarray(part) for part in noise))
+    matrix = jnp.asarray(X)
+
+    def sweep(carry, key):
+        weight, intercept, others = carry
+        key_block, key_tau, key_power = jax.random.split(key, 3)
+        sites = {"weight": weight, "intercept": intercept}
+        sites |= block(rng_key=key_block, gibbs_sites={name: sites[name] for name in block.sites}, hmc_sites=others)
+        weight, intercept, others = sites["weight"], sites["intercept"], dict(others)
+        if tau:
+            rate = TAU[1] + 0.5 * jnp.sum(weight**2)
+            others["tau"] = jax.random.gamma(key_tau, TAU[0] + 0.5 * p, dtype=rate.dtype) / rate
+        if power:
+            mean = matrix @ (noise.gain * weight) + intercept
+            var = matrix**2 @ (noise.quadratic * weight**2)
+            rate = POWER[1] + jnp.sum(model.loss.value(signs, mean, var))
+            shape = POWER[0] + (0 if model.loss.binary else 0.5 * len(y))
+            others["power"] = jax.random.gamma(key_power, shape, dtype=rate.dtype) / rate
+        parts = [weight, weight**2, jnp.stack([intercept, intercept**2])]
+        logs = [jnp.log(others[name])[None] for name, there in (("tau", tau), ("power", power)) if there]
+        return (weight, intercept, others), jnp.concatenate(parts + logs)
+
+    def chain(key):
+        start = jnp.zeros(p), jnp.zeros(()), {"tau": jnp.ones(()), "power": jnp.ones(())}
+        key_burn, key_draw = jax.random.split(key)
+        state, _ = jax.lax.scan(lambda c, k: (sweep(c, k)[0], None), start, jax.random.split(key_burn, burn))
+
+        def add(carry, key):
+            state, values = sweep(carry[0], key)
+            return (state, carry[1] + values), None
+
+        nothing = jnp.zeros(2 * p + 2 + tau + power)
+        (_, total), _ = jax.lax.scan(add, (state, nothing), jax.random.split(key_draw, draws))
+        return total / draws
+
+    return np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(seed), chains)))
+
+
+def small(p=1, n=12, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, p)) * (generator.random((n, p)) < 0.8)
+    y = np.where(X[:, 0] + 0.3 + generator.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def check(exact, means):
+    error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    np.testing.assert_array_equal(means.mean(axis=0)[error == 0], exact[error == 0])  # an absent intercept is 0
+    z = ((means.mean(axis=0) - exact)[error > 0]) / error[error > 0]
+    assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
+    return z
+
+
+NONE, HALF = bd.Fixed(0.0), bd.Fixed([0.5])
+AS_SCALE = {"scale": lambda sites: sites["tau"] ** -0.5}
+FAST = [
+    pytest.param(bd.Model(bd.Hinge(), rates=NONE), 1, AS_SCALE, id="hinge, scale"),
+]
+SLOW = [
+    pytest.param(bd.Model(bd.Squared(), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="ridge"),
+    pytest.param(bd.Model(rates=NONE), 1, AS_SCALE, id="logistic, scale"),
+    pytest.param(bd.Model(rates=NONE), 1, {"C": "power"}, id="logistic, C"),
+    pytest.param(bd.Model(rates=NONE, C=2.0, fit_intercept=False), 2, AS_SCALE, id="logistic, weight 2"),
+    pytest.param(bd.Model(bd.Hinge(), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="hinge, C"),
+    pytest.param(bd.Model(bd.EpsilonInsensitive(), rates=NONE), 1, {"C": "power"}, id="epsilon, C"),
+    pytest.param(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, id="hinge, dropout"),
+    pytest.param(bd.Model(rates=HALF, noise=bd.Dropout(unbiased=True)), 1, AS_SCALE, id="logistic, unbiased dropout"),
+    pytest.param(bd.Model(noise=bd.GaussianNoise(0.8)), 1, AS_SCALE, id="logistic, Gaussian noise"),
+    pytest.param(bd.Model(rates=NONE, weight_prior=bd.Normal([2.0, 0.5]), fit_intercept=False), 2, {}, id="prior"),
+]
+
+
+def check_block(model, p, hyper, sparse_input=False, chains=500, **options):
+    X, y = small(p)
+    tau, power = "scale" in hyper, "C" in hyper
+    with jax.enable_x64(True):
+        block = bd.WeightsBlock(model, sparse.csr_array(X) if sparse_input else X, y, **hyper, **options)
+        means = chains_of(model, X, y, block, tau, power, chains)
+    return check(moments(model, X, y, tau, power), means)
+
+
+@pytest.mark.parametrize(("model", "p", "hyper"), FAST)
+def test_block_keeps_the_posterior(model, p, hyper):
+    check_block(model, p, hyper)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "p", "hyper"), SLOW)
+def test_block_keeps_the_posterior_at_length(model, p, hyper):
+    # Polya-Gamma variables of any real shape take their time.
+    check_block(model, p, hyper, chains=100 if "C" in hyper and isinstance(model.loss, bd.Logistic) else 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", ["cholesky", "woodbury", "conjugate_gradient"])
+def test_every_gaussian_draw_serves(draw):
+    check_block(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, draw=draw)
+
+
+@pytest.mark.slow
+def test_sparse_features_serve():
+    check_block(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, sparse_input=True)
+
+
+def tau_program(X, y):
+    import numpyro
+    import numpyro.distributions as dist
+
+    from bayesdrop.models import svm
+
+    tau = numpyro.sample("tau", dist.Gamma(*TAU))
+    svm.program(X, y, scale=tau**-0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("composed", [True, False])
+def test_the_block_composes_with_nuts(composed):
+    """NUTS draws τ on the program without auxiliary variables, the block the rest: against quadrature."""
+    import numpyro.infer
+    from numpyro.infer import MCMC, NUTS, HMCGibbs
+
+    if composed and not hasattr(numpyro.infer, "CustomGibbs"):
+        pytest.skip("NumPyro 0.22 has composable Gibbs blocks")
+    X, y = small()
+    model = bd.Model(bd.Hinge(), rates=NONE)
+    with numpyro_rules():
+        block = bd.WeightsBlock(model, X, y, **AS_SCALE)
+        nuts = NUTS(partial(tau_program, jnp.asarray(X), jnp.asarray(y)))
+        if composed:
+            from numpyro.infer import CustomGibbs, Gibbs
+
+            kernel = Gibbs([(CustomGibbs(block), block.sites), (nuts, None)])
+        else:
+            kernel = HMCGibbs(nuts, block, block.sites)
+        mcmc = MCMC(
+            kernel,
+            num_warmup=300,
+            num_samples=400,
+            num_chains=60,
+            chain_method=jax.vmap,
+            progress_bar=False,
+        )
+        mcmc.run(jax.random.key(0))
+        drawn = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
+    weight, intercept = drawn["weight"], drawn["intercept"][..., None]
+    values = np.concatenate([weight, weight**2, intercept, intercept**2, np.log(drawn["tau"])[..., None]], axis=-1)
+    check(moments(model, X, y, tau=True), values.mean(axis=1))
+
+
+def test_the_block_says_what_it_needs():
+    block = bd.WeightsBlock
+    with pytest.raises(ValueError, match="rates: expected fixed ones, got 2 free"):
+        block(bd.Model(), X, Y)
+    with pytest.raises(ValueError, match='expected expectation="augmentation"'):
+        block(bd.Model(bd.Logistic("gaussian"), rates=bd.Fixed(0.5)), X, Y)
+    with pytest.raises(ValueError, match="name the site that has them"):
+        block(bd.Model(rates=NONE, weight_prior=bd.Laplace()), X, Y)
+    with pytest.raises(ValueError, match="has an unknown variance"):
+        block(bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=NONE), X, Y)
+    with pytest.raises(ValueError, match="draw: expected .* X is sparse"):
+        block(PLAIN, sparse.csr_array(X), Y, draw="cholesky")
+    with pytest.raises(TypeError, match="scale: expected the name of a site"):
+        block(PLAIN, X, Y, scale=2.0)
+    key, sites = jax.random.key(0), {"weight": jnp.zeros(2), "intercept": jnp.zeros(())}
+    call = block(PLAIN, X, Y, scale="scale")
+    with pytest.raises(ValueError, match=r"scale: expected a site 'scale' beside this block, got \['tau'\]"):
+        call(key, sites, {"tau": jnp.ones(())})
+    with pytest.raises(ValueError, match=r"scale: expected one number or 2 of them, got shape \(3,\)"):
+        call(key, sites, {"scale": jnp.ones(3)})
+    with pytest.raises(ValueError, match=r"weight: expected shape \(2,\)"):
+        call(key, {**sites, "weight": jnp.zeros(3)}, {"scale": jnp.ones(())})
+    with pytest.raises(ValueError, match=r"sites: expected \['weight', 'intercept'\] to be drawn"):
+        call(key, {"weight": jnp.zeros(2)}, {"scale": jnp.ones(())})
+
+
+def test_the_block_takes_names_and_scales_of_each_weight():
+    model = bd.Model(rates=NONE, fit_intercept=False)
+    block = bd.WeightsBlock(model, X, Y, scale="spread", weight="beta")
+    assert block.sites == ["beta"]
+    drawn = jax.jit(block)(jax.random.key(0), {"beta": jnp.zeros(2)}, {"spread": jnp.array([1.0, 1e-4])})
+    assert set(drawn) == {"beta"}
+    assert abs(drawn["beta"][1]) < 1e-3 < abs(drawn["beta"][0])
+    assert pickle.loads(pickle.dumps(block)).sites == ["beta"]
+
+
+def test_row_weights_are_repetitions():
+    """One draw from the same key with a row twice and with weight two, where the loss needs no auxiliary variables."""
+    model = bd.Model(bd.Squared(), rates=NONE)
+    sites = {"weight": jnp.zeros(2), "intercept": jnp.zeros(())}
+    twice = bd.WeightsBlock(model, np.vstack([X, X[:1]]), np.append(Y, Y[0]))
+    heavy = bd.WeightsBlock(model, X, Y, sample_weight=np.append(2.0, np.ones(19)))
+    drawn = [jax.jit(block)(jax.random.key(0), sites, {}) for block in (twice, heavy)]
+    for name in sites:
+        np.testing.assert_allclose(drawn[0][name], drawn[1][name], rtol=1e-4)
+
+
+def _precisions(jaxpr):
+    """Precisions of all products in a program and those inside it."""
+    found = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            found.add(str(equation.params["precision"]))
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else [value]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    found |= _precisions(inner)
+    return found
+
+
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["Gibbs", "HMC"])
+def test_products_are_taken_in_full_precision(method):
+    """As in bd.sample; on some accelerators the default rounds factors to ten bits."""
+    kernel = bd.NumpyroKernel(PLAIN, X, Y, method=method)
+    keys = jax.random.split(jax.random.key(0), 2)
+    start = jax.eval_shape(lambda keys: kernel.init(keys, 2, None, (), {}), keys)
+    steps = jax.make_jaxpr(lambda state: kernel.sample(state, (), {}))(start)
+    begin = jax.make_jaxpr(lambda keys: kernel.init(keys, 2, None, (), {}))(keys)
+    found = _precisions(steps.jaxpr) | _precisions(begin.jaxpr)
+    assert found
+    assert all("HIGHEST" in precision for precision in found), found

@@ -1,0 +1,40 @@
+"""Every recipe of CONTRIBUTING.md runs as it stands there, and none is longer than forty lines."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+
+
+def recipes():
+    """Title and code of each example."""
+    parts = PAGE.read_text(encoding="utf-8").split("\n### ")[1:]
+    return [(part.split("\n")[0], code) for part in parts for code in re.findall(r"```python\n(.*?)```", part, re.S)]
+
+
+def test_every_axis_has_a_recipe():
+    wanted = {
+        "noise",
+        "loss",
+        "rate structure",
+        "prior of the rates",
+        "weight prior",
+        "storage",
+        "minimiser",
+        "sampler",
+    }
+    wanted |= {"plot"}
+    assert wanted <= {title.removeprefix("A ") for title, _ in recipes()}
+
+
+@pytest.mark.parametrize(("title", "code"), recipes(), ids=[title for title, _ in recipes()])
+def test_a_recipe_runs(title, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = [line for line in code.splitlines() if line.strip() and not line.startswith(("import ", "from "))]
+    assert len(body) <= 40, f"{title}: {len(body)} lines"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws, for show
+        exec(compile(code, f"CONTRIBUTING.md, {title}", "exec"), {"__name__": "recipe"})

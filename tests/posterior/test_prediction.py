@@ -1,0 +1,273 @@
+"""Predictions against the estimators, against all masks enumerated and against masks drawn.
+
+False-alarm rate: Monte Carlo comparisons allow 5 standard errors (5.7e-7 each); about 150 of them, so below 1e-4.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import norm
+
+import bayesdrop as bd
+from bayesdrop.posterior import draws as draws_module
+from bayesdrop.posterior.draws import BLOCK
+from bayesdrop.priors import InverseGamma
+
+RNG = np.random.default_rng
+LOSSES = [bd.Logistic(), bd.Hinge()]
+
+
+def _some(build, p=4, chains=2, draws=25, loss=None, classes=("no", "yes"), **options):
+    """A posterior of random draws and rows to predict."""
+    rng = RNG(0)
+    loss = bd.Logistic() if loss is None else loss
+    model = bd.Model(loss, rates=bd.PerFeature(), C=0.7, **options)
+    post = build(
+        model,
+        rng.normal(size=(chains, draws, p)),
+        intercept=rng.normal(size=(chains, draws)),
+        rate=rng.beta(2, 3, size=(chains, draws, p)),
+        names=[f"f{d}" for d in range(p)],
+        classes=classes if loss.binary else None,
+    )
+    return post, rng.normal(size=(9, p))
+
+
+def _flat(post):
+    posterior = bd.groups.dataset(post, "posterior")
+    return (
+        posterior["weight"].values.reshape(-1, posterior.sizes["feature"]),
+        posterior["intercept"].values.ravel(),
+        posterior["rate"].values.reshape(-1, posterior.sizes["feature"]),
+    )
+
+
+@pytest.mark.parametrize("corrupted", [False, True])
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize(("kind", "loss"), [(bd.DropoutLogisticRegression, bd.Logistic()), (bd.DropoutSVC, bd.Hinge())])
+def test_one_draw_is_the_estimator(build, breast_cancer, kind, loss, unbiased, corrupted):
+    """The fitted weights as the only draw: probabilities and labels are those of the estimator."""
+    X, y = breast_cancer
+    noise = bd.Dropout(unbiased)
+    fit = kind(0.3, C=0.2, noise=noise, corrupted_inputs=corrupted).fit(X, y)
+    model = bd.Model(loss, noise, bd.Fixed(0.3), 0.2)
+    post = build(model, fit.coef_[None], intercept=fit.intercept_[0], classes=[0, 1])
+    found = bd.predict(post, X, corrupted_inputs=corrupted)
+    np.testing.assert_allclose(found.mean, fit.predict_proba(X)[:, 1], rtol=1e-10, atol=1e-14)
+    np.testing.assert_array_equal(found.label, fit.predict(X))
+    np.testing.assert_array_equal(found.sd, 0.0)
+    np.testing.assert_array_equal(found.low, found.high)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_average_and_interval_are_over_the_draws(build, enumerate_masks, loss):
+    """Each draw by itself, in a loop, and each of its 16 masks."""
+    post, X = _some(build, loss=loss)
+    found = bd.predict(post, X, probability=0.8)
+    each = np.zeros((50, len(X)))
+    for j, draw in enumerate(zip(*_flat(post), strict=True)):
+        for i, x in enumerate(X):
+            score, chance = enumerate_masks(bd.Model(loss), x, *draw)
+            gap = score if loss.normalised else 0.7 * (np.maximum(1 + score, 0) - np.maximum(1 - score, 0))
+            each[j, i] = chance @ (1 / (1 + np.exp(-gap)))
+    np.testing.assert_allclose(found.mean, np.mean(each, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.sd, np.std(each, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found.low, np.quantile(each, 0.1, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.high, np.quantile(each, 0.9, axis=0), rtol=1e-12)
+
+
+def test_probability_is_that_of_drawn_masks_where_there_are_many(build):
+    """200 features, against 40,000 masks."""
+    rng = RNG(1)
+    p, masks = 200, 40_000
+    w, r, x = rng.normal(size=p) / 4, rng.beta(2, 2, size=p), rng.normal(size=p)
+    post = build(bd.Model(rates=bd.PerFeature(), fit_intercept=False), w[None, None], rate=r, classes=[0, 1])
+    chance = 1 / (1 + np.exp(-((rng.random((masks, p)) >= r) @ (w * x))))
+    z = (bd.predict(post, x[None]).mean[0] - chance.mean()) / (chance.std() / np.sqrt(masks))
+    assert abs(z) < 5
+
+
+def test_regression_mean_and_interval_of_the_mean(build):
+    post, X = _some(build, loss=bd.Squared())
+    found = bd.predict(post, X)
+    w, b, r = _flat(post)
+    mean = X @ ((1 - r) * w).T + b
+    np.testing.assert_allclose(found.mean, mean.mean(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found.sd, mean.std(axis=1), rtol=1e-10)
+    np.testing.assert_allclose([found.low, found.high], np.quantile(mean, [0.05, 0.95], axis=1), rtol=1e-10)
+    assert found.label is None
+    assert np.all(found.response_low < found.low)
+    assert np.all(found.response_high > found.high)
+
+
+@pytest.mark.parametrize("sigma", [None, 0.3])
+def test_interval_of_a_new_response_covers_what_it_says(build, sigma):
+    """One draw, no noise on the features: normal quantiles, from 40,000 responses at each of 60 rows."""
+    variance = None if sigma is None else InverseGamma(2.0, 1.0)
+    model = bd.Model(bd.Squared(variance_prior=variance), rates=bd.Fixed(0.0), C=4.0)
+    post = build(model, [[[1.0, -2.0]]], intercept=0.5, sigma=sigma)
+    X = RNG(2).normal(size=(60, 2))
+    found = bd.predict(post, X, probability=0.8)
+    sd = 0.5 if sigma is None else sigma
+    quantile = norm.ppf(0.9) * sd
+    # Standard error of a sample quantile, √(q(1 − q)/N)/density, and of the average over the rows.
+    error = np.sqrt(0.09 / 40_000) / (norm.pdf(norm.ppf(0.9)) / sd) / np.sqrt(60)
+    assert abs(np.mean(found.response_high - found.mean) - quantile) < 5 * error
+    assert abs(np.mean(found.response_low - found.mean) + quantile) < 5 * error
+
+
+def test_the_noise_of_the_features_widens_a_new_response(build):
+    """Gaussian noise, whose scores are normal indeed: variance 1/C + σ²‖w‖²."""
+    post = build(bd.Model(bd.Squared(), bd.GaussianNoise(2.0), C=4.0), [[[1.0, -2.0]]], intercept=0.0)
+    found = bd.predict(post, np.zeros((60, 2)), probability=0.8)
+    sd = np.sqrt(0.25 + 4 * 5)
+    error = np.sqrt(0.09 / 40_000) / (norm.pdf(norm.ppf(0.9)) / sd) / np.sqrt(60)
+    assert abs(np.mean(found.response_high) - norm.ppf(0.9) * sd) < 5 * error
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), (False, True), (-1, 1), (2, 3)])
+def test_labels_are_the_users(build, classes):
+    post, X = _some(build, classes=classes)
+    found = bd.predict(post, X)
+    assert found.label.dtype == np.array(classes).dtype
+    np.testing.assert_array_equal(found.label == classes[1], found.mean > 0.5)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, bd.Squared(), bd.EpsilonInsensitive()], ids=repr)
+@pytest.mark.parametrize("convert", [sparse.csr_array, sparse.coo_matrix, lambda X: X.astype(np.float32)])
+def test_storage_does_not_matter(build, loss, convert):
+    post, X = _some(build, loss=loss)
+    X[X < 0.3] = 0.0
+    X = X.astype(np.float32).astype(float)
+    one, other = bd.predict(post, X), bd.predict(post, convert(X))
+    for name in ("mean", "low", "high"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-10, atol=1e-12)
+    if not loss.binary:
+        np.testing.assert_allclose(one.response_low, other.response_low, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("block", [1, 7, 60, 400])
+def test_blocks_do_not_matter(build, monkeypatch, block):
+    post, X = _some(build)
+    whole = bd.predict(post, X)
+    monkeypatch.setattr(draws_module, "BLOCK", block)
+    pieces = bd.predict(post, X)
+    for name in ("mean", "sd", "low", "high"):
+        np.testing.assert_allclose(getattr(whole, name), getattr(pieces, name), rtol=1e-12)
+
+
+def test_sparse_rows_are_never_made_dense(build, monkeypatch):
+    """300,000 columns: dense, 300 rows would take 720 MB."""
+    import tracemalloc
+
+    p = 300_000
+    model = bd.Model(rates=bd.Shared(), fit_intercept=False)
+    post = build(model, np.ones((1, 2, p), dtype=np.float32), rate=0.5, classes=[0, 1])
+    X = sparse.random_array((300, p), density=1e-5, format="csr", rng=RNG(0))
+    tracemalloc.start()
+    found = bd.predict(post, X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 150e6
+    np.testing.assert_allclose(found.mean[X.sum(axis=1) == 0], 0.5, rtol=1e-10)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_are_matched_by_name(build, library):
+    frames = pytest.importorskip(library)
+    post, X = _some(build)
+    expected = bd.predict(post, X)
+    frame = frames.DataFrame({f"f{d}": X[:, d] for d in (2, 0, 3, 1)})
+    np.testing.assert_array_equal(bd.predict(post, frame).mean, expected.mean)
+    with pytest.raises(ValueError, match=r"missing: \['f1'\], unknown: \['g'\]"):
+        bd.predict(post, frames.DataFrame({"g" if d == 1 else f"f{d}": X[:, d] for d in range(4)}))
+    with pytest.raises(ValueError, match=r"missing: \['f3'\]"):
+        bd.predict(post, frames.DataFrame({f"f{d}": X[:, d] for d in range(3)}))
+    with pytest.raises(ValueError, match=r"unknown: \['f4'\]"):
+        bd.predict(post, frames.DataFrame({f"f{d}": X[:, d % 4] for d in range(5)}))
+
+
+def test_a_posterior_from_a_file_predicts_the_same(build, tmp_path):
+    post, X = _some(build)
+    bd.groups.save(post, tmp_path / "post.nc")
+    np.testing.assert_array_equal(bd.predict(bd.groups.load(tmp_path / "post.nc"), X).mean, bd.predict(post, X).mean)
+
+
+def test_transposed_variables_are_read_by_dim(build):
+    post, X = _some(build)
+    expected = bd.predict(post, X).mean
+    group = bd.groups.dataset(post, "posterior").transpose("feature", "draw", "chain")
+    np.testing.assert_allclose(bd.predict(bd.groups.extend(post, {"posterior": group}), X).mean, expected, rtol=1e-12)
+
+
+def test_what_is_shown(build):
+    post, X = _some(build)
+    text = str(bd.predict(post, X))
+    assert "9 rows, posterior probability of yes, 90 % interval" in text
+    assert "calibrated" not in text
+    assert len(text.splitlines()) == 2 + len(X)
+    many = str(bd.predict(post, np.tile(X, (3, 1)))).splitlines()
+    assert "… 15 more …" in many[8]
+    assert len(many) == 2 + 12 + 1
+    hinge = bd.predict(_some(build, loss=bd.Hinge())[0], X)
+    assert str(hinge).endswith("Use bd.Logistic() for probabilities.")
+    data = hinge.to_dataset()
+    assert data.sizes == {"obs_id": 9}
+    assert set(data) == {"mean", "sd", "low", "high", "label"}
+    assert data.attrs["positive_class"] == "yes"
+    assert "note" in data.attrs
+    numbers = bd.predict(_some(build, loss=bd.Squared())[0], X)
+    assert "new response" in str(numbers)
+    assert {"response_low", "response_high"} <= set(numbers.to_dataset())
+
+
+@pytest.mark.parametrize("probability", [0, 1, 0.0, 1.0, -0.1, 90, np.nan, "0.9", None])
+def test_a_probability_outside_its_range_is_refused(build, probability):
+    post, X = _some(build)
+    with pytest.raises(ValueError, match=r"probability: expected a finite number in \(0, 1\)"):
+        bd.predict(post, X, probability=probability)
+
+
+def test_bad_rows_are_refused(build):
+    post, X = _some(build)
+    for wrong, message in (
+        (X[:, :3], "expected 4 columns"),
+        (np.full((2, 4), np.nan), "NaN"),
+        (np.full((2, 4), np.inf), "infinity"),
+        (X[0], "2D"),
+        (X[:0], "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bd.predict(post, wrong)
+    counts = build(bd.Model(bd.Squared(), bd.PoissonNoise()), np.ones((1, 1, 4)), intercept=0.0)
+    with pytest.raises(ValueError, match="Poisson noise needs x >= 0"):
+        bd.predict(counts, X)
+    with pytest.raises(ValueError, match="Poisson noise needs x >= 0"):
+        bd.predict(counts, sparse.csr_array(X))
+
+
+def test_posteriors_of_others_are_refused(build):
+    post, X = _some(build)
+    posterior = bd.groups.dataset(post, "posterior")
+    for wrong in (None, 3, "post.nc", X, {"posterior": posterior}):
+        with pytest.raises(TypeError, match=r"post: expected what bd\.sample"):
+            bd.predict(wrong, X)
+    with pytest.raises(ValueError, match="expected a group 'posterior'"):
+        bd.predict(bd.groups.assemble({"prior": posterior}), X)
+    with pytest.raises(ValueError, match="another library"):
+        bd.predict(bd.groups.assemble({"posterior": posterior}), X)
+    for missing in ("weight", "rate", "intercept"):
+        with pytest.raises(ValueError, match=f"expected the variable '{missing}'"):
+            bd.predict(bd.groups.extend(post, {"posterior": posterior.drop_vars(missing)}), X)
+    with pytest.raises(ValueError, match="at least one draw"):
+        bd.predict(bd.groups.extend(post, {"posterior": posterior.isel(draw=slice(0))}), X)
+    with pytest.raises(ValueError, match="not finite"):
+        bd.predict(bd.groups.extend(post, {"posterior": posterior * np.nan}), X)
+    damaged = bd.groups.assemble({"posterior": posterior}, {"model_description": '{"format": "bayes'})
+    with pytest.raises(ValueError, match="cut short"):
+        bd.predict(damaged, X)
+
+
+def test_a_block_is_bounded():
+    assert sum(part.stop - part.start for part in draws_module.blocks(1000, BLOCK // 3)) == 1000
+    assert max(part.stop - part.start for part in draws_module.blocks(1000, BLOCK // 3)) == 3

@@ -1,0 +1,223 @@
+"""Runs that integrate masks own up to their error, and weights mend them: against the posterior with all masks summed.
+
+The reference is importance sampling from a Student law fitted in four rounds, on a density that is written out here.
+"""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdrop as bd
+from bayesdrop._arviz import arviz
+from bayesdrop.posterior.arviz_groups.groups import dataset
+from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.posterior.draws import draws_of
+from bayesdrop.warnings import ApproximationWarning, MixingWarning
+
+MASKS = np.array(list(itertools.product((0, 1), repeat=3)))
+
+
+def rows(n=60):
+    rng = np.random.default_rng(0)
+    X, kept = rng.normal(size=(n, 3)), rng.random((n, 3)) >= 0.35
+    return X, np.where((X * kept) @ np.array([2.0, -2.0, 2.0]) + 0.5 * rng.logistic(size=n) > 0, 1, -1)
+
+
+def run(C, **options):
+    X, y = rows()
+    options = {"chains": 2, "draws": 3000, "method": bd.HMC(), "progress": False} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        return bd.sample(bd.Model(bd.Hinge(), rates=bd.Shared(), C=C), X, y, **options)
+
+
+@pytest.fixture(scope="module")
+def post():
+    """Hinge, shared rate, C = 2: the rate of the approximation is 1.6 posterior standard deviations off."""
+    with pytest.warns(ApproximationWarning, match="above 1: this is another posterior. Correct it by bd.reweight"):
+        return run(2.0)
+
+
+@pytest.fixture(scope="module")
+def mended(post):
+    return bd.reweight(post, *rows())
+
+
+def log_likelihood(weight, intercept, rate, X, y, C):
+    """Σ_i log Σ_α p(α | η) exp{−C max(0, 1 − y_i s_i(α))} of draws (S, 3), (S,), (S,)."""
+    total = 0
+    for mask in MASKS:
+        score = (weight * mask) @ X.T + intercept[:, None]
+        chance = (1 - rate) ** mask.sum() * rate ** (3 - mask.sum())
+        total = total + chance[:, None] * np.exp(-C * np.maximum(1 - y * score, 0))
+    return np.log(total).sum(axis=1)
+
+
+def reference(C, size=40_000):
+    """Means and standard deviations of w, b and the shared rate, and the effective number of draws behind them."""
+    X, y = rows()
+    rng = np.random.default_rng(0)
+    mean, covariance = np.array([1.5, -1.5, 1.5, 0.0, -0.8]), np.diag([1.0, 1.0, 1.0, 0.5, 0.5])
+    for count in (4000, 4000, 4000, size):
+        z, mixing = rng.standard_normal((count, 5)), rng.chisquare(6, count) / 6
+        theta = mean + 1.2 * (z / np.sqrt(mixing)[:, None]) @ np.linalg.cholesky(covariance).T
+        proposal = -5.5 * np.log1p(np.sum(z**2, axis=1) / mixing / 6)
+        w, b, rate = theta[:, :3], theta[:, 3], 1 / (1 + np.exp(-theta[:, 4]))
+        prior = -0.5 * np.sum(w**2, axis=1) + np.log(rate) + np.log1p(-rate)  # the last two: flat on the rate
+        ratio = (
+            prior
+            - proposal
+            + np.concatenate(
+                [log_likelihood(w[part], b[part], rate[part], X, y, C) for part in np.array_split(np.arange(count), 10)]
+            )
+        )
+        weight = np.exp(ratio - ratio.max())
+        weight /= weight.sum()
+        mean = weight @ theta
+        covariance = (weight[:, None] * (theta - mean)).T @ (theta - mean) + 1e-3 * np.eye(5)
+    values = np.column_stack([w, b, rate])
+    mean = weight @ values
+    return mean, np.sqrt(weight @ (values - mean) ** 2), 1 / np.sum(weight**2)
+
+
+def summary(tree):
+    """Means of w, b and the rate, and their effective sample sizes."""
+    group = dataset(tree, "posterior")
+    sizes = arviz().ess(group, method="mean")
+    pick = lambda d: np.append(d["weight"].values, [d["intercept"].item(), d["rate"].item()])  # noqa: E731
+    return pick(group.mean(("chain", "draw"))), pick(sizes)
+
+
+def test_weights_mend_what_the_approximation_got_wrong(post, mended):
+    """Five numbers, each within 4.5 standard errors (normal: a false alarm of 3.4e-5 in all)."""
+    mean, sd, size = reference(2.0)
+    assert size > 10_000
+    wrong, _ = summary(post)
+    right, sizes = summary(mended)
+    assert (wrong[4] - mean[4]) / sd[4] > 1  # .41 for .30
+    assert np.all(np.abs(right - mean) < 4.5 * sd * np.sqrt(1 / sizes + 1 / size))
+    assert abs(right[4] - mean[4]) < 0.25 * sd[4]
+    found = dataset(mended, "posterior")
+    assert 100 < found.attrs["reweight_effective_draws"] < 3000
+    assert found.attrs["reweight_pareto_k"] < 0.7
+    assert found.sizes == dataset(post, "posterior").sizes
+    assert "reweighted to the sum over all masks: Pareto k 0." in str(bd.diagnose(mended))
+    assert not any("masks" in problem.text for problem in bd.diagnose(mended).problems)
+
+
+def test_a_run_states_its_error(post):
+    """The statement, against the definition at the very draws: exact sums less the trapezium rule."""
+    X, y = rows()
+    assert any("with masks integrated is off by" in problem.text for problem in bd.diagnose(post).problems)
+    attrs = dataset(post, "posterior").attrs
+    draws = draws_of(
+        dataset(post, "posterior"), bd.Model(bd.Hinge(), rates=bd.Shared(), C=2.0), 128, marginalised=False
+    )
+    assert attrs["approximation_draws"] == draws.size == 256
+    rate, z = draws.free_rate[:, 0].astype(float), np.linspace(-9, 9, 1201)
+    shares = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
+    normal = np.zeros(draws.size)
+    for x, sign in zip(X, y, strict=True):
+        mean = (draws.weight * x).sum(axis=1) * (1 - rate) + draws.intercept
+        sd = np.sqrt(((draws.weight * x) ** 2).sum(axis=1) * rate * (1 - rate))
+        score = mean[:, None] + sd[:, None] * z
+        normal += np.log(np.exp(-2.0 * np.maximum(1 - sign * score, 0)) @ shares)
+    error = log_likelihood(draws.weight.astype(float), draws.intercept, rate, X, y, 2.0) - normal
+    assert attrs["approximation_total"] == pytest.approx(np.std(error, ddof=1), rel=1e-3)
+    assert attrs["approximation_total"] > 1
+    mild = run(0.1)
+    assert mild.attrs["approximation_total"] < 1
+    assert "nats (standard deviation over draws" in str(bd.diagnose(mild))
+    assert not any("integrated" in problem.text for problem in bd.diagnose(mild).problems)
+
+
+def test_weights_that_a_few_draws_decide():
+    """A law too wide for more rows: first a warning, and a problem of the result; then a refusal."""
+    X, y = rows(20)
+    with pytest.warns(ApproximationWarning, match="Pareto k of 0.* above 0.70: a few draws decide"):
+        found = bd.reweight(by_hand(2000, X, y, 1.5), X, y)
+    assert any("a few draws decide" in problem.text for problem in bd.diagnose(found).problems)
+    with pytest.raises(ValueError, match=r"Pareto k of .*bd.Gibbs\(\), which draws the masks"):
+        bd.reweight(by_hand(2000, X, y, 3.0), X, y)
+
+
+def test_every_group_is_resampled_alike(post, mended):
+    X, y = rows()
+    before, after = (dataset(tree, "posterior") for tree in (post, mended))
+    stats = dataset(mended, "sample_stats")
+    place = stats["source_chain"].values, stats["source_draw"].values
+    for name in before:
+        np.testing.assert_array_equal(after[name].values, before[name].values[place])
+    assert np.all(np.diff(place[0].ravel() * 3000 + place[1].ravel()) >= 0)  # in order, copies side by side
+    assert set(stats) == {"lp", "diverging", "source_chain", "source_draw"}
+    lp = dataset(post, "sample_stats")["lp"].values[place]
+    w, b, rate = (after[name].values.reshape(6000, -1).astype(float) for name in ("weight", "intercept", "rate"))
+    exact = log_likelihood(w, b[:, 0], rate[:, 0], X, y, 2.0)
+    from scipy.stats import norm
+
+    # In the coordinates (w, b, Φ⁻¹(rate)), where a flat prior is standard normal; up to a constant.
+    mine = exact - 0.5 * np.sum(w**2, axis=1) - 0.5 * norm.ppf(rate[:, 0]) ** 2
+    gap = stats["lp"].values.ravel() - mine
+    assert np.ptp(gap) < 0.01  # single precision of the run
+    assert np.ptp(lp.ravel() - mine) > 1
+    held = bd.log_likelihood(post, X, y)
+    both = bd.reweight(held, X, y)
+    for name, where in (("log_likelihood", place), ("observed_data", ...)):
+        one, other = (dataset(tree, name)["y"].values for tree in (both, held))
+        np.testing.assert_array_equal(one, other[where])
+    few = bd.reweight(post, X, y, draws=500)
+    assert dataset(few, "posterior").sizes["draw"] == dataset(few, "sample_stats").sizes["draw"] == 500
+
+
+def by_hand(size, X, y, C=1.0, row_weight=None):
+    """Draws from a wide law, said to be of the approximation."""
+    rng = np.random.default_rng(5)
+    model = bd.Model(bd.Hinge(), rates=bd.Shared(), C=C)
+    parts = {"weight": (("chain", "draw", "feature"), 1 + 0.5 * rng.normal(size=(2, size, 3)))}
+    parts |= {"intercept": (("chain", "draw"), rng.normal(size=(2, size)))}
+    parts |= {"rate": (("chain", "draw", "group"), rng.uniform(0.05, 0.95, size=(2, size, 1)))}
+    coords = {"chain": [0, 1], "draw": np.arange(size), "feature": ["x0", "x1", "x2"], "group": ["all"]}
+    observed = xr.Dataset({"y": ("obs_id", (np.asarray(y) > 0).astype(int))})
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": observed}
+    if row_weight is not None:
+        groups["constant_data"] = xr.Dataset({"row_weight": ("obs_id", row_weight)})
+    return bd.groups.assemble(groups, {**attributes(model, [-1, 1]), "target": "noising", "approximation": "masks"})
+
+
+def test_row_weights_are_powers():
+    """A weight of 2 in every row is twice the C."""
+    X, y = rows(8)
+    one, other = (
+        bd.reweight(post, X, y).attrs for post in (by_hand(300, X, y, 1.0, np.full(8, 2.0)), by_hand(300, X, y, 2.0))
+    )
+    assert one["reweight_effective_draws"] == pytest.approx(other["reweight_effective_draws"], rel=1e-9)
+    assert (
+        one["reweight_effective_draws"] < 0.95 * bd.reweight(by_hand(300, X, y), X, y).attrs["reweight_effective_draws"]
+    )
+
+
+def test_what_needs_no_weights_and_what_does_not_fit(post, mended):
+    X, y = rows()
+    with pytest.raises(ValueError, match="they have been reweighted"):
+        bd.reweight(mended, X, y)
+    exact = by_hand(10, X, y)
+    del exact.attrs["approximation"]
+    with pytest.raises(ValueError, match="expected draws whose masks were integrated.*they are exact"):
+        bd.reweight(exact, X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        plain = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=20, tune=20, chains=2, progress=False)
+    assert not [name for name in plain.attrs if name.startswith("approximation")]
+    with pytest.raises(ValueError, match="they are exact"):
+        bd.reweight(plain, X, y)
+    with pytest.raises(ValueError, match="^y: expected what was sampled"):
+        bd.reweight(post, X, -y)
+    with pytest.raises(ValueError, match="^X: expected the 60 rows"):
+        bd.reweight(post, X[:9], y[:9])
+    with pytest.raises(ValueError, match="^draws: expected at most"):
+        bd.reweight(post, X, y, draws=10_000)
+    with pytest.raises(TypeError, match="^post: expected"):
+        bd.reweight(None, X, y)
