@@ -14,9 +14,14 @@ test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/comp
 test test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
+# Most of the time of a test of JAX is compilation: programs that run once are compiled quickly, not well. The slow tests
+# run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without.
+LAZY := --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false
+lazily = XLA_FLAGS="$$(XLA_FLAGS='$(LAZY)' $(BIN)/python -c 'import jax; jax.devices()' 2>/dev/null && echo '$(LAZY)')"
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
-	$(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
+	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(lazily) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
