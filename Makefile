@@ -19,8 +19,12 @@ test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 LAZY := --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false
 lazily = XLA_FLAGS="$$(XLA_FLAGS='$(LAZY)' $(BIN)/python -c 'import jax; jax.devices()' 2>/dev/null && echo '$(LAZY)')"
 
+# The examples of the docstrings run with types and shapes checked at every call: twice the time where calls are short.
+CHECKED := --jaxtyping-packages="bayesdrop,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+
 test: $(STAMP)
-	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal tests
+	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
 	$(lazily) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
 test-slow: $(STAMP)

@@ -22,7 +22,7 @@ def listed(names: Iterable[Any], limit: int = 20) -> str:
     return ", ".join(repr(name) for name in names[:limit]) + more
 
 
-def no_column(name: str, columns: Sequence[str]) -> str:
+def no_column(name: str, columns: Iterable[str]) -> str:
     """Say that there is no such column, which one may have been meant, and which there are."""
     close = get_close_matches(name, list(columns), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."

@@ -145,7 +145,7 @@ def gain(
     swept: Float[jax.Array, "m d d"],
     summary: Summary,
     others: Masks,
-    k: Int[jax.Array, ""],
+    k: Int[jax.Array, ""] | int,
     variance: Number,
     scale: Number,
 ) -> Number:

@@ -51,7 +51,7 @@ class NumpyroState(NamedTuple):
     rng_key: jax.Array
     seen: Shaped[jax.Array, " words"]
 
-    def __getattr__(self, name: str) -> jax.Array:
+    def __getattr__(self, name: str) -> Any:  # arrays, or their shapes while a program is traced
         if name in self.sample_stats:
             return self.sample_stats[name]
         raise AttributeError(

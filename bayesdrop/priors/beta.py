@@ -107,7 +107,7 @@ class Beta:
         )
 
     @staticmethod
-    def stored_law(constants: Mapping[str, Float[np.ndarray, "*law"]]) -> BetaLaw | None:
+    def stored_law(constants: Mapping[str, Num[np.ndarray, "*law"]]) -> BetaLaw | None:
         """The law of constants ``a`` and ``b``."""
         return BetaLaw(constants["a"], constants["b"]) if set(constants) == {"a", "b"} else None
 

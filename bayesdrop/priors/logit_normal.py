@@ -73,7 +73,7 @@ class LogitNormal:
         return LogitNormalLaw(np.broadcast_to(mean, shape), np.broadcast_to(scale, shape))
 
     @staticmethod
-    def stored_law(constants: Mapping[str, Float[np.ndarray, "*law"]]) -> LogitNormalLaw | None:
+    def stored_law(constants: Mapping[str, Num[np.ndarray, "*law"]]) -> LogitNormalLaw | None:
         """The law of constants ``logit_mean`` and ``logit_scale``."""
         names = ("logit_mean", "logit_scale")
         return LogitNormalLaw(*(constants[name] for name in names)) if set(constants) == set(names) else None

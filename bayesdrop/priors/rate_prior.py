@@ -111,7 +111,7 @@ class RatePrior(Protocol):
         """Law of rates that apply so many (weighted) times; raise ValueError if there are others."""
 
     @staticmethod
-    def stored_law(constants: Mapping[str, Float[np.ndarray, "*law"]]) -> RateLaw | None:
+    def stored_law(constants: Mapping[str, Num[np.ndarray, "*law"]]) -> RateLaw | None:
         """The law whose :meth:`RateLaw.constants` these are; None if they are those of another prior."""
 
 

@@ -163,7 +163,7 @@ def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Int[np.ndarr
     return np.array([position[label] for label in labels], dtype=np.intp), [str(name) for name in names]
 
 
-def _from_mapping(groups: Mapping[Any, Sequence[Any]], feature_names: Sequence[str]) -> list[Any]:
+def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[str]) -> list[Any]:
     p = len(feature_names)
     by_name: dict[Any, int] = {name: d for d, name in enumerate(feature_names)}
     labels: list[Any] = [None] * p
