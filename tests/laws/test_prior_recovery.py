@@ -71,6 +71,7 @@ def test_gibbs_recovers_the_prior(structure):
     assert_prior(last_draws(rates, bd.Gibbs(), 30)["logit_rate"], *shapes)
 
 
+@pytest.mark.slow
 def test_hmc_recovers_the_prior():
     rates, shapes = STRUCTURES["per feature"]
     assert_prior(last_draws(rates, bd.HMC(), 200)["logit_rate"], *shapes)

@@ -180,6 +180,7 @@ def worst(case, joint_moves, steps=STEPS):
 BOUND = stats.norm.isf(FALSE_ALARM / 2 / 23)
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_kept():
     """The default model; every other one is among the slow tests."""
     assert worst("per feature", joint_moves=2) < BOUND

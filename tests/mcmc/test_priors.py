@@ -81,6 +81,7 @@ def horseshoe_prior(key, chains, p, scale, dtype):
     return weight, HorseshoeScales(local, local_mixing, shared, shared_mixing, jnp.full(chains, scale, dtype))
 
 
+@pytest.mark.default_cases("float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_horseshoe_weights_and_scales_keep_their_joint_law(dtype):
     """Every half-Cauchy scale is one before and after, and so are products of scales and weights."""
@@ -110,6 +111,7 @@ def test_extreme_weights_give_finite_precisions():
             assert np.all(np.asarray(precision) > 0)
 
 
+@pytest.mark.default_cases("float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_noise_variance_given_scores(dtype):
     """``σ² ~ InverseGamma(a + ½ΣC s, b + ½ΣC s (y − score)²)``."""
@@ -144,6 +146,7 @@ def test_beta_density_of_a_group(dtype, accuracy):
                 np.testing.assert_allclose(found, exact, rtol=accuracy, atol=accuracy)
 
 
+@pytest.mark.default_cases("mean_prior0-strength_prior0-float32", "mean_prior1-strength_prior1-float64")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("mean_prior", "strength_prior"), [((2, 3), (3.0, 2.0)), ((0.05, 0.2), (0.3, 10.0))])
 def test_groups_and_rates_keep_their_joint_law(dtype, mean_prior, strength_prior):

@@ -41,7 +41,14 @@ def test_the_table_is_found():
     assert len(examples()) >= 22
 
 
-@pytest.mark.parametrize("code", examples())
+def cases():
+    """The examples; those that sample are slow, but for the first: each sampler's docstring has an example that runs."""
+    for k, code in enumerate(examples()):
+        sampled = code.startswith("bd.sample") and code != next(c for c in examples() if c.startswith("bd.sample"))
+        yield pytest.param(code, marks=[pytest.mark.slow] if sampled else [], id=f"{k}: {code}")
+
+
+@pytest.mark.parametrize("code", list(cases()))
 def test_example_runs(code, breast_cancer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # one writes a checkpoint
     X, y = breast_cancer[0][:200, :6], breast_cancer[1][:200]

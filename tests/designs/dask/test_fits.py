@@ -134,6 +134,7 @@ def test_only_sums_travel(two_classes, client, monkeypatch):
     assert max(sizes) <= 2 * X.shape[1]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_lost_costs_time_only(two_classes, client, monkeypatch):
     X, y = two_classes
     model, method = MODELS["logistic"], STEPS

@@ -124,6 +124,7 @@ def test_a_checkpoint_of_another_centre_is_refused(far, tmp_path):
         sample(bd.Model(noise=bd.Dropout(centre=(11.0, -38.0, 0.0)), rates=RATES), X, y, checkpoint=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_under_numpyro_the_intercept_is_the_users(far):
     import jax
 
