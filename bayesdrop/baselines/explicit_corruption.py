@@ -204,7 +204,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         return copy
 
     @available_if(_has("predict"))
-    def predict(self, X: Any) -> Shaped[AnyArray, "m *outputs"]:
+    def predict(self, X: Any) -> Shaped[AnyArray, "m ..."]:
         """Predictions of the fitted estimator, (n,) or (n, outputs)."""
         mean = self._expected(X)
         return self.estimator_.predict(mean)

@@ -35,7 +35,7 @@ def check_training(estimator: Any, X: Any) -> Design:
     return design
 
 
-def check_here(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Shaped[AnyArray, "n *outputs"]]:
+def check_here(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Shaped[AnyArray, "n ..."]]:
     """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``."""
     refuse_masked(y, "y")
     refuse_scalar(y, "y")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Num
+from .._typing import Num
 from .._validation import check_numbers, shown
 from .beta_law import BetaLaw, beta_mode
 from .rate_prior import spread_over_rates
