@@ -137,7 +137,7 @@ def _fit(
         report.print_sample(screen, fit, post, chain["draws"], "Raise --draws and --tune.")
     elif fit.rate_posterior is not None:
         say(f"{PLUG_IN_CAVEAT.removesuffix('bd.sample gives the posterior.')}--sample gives the posterior.")
-    report.write_fit(out, fit, post, {"group": table.groups, "subtracted": table.center, "divided_by": table.scale})
+    report.write_fit(out, fit, post, {"group": table.groups, "subtracted": table.centre, "divided_by": table.scale})
     if post is not None:
         report.write_posterior(out, post)
 

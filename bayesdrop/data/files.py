@@ -45,7 +45,7 @@ class Large:
         Labels.
     feature_names : list of p str
         Names of the columns.
-    center, scale : array (p,)
+    centre, scale : array (p,)
         What was subtracted from and divided out of each feature.
     notes : list of str
         What a reader should know.
@@ -54,7 +54,7 @@ class Large:
     X: Blocks
     y: Shaped[np.ndarray, " n"]
     feature_names: list[str]
-    center: Float[np.ndarray, " p"]
+    centre: Float[np.ndarray, " p"]
     scale: Float[np.ndarray, " p"]
     notes: list[str] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
@@ -154,14 +154,14 @@ def read_large(
     if n != len(y):
         raise InputError(f"--labels: expected {n} labels, one per row of {path.name}, got {len(y)}.")
     names = columns or [f"x{d}" for d in range(p)]
-    center, scale, notes = np.zeros(p), np.ones(p), []
+    centre, scale, notes = np.zeros(p), np.ones(p), []
     if standardize and kind in (".npy", ".parquet"):
-        center, scale = _moments(paths, rows, columns, n)
-        made = partial(_standardised, paths, rows, columns, center, scale)
+        centre, scale = _moments(paths, rows, columns, n)
+        made = partial(_standardised, paths, rows, columns, centre, scale)
         blocks = Blocks(made, columns=columns, progress=progress)
     elif standardize:
         notes.append("sparse features enter as they are, not standardised.")
-    return Large(blocks, y, names, center, scale, notes)
+    return Large(blocks, y, names, centre, scale, notes)
 
 
 def _paths(path: Path) -> list[Path]:
@@ -281,7 +281,7 @@ def _standardised(
     paths: list[Path],
     rows: int | None,
     columns: list[str] | None,
-    center: Float[np.ndarray, " p"],
+    centre: Float[np.ndarray, " p"],
     scale: Float[np.ndarray, " p"],
 ) -> Iterator[Float[np.ndarray, "rows p"]]:
-    return ((block - center) / scale for block in _batches(paths, rows, columns))
+    return ((block - centre) / scale for block in _batches(paths, rows, columns))

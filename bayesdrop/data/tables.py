@@ -46,7 +46,7 @@ class Table:
         Original column of each feature.
     numeric, categorical : list of str
         Original columns by kind.
-    center, scale : array (p,)
+    centre, scale : array (p,)
         What was subtracted from and divided out of each feature.
     constant : list of str
         Features with one value only. They enter as zeros: weight 0, rate at its prior.
@@ -62,7 +62,7 @@ class Table:
     groups: list[str]
     numeric: list[str]
     categorical: list[str]
-    center: np.ndarray
+    centre: np.ndarray
     scale: np.ndarray
     constant: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -233,7 +233,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
     groups: list[str] = []
     numeric: list[str] = []
     categorical: list[str] = []
-    center: list[float] = []
+    centre: list[float] = []
     scale: list[float] = []
     constant: list[str] = []
     notes: list[str] = []
@@ -248,7 +248,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
             blocks.append(np.zeros((len(values), 1)) if same else ((values - middle) / spread)[:, None])
             names.append(name)
             groups.append(name)
-            center.append(middle)
+            centre.append(middle)
             scale.append(spread)
             constant += [name] if same else []
             continue
@@ -265,7 +265,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
         constant += new if len(levels) == 1 else []
         names += new
         groups += [name] * len(levels)
-        center += [0.0] * len(levels)
+        centre += [0.0] * len(levels)
         scale += [1.0] * len(levels)
         if len(levels) > max(20, len(column) // 2):
             notes.append(
@@ -283,7 +283,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")
         notes.append(f"{X.shape[1]} features are kept sparse ({X.nnz / (X.shape[0] * X.shape[1]):.1%} non-zero).")
     return Table(
-        X, y, names, groups, numeric, categorical, np.array(center), np.array(scale), constant, notes, standardize
+        X, y, names, groups, numeric, categorical, np.array(centre), np.array(scale), constant, notes, standardize
     )
 
 

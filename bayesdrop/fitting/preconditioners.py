@@ -228,7 +228,7 @@ def conjugate_gradient(
     precondition: Apply,
     tolerance: ProblemVector,
     max_iter: int,
-    hold: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
+    persist: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
 ) -> tuple[WeightBlock, tuple[PerRow, ...], int]:
     """Solve ``A x = right`` for a block of columns, each with its own step lengths.
 
@@ -244,7 +244,7 @@ def conjugate_gradient(
         Relative residual in the preconditioned norm at which a column stops.
     max_iter : int
         Most products.
-    hold : callable, optional
+    persist : callable, optional
         ``Design.persist``, for extras that are vectors over its rows.
 
     Returns
@@ -272,7 +272,7 @@ def conjugate_gradient(
             # The matrix is not positive along the first direction: take that direction, for the caller to search.
             alpha = np.where(bent, 1.0, alpha)
         x += alpha * direction
-        extras = hold(
+        extras = persist(
             *(alpha * part for part in parts)
             if iteration == 0
             else (total + alpha * part for total, part in zip(extras, parts, strict=True))

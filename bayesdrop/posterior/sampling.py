@@ -110,7 +110,7 @@ def sample(
         and its draws are those of a run that was not, bit for bit on one machine. More ``draws`` in the second call
         are added to the first ones. Data or settings other than the folder's are an error that says which.
     stop : Stop, optional
-        Stop early, as soon as ``bd.Stop(ess=400, rhat=1.01)`` finds the draws sufficient; ``draws`` is the maximum.
+        Stop early, as soon as ``bd.Stop(ess=400, r_hat=1.01)`` finds the draws sufficient; ``draws`` is the maximum.
     max_seconds : float, optional
         Wall time that this call may take, compilation included. The draws that are finished then are returned, with
         an ``IncompleteWarning``; with ``checkpoint`` the next call goes on from there.

@@ -35,7 +35,7 @@ def test_factors_are_those_of_a_formula(shop):
 
 def test_standardising_can_be_undone(shop):
     table = encode(shop, "bought")
-    np.testing.assert_allclose(table.X[:, 0] * table.scale[0] + table.center[0], shop["age"])
+    np.testing.assert_allclose(table.X[:, 0] * table.scale[0] + table.centre[0], shop["age"])
     plain = encode(shop, "bought", standardize=False)
     np.testing.assert_array_equal(plain.X[:, 0], shop["age"])
 

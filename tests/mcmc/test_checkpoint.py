@@ -172,7 +172,7 @@ def test_a_budget_is_spent_call_by_call(tmp_path, walk):
 
 
 def test_a_stop_rule_finds_the_same_end_after_a_kill(tmp_path, often, walk):
-    rule = bd.Stop(ess=400, rhat=1.1)
+    rule = bd.Stop(ess=400, r_hat=1.1)
     expected = walk(draws=5000, stop=rule)
     kept = expected.draws["lp"].shape[1]
     assert expected.stopped == "target"

@@ -55,7 +55,7 @@ def test_the_sampler_goes_on_where_it_was(kept, tmp_path):
 
 def test_the_sampler_says_why_it_ended(kept, tmp_path):
     folder = shutil.copytree(kept[0], tmp_path / "copy")
-    found = sample(draws=200, checkpoint=folder, stop=bd.Stop(ess=1, rhat=100, min_draws=10))
+    found = sample(draws=200, checkpoint=folder, stop=bd.Stop(ess=1, r_hat=100, min_draws=10))
     posterior = bd.groups.dataset(found, "posterior")
     assert (posterior.sizes["draw"], posterior.attrs["stopped"], posterior.attrs["complete"]) == (10, "target", 1)
     with pytest.warns(IncompleteWarning, match="11 of 200 draws .*call again with the same"):

@@ -103,7 +103,7 @@ def test_stop_rule_asks_for_agreement_too():
     apart = np.random.default_rng(0).normal(size=(4, 4000)) + 0.3 * np.arange(4)[:, None]
     found = bd.Stop(ess=10).assess({"weight": apart})
     assert found.ess > 10
-    assert found.rhat > 1.01
+    assert found.r_hat > 1.01
     assert not found.reached
     stuck = np.repeat(np.arange(4.0)[:, None], 100, axis=1)
     assert not bd.Stop(ess=1).assess({"weight": stuck}).reached
@@ -111,8 +111,8 @@ def test_stop_rule_asks_for_agreement_too():
 
 
 def test_the_end_is_checked_even_between_two_checks():
-    assert walk(draws=110, stop=bd.Stop(ess=20, rhat=1.5, min_draws=100)).stopped == "target"
-    assert walk(draws=90, stop=bd.Stop(ess=20, rhat=1.5, min_draws=100)).stopped == "target"
+    assert walk(draws=110, stop=bd.Stop(ess=20, r_hat=1.5, min_draws=100)).stopped == "target"
+    assert walk(draws=90, stop=bd.Stop(ess=20, r_hat=1.5, min_draws=100)).stopped == "target"
 
 
 def test_statistics_are_not_monitored():
@@ -123,7 +123,7 @@ def test_statistics_are_not_monitored():
             seen.append(sorted(draws))
             return super().assess(draws)
 
-    walk(draws=120, stop=Rule(ess=20, rhat=1.5))
+    walk(draws=120, stop=Rule(ess=20, r_hat=1.5))
     assert seen[0] == ["weight"]
 
 
@@ -197,7 +197,7 @@ def test_broken_density_is_named(kernel, correlation, message):
 
 
 def test_progress_says_what_is_going_on(capsys):
-    walk(draws=120, progress=True, stop=bd.Stop(ess=20, rhat=1.5))
+    walk(draws=120, progress=True, stop=bd.Stop(ess=20, r_hat=1.5))
     said = capsys.readouterr().err
     for text in ("compiling (once)", "tuning", "drawing", "smallest ESS", "of 20", "largest R-hat"):
         assert text in said
@@ -212,8 +212,8 @@ def test_progress_says_what_is_going_on(capsys):
         ({"ess": 0}, "ess: expected a finite number above 0, got 0"),
         ({"ess": np.nan}, "ess: expected"),
         ({"ess": "400"}, "ess: expected"),
-        ({"rhat": 1.0}, "rhat: expected a finite number above 1, got 1.0"),
-        ({"rhat": np.inf}, "rhat: expected"),
+        ({"r_hat": 1.0}, "r_hat: expected a finite number above 1, got 1.0"),
+        ({"r_hat": np.inf}, "r_hat: expected"),
         ({"min_draws": 3}, "min_draws: expected a whole number of at least 4, got 3"),
         ({"min_draws": 10.0}, "min_draws: expected"),
     ],

@@ -321,7 +321,7 @@ class _Runner:
             {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names}
         )
         text = f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}"
-        bar.set_postfix_str(text if np.isnan(found.rhat) else f"{text}, largest R-hat {found.rhat:.3f}")
+        bar.set_postfix_str(text if np.isnan(found.r_hat) else f"{text}, largest R-hat {found.r_hat:.3f}")
         return found.reached
 
     def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:

@@ -31,14 +31,14 @@ class Assessment:
     ----------
     ess : float
         Smallest bulk effective sample size; NaN if nothing varies.
-    rhat : float
+    r_hat : float
         Largest R-hat; NaN if it was not needed, the effective sample size being too small.
     reached : bool
         True if the run may stop.
     """
 
     ess: float
-    rhat: float
+    r_hat: float
     reached: bool
 
 
@@ -62,7 +62,7 @@ class Stop:
     ess : float
         Least bulk effective sample size, over all chains, of every posterior variable; above 0. With 400 the Monte
         Carlo error of a posterior mean is a twentieth of the posterior standard deviation.
-    rhat : float
+    r_hat : float
         Largest R-hat allowed; above 1.
     min_draws : int
         Draws of each chain before the first check, at least 4.
@@ -70,15 +70,15 @@ class Stop:
     Examples
     --------
     >>> Stop(ess=1000)
-    Stop(ess=1000, rhat=1.01, min_draws=100)
+    Stop(ess=1000, r_hat=1.01, min_draws=100)
     """
 
     ess: float = 400
-    rhat: float = 1.01
+    r_hat: float = 1.01
     min_draws: int = 100
 
     def __post_init__(self) -> None:
-        for name, least in (("ess", 0), ("rhat", 1)):
+        for name, least in (("ess", 0), ("r_hat", 1)):
             check_number(getattr(self, name), name, above=least)
         check_count(self.min_draws, "min_draws", 4)
 
@@ -107,7 +107,7 @@ class Stop:
         --------
         >>> chains = np.random.default_rng(0).normal(size=(4, 200, 3))
         >>> found = Stop().assess({"weight": chains, "constant": np.zeros((4, 200))})
-        >>> found.ess > 400, found.rhat < 1.01, found.reached
+        >>> found.ess > 400, found.r_hat < 1.01, found.reached
         (True, True, True)
         """
         import xarray as xr
@@ -127,8 +127,8 @@ class Stop:
             ess = _extreme(az.ess(dataset, method="bulk"), np.min, 0.0)
             if ess < self.ess:
                 return Assessment(ess, float("nan"), False)
-            rhat = _extreme(az.rhat(dataset), np.max, float("inf"))
-        return Assessment(ess, rhat, rhat <= self.rhat)
+            r_hat = _extreme(az.rhat(dataset), np.max, float("inf"))
+        return Assessment(ess, r_hat, r_hat <= self.r_hat)
 
 
 def _extreme(result: Any, reduce: Any, otherwise: float) -> float:
