@@ -28,7 +28,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from .._typing import AnyArray, Float, Num
+from .._typing import AnyArray, Bool, Float, Num
 from .._validation import shown
 
 __all__ = [
@@ -155,12 +155,12 @@ class Loss(Protocol):
         """Score that a fit with an intercept starts from, given the mean response (K,); 0 by default."""
         return 0.0 * mean_response
 
-    def votes(self, y: Responses) -> tuple[Scores, Scores] | None:
+    def votes(self, y: Responses) -> tuple[Num[AnyArray, "..."] | Bool[AnyArray, "..."], ...] | None:
         """How much a response speaks for a higher score and for a lower one, which learnt rates follow from.
 
         Of a class all or nothing. None where a response speaks for a number, so that there is no sign rule.
         """
-        return (1.0 * (y > 0), 1.0 * (y < 0)) if self.binary else None
+        return (y > 0, y < 0) if self.binary else None
 
     def log_base_measure(self, y: Responses) -> Scores:
         """What ``log p(y | s)`` has beside ``−loss`` that depends on ``y`` alone; 0 by default."""
