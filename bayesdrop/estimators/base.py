@@ -229,8 +229,8 @@ class DropoutEstimator(BaseEstimator):
         coef = np.atleast_2d(self.coef_)
         return np.vstack([coef.T, np.broadcast_to(self.intercept_, coef.shape[0])])
 
-    def _moments(self, X: Any) -> tuple[PerRow, PerRow]:
-        """Mean and variance of the score of new rows, (n, 1) or (n, K); in its place, what the loss takes for it."""
+    def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:
+        """Mean and variance of the score of new rows, (n, 1) or (n, K), or ``2 log E e^{s − m}`` in its place."""
         check_is_fitted(self)
         design = check_features(self, X)
         with double_range():
@@ -242,7 +242,8 @@ class DropoutEstimator(BaseEstimator):
                 model = self._model()
                 design, weights, centre = self._about_centre(design)
                 rate = np.atleast_2d(self.rates_).T
-                moments = moments_for(model.loss, design, model.noise, rate, model.fit_intercept, centre)
+                exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
+                moments = moments_for(exponential, design, model.noise, rate, model.fit_intercept, centre)
                 mean, var = moments.scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var

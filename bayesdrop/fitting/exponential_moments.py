@@ -23,7 +23,6 @@ import numpy as np
 
 from .._typing import AnyArray, Float, PerRow
 from ..designs import Design
-from ..losses import Loss
 from ..moments import ScoreMoments
 from ..noise import Noise
 
@@ -199,29 +198,29 @@ def _finite(values: Any) -> Any:
 
 
 def moments_for(
-    loss: Loss,
+    exponential: bool,
     design: Design,
     noise: Noise,
     rate: Float[AnyArray, "p _"],
     fit_intercept: bool = True,
     centre: Float[np.ndarray, " p"] | None = None,
 ) -> ScoreMoments:
-    """Moments of the scores as the loss wants them; the arguments are those of :class:`.ScoreMoments`.
+    """Moments of the scores, exact for ``E e^s`` if ``exponential``; the others are those of :class:`.ScoreMoments`.
 
     Those of a noise without variance, and of a normal one, are the plain ones.
 
     Examples
     --------
     >>> from bayesdrop.designs import as_design
-    >>> from bayesdrop.losses import Poisson
     >>> from bayesdrop.noise import Dropout
-    >>> moments = moments_for(Poisson(), as_design(np.ones((1, 1))), Dropout(), np.full((1, 1), 0.5), False)
+    >>> moments = moments_for(True, as_design(np.ones((1, 1))), Dropout(), np.full((1, 1), 0.5), False)
     >>> mean, var = moments.scores(np.array([[2.0], [0.0]]))
     >>> bool(np.isclose(np.exp(mean + var / 2), (1 + np.exp(2.0)) / 2))
     True
     """
     plain = ScoreMoments(design, noise, rate, fit_intercept, centre)
-    expansion = noise.expansion(np.asarray(rate, dtype=np.float64))
-    if not loss.exponential or not plain.has_variance or not any(np.any(part) for part in expansion[:3]):
+    if not exponential or not plain.has_variance:
+        return plain
+    if not any(np.any(part) for part in noise.expansion(np.asarray(rate, dtype=np.float64))[:3]):
         return plain
     return ExponentialMoments(design, noise, rate, fit_intercept, centre)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Bool, Float, Num, PerRow
+from ..data.counts import check_counts
 from ..data.dataset import as_dataset
 from ..designs import Design, as_design
 from ..model import Model, check_model
@@ -117,7 +118,7 @@ def fit_block(
         rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
-        moments = moments_for(model.loss, design, model.noise, rate, model.fit_intercept)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(moments, loss, target, noisy, precision, plain)
@@ -266,6 +267,7 @@ def fit(
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design).with_weight()
+    check_counts(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)

@@ -97,7 +97,7 @@ class Online:
         pass_rows, total = total, self.rows if total is None else total
         precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
         rate = self.rate(rate_map, model.loss.binary)
-        moments = moments_for(model.loss, design, model.noise, rate, model.fit_intercept)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
         mean, var = moments.scores(self.weights)
         smoothing = np.full(target.shape[1], _SMOOTHING if model.loss.kinked else 0.0)
