@@ -147,7 +147,7 @@ class Binomial(_LogisticCount):
     True
     """
 
-    trials: int
+    trials: int = 1
     expectation: str = "augmentation"
     separable: ClassVar[bool] = True
 

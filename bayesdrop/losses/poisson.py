@@ -123,6 +123,7 @@ class Poisson(Loss):
     expectation: str = "exact"
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
+    separable: ClassVar[bool] = True
     largest_count: ClassVar[float] = float("inf")
 
     def __post_init__(self) -> None:
