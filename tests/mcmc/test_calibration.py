@@ -2,7 +2,7 @@
 
 Parameters are drawn from the prior, masks and responses from the model, and the sampler runs on the responses. The
 rank of the true parameter among its draws is then uniform. It applies where the likelihood is normalised: logistic
-with C = 1 and squared loss. Besides the parameters, the log-likelihood of the data at the truth is ranked, which sees
+with C = 1, squared loss, and counts. Besides the parameters, the log-likelihood of the data at the truth is ranked, which sees
 errors that leave every marginal alone (Modrák et al. 2023).
 
 1024 replications, 4096 where there are no masks and a replication costs little, 31 thinned draws each. The ranks of
@@ -36,6 +36,10 @@ def logistic(rates, **options):
     return bd.Model(rates=rates, fit_intercept=False, **options)
 
 
+def counts(loss, rates):
+    return bd.Model(loss, rates=rates, fit_intercept=False, weight_prior=bd.Normal(0.5))
+
+
 CASES = {
     "Gibbs, per feature": (logistic(bd.PerFeature(PRIOR)), bd.Gibbs()),
     "Gibbs, per feature, no joint moves": (logistic(bd.PerFeature(PRIOR)), bd.Gibbs(joint_moves=0)),
@@ -54,6 +58,13 @@ CASES = {
     "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
     "HMC, double": (logistic(bd.Fixed(0.0)), bd.HMC(dtype="float64")),
     "NUTS": (logistic(bd.Fixed(0.0)), bd.NUTS()),
+    "negative binomial, Gibbs, per feature": (counts(bd.NegativeBinomial(3.0), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "negative binomial, Gibbs, fixed": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.3)), bd.Gibbs(joint_moves=0)),
+    "negative binomial, Gibbs without masks": (counts(bd.NegativeBinomial(2.5), bd.Fixed(0.0)), bd.Gibbs()),
+    "binomial, Gibbs, per feature": (counts(bd.Binomial(4), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "binomial, Gibbs without masks": (counts(bd.Binomial(4), bd.Fixed(0.0)), bd.Gibbs()),
+    "negative binomial, HMC": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.0)), bd.HMC()),
+    "Poisson, HMC": (counts(bd.Poisson(), bd.Fixed(0.0)), bd.HMC()),
 }
 
 
@@ -75,6 +86,12 @@ def simulate(model, generator, replications):
     score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)
     if model.loss.binary:
         return truth, np.where(generator.random(score.shape) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+    if isinstance(model.loss, bd.Poisson):
+        return truth, generator.poisson(np.exp(score)).astype(float)
+    if isinstance(model.loss, bd.Binomial):
+        return truth, generator.binomial(model.loss.trials, 1 / (1 + np.exp(-score))).astype(float)
+    if isinstance(model.loss, bd.NegativeBinomial):
+        return truth, generator.negative_binomial(model.loss.dispersion, 1 / (1 + np.exp(score))).astype(float)
     variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
     truth["sigma"] = np.sqrt(variance)
     return truth, score + truth["sigma"][:, None] * generator.normal(size=score.shape)
@@ -158,13 +175,33 @@ def test_ranks_are_uniform(name):
 
 
 @pytest.mark.slow
-def test_a_planted_error_is_found(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (bd.Logistic, "Gibbs without masks"),
+        (bd.NegativeBinomial, "negative binomial, Gibbs without masks"),
+        (bd.Binomial, "binomial, Gibbs without masks"),
+    ],
+)
+def test_a_planted_error_is_found(monkeypatch, kind, name):
     """The likelihood's pull 15 % too strong: the ranks must show it."""
-    right = bd.Logistic.sample_pseudo
+    right = kind.sample_pseudo
 
     def wrong(self, key, y, mean, var, weight):
         pseudo = right(self, key, y, mean, var, weight)
         return pseudo._replace(kappa=1.15 * pseudo.kappa)
 
-    monkeypatch.setattr(bd.Logistic, "sample_pseudo", wrong)
-    assert least(*CASES["Gibbs without masks"]) < FALSE_ALARM
+    monkeypatch.setattr(kind, "sample_pseudo", wrong)
+    assert least(*CASES[name]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_of_the_slope_is_found(monkeypatch):
+    """HMC accepts by the value: a Poisson mean 15 % too large."""
+    right = bd.Poisson.plain_value_and_slope
+
+    def wrong(self, y, score):
+        return right(self, y, score + np.log(1.15).astype(np.float32))
+
+    monkeypatch.setattr(bd.Poisson, "plain_value_and_slope", wrong)
+    assert least(*CASES["Poisson, HMC"]) < FALSE_ALARM
