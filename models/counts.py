@@ -1,64 +1,49 @@
 r"""Regression of counts: Poisson, binomial and negative binomial, plain, augmented, and with learnt dropout rates.
 
     w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) (flat if None),   s_i = x_iᵀw + b,
-    y_i ~ Poisson(e^s)   or   Binomial(N, σ(s))   or   NB(r, odds e^s) of mean r e^s and variance μ + μ²/r
+    y_i ~ Poisson(e^s)   or   Binomial(N, σ(s))   or   negative binomial, of mean r e^s and variance μ + μ²/r
 
-``y=None`` simulates counts. ``C`` tempers their likelihood, ``p(y | s)^C``; 1 is the model.
+``y=None`` simulates counts; ``C`` tempers their likelihood, 1 is the model. For the last two, with ``b = N`` or
+``y + r`` trials (Polson, Scott & Windle, JASA 2013, theorem 1),
 
-For the last two, ``p(y | s) ∝ e^{ys}/(1 + e^s)^b`` with ``b = N`` or ``y + r`` trials, and (Polson, Scott & Windle,
-JASA 2013, theorem 1)
+    p(y | s) ∝ e^{ys} / (1 + e^s)^b = 2^{−b} e^{κs} ∫ e^{−ωs²/2} PG(ω | b, 0) dω,      κ = y − b/2.
 
-    e^{ys} / (1 + e^s)^b = 2^{−b} e^{κs} ∫ e^{−ωs²/2} PG(ω | b, 0) dω,      κ = y − b/2.
-
-Where ``b`` depends on ``y``, ``y`` and ``ω`` are not independent given ``s``, as they are for a class. ``augmented``
-therefore draws ``y | s`` first and ``ω | y, s ~ PG(Cb, s)`` from it: the joint law is the same, all the same
-``e^{C(κs − b log 2) − ωs²/2} PG(ω | Cb, 0)``, so that weights and intercept are normal given ``y`` and ``ω``. A Poisson
-count has no such variable. In ``noised`` masks ``α_id ~ Bernoulli(1 − η_d)`` drop entries, and ``η_d ~ Beta(A, B)``.
+Where ``b`` depends on ``y``, the two are not independent given ``s``, as they are for a class: ``augmented`` draws
+``y | s`` first and then ``ω | y, s ~ PG(Cb, s)``. Their joint law ``e^{C(κs − b log 2) − ωs²/2} PG(ω | Cb, 0)``, times
+what depends on ``y`` alone, is normal in weights and intercept. A Poisson count has no such variable. In ``noised``
+masks ``α_id ~ Bernoulli(1 − η_d)`` drop entries, and ``η_d ~ Beta(A, B)``.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from numpyro.handlers import scale as tempered
-from numpyro.infer import MCMC, NUTS, DiscreteHMCGibbs, Predictive
+from numpyro.infer import MCMC, NUTS, Predictive
 
 from bayesdrop.distributions import PolyaGamma
 
-__all__ = ["Binomial", "NegativeBinomial", "Poisson", "augmented", "noised", "program"]
+__all__ = ["augmented", "binomial", "negative_binomial", "noised", "poisson", "program"]
 
 
-class Poisson(NamedTuple):
-    """Counts of mean ``e^s``."""
+class Law(NamedTuple):
+    """``response(score)``, the law of a count, and ``trials(y)``, its ``b``."""
 
-    def response(self, score):
-        return dist.Poisson(jnp.exp(score))
-
-
-class Binomial(NamedTuple):
-    """Successes among ``total`` trials, of probability ``σ(s)``."""
-
-    total: int
-
-    def response(self, score):
-        return dist.Binomial(self.total, logits=score)
-
-    def trials(self, y):
-        return jnp.full(y.shape, float(self.total))
+    response: Any
+    trials: Any = None
 
 
-class NegativeBinomial(NamedTuple):
-    """Successes, of odds ``e^s``, before ``dispersion`` failures."""
+def binomial(n):  # noqa: D103
+    return Law(lambda s: dist.Binomial(n, logits=s), lambda y: jnp.full(y.shape, float(n)))
 
-    dispersion: float
 
-    def response(self, score):
-        return dist.NegativeBinomialLogits(self.dispersion, score)
+def negative_binomial(r):  # noqa: D103
+    return Law(lambda s: dist.NegativeBinomialLogits(r, s), lambda y: y + r)
 
-    def trials(self, y):
-        return y + self.dispersion
+
+poisson, geometric = Law(lambda s: dist.Poisson(jnp.exp(s))), negative_binomial(1.0)
 
 
 def coefficients(p, scale, intercept_scale):
@@ -69,14 +54,14 @@ def coefficients(p, scale, intercept_scale):
     return weight, numpyro.sample("intercept", flat if intercept_scale is None else dist.Normal(0.0, intercept_scale))
 
 
-def program(X, y=None, law=Poisson(), C=1.0, scale=1.0, intercept_scale=3.0):
-    """Plain program: ``X`` (n, p), ``y`` (n,) counts, ``law`` one of the three, ``C`` a number or (n,)."""
+def program(X, y=None, law=poisson, C=1.0, scale=1.0, intercept_scale=3.0):
+    """Plain program: ``X`` (n, p), counts ``y`` (n,), ``C`` a number or (n,)."""
     weight, intercept = coefficients(X.shape[1], scale, intercept_scale)
     with numpyro.plate("obs_id", X.shape[0]), tempered(scale=C):
         return numpyro.sample("y", law.response(X @ weight + intercept), obs=y)
 
 
-def augmented(X, y=None, law=NegativeBinomial(1.0), C=1.0, scale=1.0, intercept_scale=3.0):
+def augmented(X, y=None, law=geometric, C=1.0, scale=1.0, intercept_scale=3.0):
     """Same posterior of ``weight`` and ``intercept``, with the Polya-Gamma variables ``omega`` (n,) explicit."""
     weight, intercept = coefficients(X.shape[1], scale, intercept_scale)
     score = X @ weight + intercept
@@ -86,8 +71,8 @@ def augmented(X, y=None, law=NegativeBinomial(1.0), C=1.0, scale=1.0, intercept_
         numpyro.sample("omega", PolyaGamma(C * law.trials(y), score))
 
 
-def noised(X, y=None, law=NegativeBinomial(1.0), A=1.0, B=1.0, C=1.0, scale=1.0, intercept_scale=3.0):
-    """Rates ``rate`` (p,) and masks ``kept`` (n, p) explicit; a mask of a zero entry says nothing and counts nothing."""
+def noised(X, y=None, law=geometric, A=1.0, B=1.0, C=1.0, scale=1.0, intercept_scale=3.0):
+    """Rates ``rate`` (p,) and masks ``kept`` (n, p) explicit; the mask of a zero entry says nothing of its rate."""
     n, p = X.shape
     weight, intercept = coefficients(p, scale, intercept_scale)
     with numpyro.plate("feature", p):
@@ -99,11 +84,10 @@ def noised(X, y=None, law=NegativeBinomial(1.0), A=1.0, B=1.0, C=1.0, scale=1.0,
 
 
 if __name__ == "__main__":
-    X = jax.random.normal(jax.random.key(0), (100, 2))
-    given = {"weight": jnp.array([[0.8, -0.5]]), "intercept": jnp.array([0.5])}
-    for model, law in ((program, Poisson()), (augmented, NegativeBinomial(3.0)), (noised, Binomial(5))):
-        y = Predictive(model, given)(jax.random.key(1), X, law=law)["y"][0]
-        kernel = DiscreteHMCGibbs(NUTS(model), modified=True) if model is noised else NUTS(model)
-        mcmc = MCMC(kernel, num_warmup=300, num_samples=500, progress_bar=False)
+    X = jax.random.normal(jax.random.key(0), (200, 2))
+    truth = {"weight": jnp.array([[0.8, -0.5]]), "intercept": jnp.array([0.5])}
+    for model, law in ((program, poisson), (augmented, negative_binomial(3.0))):
+        y = Predictive(program, truth)(jax.random.key(1), X, law=law)["y"][0]
+        mcmc = MCMC(NUTS(model), num_warmup=300, num_samples=500)
         mcmc.run(jax.random.key(2), X, y, law=law)
-        print(model.__name__, law, {name: mcmc.get_samples()[name].mean(axis=0) for name in given})
+        mcmc.print_summary(exclude_deterministic=True)

@@ -8,10 +8,10 @@ from .._typing import PerRow
 from ..designs import Design
 from ..losses import Loss
 
-__all__ = ["check_counts"]
+__all__ = ["check_responses"]
 
 
-def check_counts(loss: Loss, design: Design, target: PerRow, *, fit_intercept: bool, whole: bool = True) -> None:
+def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept: bool, whole: bool = True) -> None:
     """Raise ValueError unless the responses (n,) are counts as the loss takes them; others than of counts pass.
 
     Parameters
@@ -31,7 +31,7 @@ def check_counts(loss: Loss, design: Design, target: PerRow, *, fit_intercept: b
     --------
     >>> from bayesdrop.designs import as_design
     >>> from bayesdrop.losses import Poisson
-    >>> check_counts(Poisson(), as_design(np.ones((2, 1))), np.array([0.0, -2.0]), fit_intercept=True)
+    >>> check_responses(Poisson(), as_design(np.ones((2, 1))), np.array([0.0, -2.0]), fit_intercept=True)
     Traceback (most recent call last):
     ValueError: y: expected counts of at least 0 for Poisson, got -2 (1 of 2 rows); a negative number is no count. Look
     for a code of missing values, or take bd.Squared() or bd.EpsilonInsensitive() for numbers of either sign.

@@ -5,8 +5,8 @@ r"""Density of PG(b, 0), by three routes that share the ``(x, b)`` plane.
 *Small b.* A numerical inversion of the Laplace transform ``cosh^{−b}(√(s/2))``, all of whose singularities lie on the
 negative axis, for which the contour of Talbot (1979; weights of Abate & Valkó 2004) is made. Its terms grow with ``b``.
 
-*Large b.* The inversion along the vertical line through the saddle point of ``K(s) + sx``, ``K(s) = −b log cosh √(s/2)``,
-which the trapezoidal rule sums to all digits: a sum near a normal law has an integrand near a normal density. With
+*Large b.* The inversion along the vertical line through the saddle point of ``K(s) + sx``, with
+``K(s) = −b log cosh √(s/2)``, which the trapezoidal rule sums to all digits: the integrand is near a normal one. With
 ``q = 2s`` the saddle solves ``tanh(√q/2)/(2√q) = x/b`` (Windle, Polson & Scott 2014). Where the line is does not change
 the integral, so that derivatives are taken with the line held.
 """

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
-from ..data.counts import check_counts
+from ..data.counts import check_responses
 from ..designs import as_design
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
@@ -50,7 +50,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         design = check_training(self, X)
         y = design.targets(y)
         design, weight, y = design.drop_zero_weight(design.row_weights(sample_weight), y)
-        check_counts(model.loss, design, y, fit_intercept=model.fit_intercept, whole=False)
+        check_responses(model.loss, design, y, fit_intercept=model.fit_intercept, whole=False)
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (design.shape[1],):
             earlier = self._earlier()
@@ -84,7 +84,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
-        check_counts(model.loss, as_design(X), target[:, 0], fit_intercept=False, whole=False)
+        check_responses(model.loss, as_design(X), target[:, 0], fit_intercept=False, whole=False)
         weights = self._step_online(
             model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total
         )

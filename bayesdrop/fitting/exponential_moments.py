@@ -36,7 +36,7 @@ _BLOCK = 1 << 20
 
 
 class _Tilt(NamedTuple):
-    """``∂v/∂w`` of some rows: entries of ``change`` and, in every row, ``always`` (p,); ``change`` is dense or sparse."""
+    """``∂v/∂w`` of some rows: entries of ``change``, dense or sparse, and in every row ``always`` (p,)."""
 
     rows: slice
     change: Any
@@ -178,7 +178,7 @@ class ExponentialMoments(ScoreMoments):
             change.data = values - zero[index]
             yield rows, change, zero
 
-    def _expected(self, x: Float[AnyArray, "..."], column: Any) -> Any:
+    def _expected(self, x: Float[AnyArray, ...], column: Any) -> Any:
         return self._gain[column] * x + self._shift[column]
 
     def _excess(self, t: Any, x: Any, column: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Bool, Float, Num, PerRow
-from ..data.counts import check_counts
+from ..data.counts import check_responses
 from ..data.dataset import as_dataset
 from ..designs import Design, as_design
 from ..model import Model, check_model
@@ -99,8 +99,8 @@ def fit_block(
     if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
-            f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or "
-            "draw the rates from their posterior with bd.sample."
+            f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
+            "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
         )
     if model.loss.variance_prior is not None:
         raise ValueError(
@@ -267,7 +267,7 @@ def fit(
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design).with_weight()
-    check_counts(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)

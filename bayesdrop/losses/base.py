@@ -28,7 +28,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from .._typing import AnyArray, Bool, Float, Num
+from .._typing import AnyArray, Float, Num, Shaped
 from .._validation import shown
 
 __all__ = [
@@ -82,13 +82,13 @@ class Pseudo(NamedTuple):
 class NoisedScores(Protocol):
     """Laws of the noised scores of some rows, as far as expected responses ask for them."""
 
-    def mean(self) -> Float[AnyArray, "..."]:
+    def mean(self) -> Float[AnyArray, ...]:
         """``E s``."""
 
-    def log_exponential(self) -> Float[AnyArray, "..."]:
+    def log_exponential(self) -> Float[AnyArray, ...]:
         """``log E e^s``."""
 
-    def sigmoid(self) -> Float[AnyArray, "..."]:
+    def sigmoid(self) -> Float[AnyArray, ...]:
         """``E σ(s)``."""
 
 
@@ -155,7 +155,7 @@ class Loss(Protocol):
         """Score that a fit with an intercept starts from, given the mean response (K,); 0 by default."""
         return 0.0 * mean_response
 
-    def votes(self, y: Responses) -> tuple[Num[AnyArray, "..."] | Bool[AnyArray, "..."], ...] | None:
+    def votes(self, y: Responses) -> tuple[Shaped[AnyArray, "*rows"], Shaped[AnyArray, "*rows"]] | None:
         """How much a response speaks for a higher score and for a lower one, which learnt rates follow from.
 
         Of a class all or nothing. None where a response speaks for a number, so that there is no sign rule.
@@ -166,7 +166,7 @@ class Loss(Protocol):
         """What ``log p(y | s)`` has beside ``−loss`` that depends on ``y`` alone; 0 by default."""
         return 0.0 * y
 
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, "..."]:
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """Expected response of rows whose scores have the given laws; the mean score by default."""
         return law.mean()
 

@@ -60,9 +60,11 @@ def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
 class Form(Protocol):
     """``φ`` as a function of the agreement ``t = y m`` and the variance."""
 
-    def value(self, agreement: Scores, var: Scores) -> Scores: ...
+    def value(self, agreement: Scores, var: Scores) -> Scores:
+        """``φ``."""
 
-    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives: ...
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
+        """First and second derivatives in both."""
 
 
 class _Augmentation(NamedTuple):

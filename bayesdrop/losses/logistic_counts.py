@@ -175,7 +175,7 @@ class Binomial(_LogisticCount):
 
         return gammaln(self.trials + 1.0) - gammaln(y + 1.0) - gammaln(self.trials - y + 1.0)
 
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, "..."]:
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``N E σ(s)``."""
         return self.trials * law.sigmoid()
 
@@ -232,7 +232,7 @@ class NegativeBinomial(_LogisticCount):
         # = −log B(y + 1, r) − log(y + r), which keeps its digits where r is large.
         return -betaln(y + 1.0, self.dispersion) - np.log(y + self.dispersion)
 
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, "..."]:
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``r E e^s``."""
         return self.dispersion * np.exp(law.log_exponential())
 

@@ -104,7 +104,7 @@ class Poisson(Loss):
 
     ``bd.fit`` minimises it by Newton's method; there is no EM. ``bd.sample`` takes ``bd.HMC()``, which is exact where
     nothing is masked, and approximate with masks (:func:`bayesdrop.reweight` corrects it). ``bd.Gibbs()`` has no
-    auxiliary variables for it: :class:`bayesdrop.NegativeBinomial` with a large ``dispersion`` is near, and exact there.
+    auxiliary variables for it: :class:`bayesdrop.NegativeBinomial` with a large ``dispersion`` is near, and has them.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class Poisson(Loss):
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)
 
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, "..."]:
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``E e^s``."""
         return np.exp(law.log_exponential())
 

@@ -1,4 +1,4 @@
-"""Fits of counts: the exact expectation of a Poisson loss, scikit-learn's fit without noise, and counts that are none."""
+"""Fits of counts: the exact expectation of a Poisson loss, scikit-learn's fit without noise, counts that are none."""
 
 import itertools
 
@@ -95,7 +95,7 @@ def test_normal_noise_has_one_expectation():
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_without_noise_it_is_scikit_learns_fit(fit_intercept):
-    """Its loss is a mean and ours a sum: ``alpha = 1/(C Σ s)``. Fractions are events per exposure, which it takes too."""
+    """Its loss is a mean and ours a sum: ``alpha = 1/(C Σ s)``. Fractions are events per unit of exposure."""
     alpha = 0.03
     theirs = PoissonRegressor(alpha=alpha, fit_intercept=fit_intercept, solver="newton-cholesky", tol=1e-10)
     theirs.fit(X, Y / S, sample_weight=S)
@@ -110,7 +110,9 @@ def test_without_noise_it_is_scikit_learns_fit(fit_intercept):
 @pytest.mark.parametrize("loss", [bd.NegativeBinomial(2.5), bd.Binomial(9)], ids=repr)
 def test_em_and_newton_agree(loss):
     y = np.minimum(Y, 9)
-    fits = [bd.fit(bd.Model(loss, rates=bd.Fixed(RATES)), X, y, method=m) for m in (bd.EM(tol=1e-13), bd.Newton(tol=1e-13))]
+    fits = [
+        bd.fit(bd.Model(loss, rates=bd.Fixed(RATES)), X, y, method=m) for m in (bd.EM(tol=1e-13), bd.Newton(tol=1e-13))
+    ]
     np.testing.assert_allclose(fits[0].weight, fits[1].weight, atol=1e-6)
 
 
@@ -127,13 +129,15 @@ def test_learnt_rates_of_a_binomial_count_are_those_of_its_trials():
     rates = bd.PerFeature(class_ratio=True)
     counted = bd.fit(bd.Model(bd.Binomial(9), rates=rates), X, y, method=bd.Newton(tol=1e-12))
     rows, label, weight = np.vstack([X, X]), np.repeat([1, 0], N), np.append(y, 9 - y)
-    trials = bd.fit(bd.Model(bd.Logistic(), rates=rates), rows, label, sample_weight=weight, method=bd.Newton(tol=1e-12))
+    trials = bd.fit(
+        bd.Model(bd.Logistic(), rates=rates), rows, label, sample_weight=weight, method=bd.Newton(tol=1e-12)
+    )
     np.testing.assert_allclose(counted.rates, trials.rates, rtol=1e-12)
     np.testing.assert_allclose(counted.weight, trials.weight, atol=1e-6)
 
 
 def test_learnt_rates_tell_noise_from_what_counts():
-    """Under ``y ~ Poisson(e^{βx})`` counts sit at ``x`` of the law N(β, 1), and what is weighed against them at N(0, 1).
+    """Under ``y ~ Poisson(e^{βx})`` counts sit at ``x`` of the law N(β, 1), what is weighed against them at N(0, 1).
 
     So the share of votes against a weight is ``½Φ(−|β|) + ¼``; its standard error is below 0.01 here.
     """

@@ -2,8 +2,8 @@
 
 Parameters are drawn from the prior, masks and responses from the model, and the sampler runs on the responses. The
 rank of the true parameter among its draws is then uniform. It applies where the likelihood is normalised: logistic
-with C = 1, squared loss, and counts. Besides the parameters, the log-likelihood of the data at the truth is ranked, which sees
-errors that leave every marginal alone (Modrák et al. 2023).
+with C = 1, squared loss, and counts. Besides the parameters, the log-likelihood of the data at the truth is ranked,
+which sees errors that leave every marginal alone (Modrák et al. 2023).
 
 1024 replications, 4096 where there are no masks and a replication costs little, 31 thinned draws each. The ranks of
 each quantity are tested for uniformity twice: in 16 cells, and against a shift or another spread, by their first two

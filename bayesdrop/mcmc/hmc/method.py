@@ -116,7 +116,7 @@ def bind_density(
     require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
     if marginalised and noisy and model.loss.exponential and not _is_normal(model):
         raise ValueError(
-            f'expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and '
+            f"expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and "
             f'{model.noise!r} do not say enough; take expectation="gaussian", or target="noising" for dropout.'
         )
     density = Density(
