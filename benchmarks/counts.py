@@ -1,4 +1,4 @@
-"""Fits of counts beside scikit-learn's ``PoissonRegressor``, without noise, in one run, and how far each is from the end.
+"""Fits of counts beside scikit-learn's ``PoissonRegressor`` in one run, and how far from the optimum each ends.
 
 ``python -m benchmarks.counts [n] [p]``
 """
