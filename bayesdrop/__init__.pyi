@@ -2,7 +2,14 @@ from . import baselines, distributions, models, plots  # type: ignore[attr-defin
 from .data.formula import FormulaDesign, from_formula
 from .designs import Blocks
 from .designs.dask.cluster import cluster
-from .estimators import DropoutLogisticRegression, DropoutRidge, DropoutSVC, DropoutSVR
+from .estimators import (
+    DropoutLogisticRegression,
+    DropoutNegativeBinomialRegressor,
+    DropoutPoissonRegressor,
+    DropoutRidge,
+    DropoutSVC,
+    DropoutSVR,
+)
 from .estimators.robustness import delete_features, deletion_scorer
 from .factorization import DropoutMatrixFactorization, sample_factorization
 from .fitting.em import EM
@@ -14,7 +21,7 @@ from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.lbfgs import LBFGS
 from .latent.minibatch import Minibatch
 from .latent.posterior import sample_latent
-from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from .losses import Binomial, EpsilonInsensitive, Hinge, Logistic, NegativeBinomial, Poisson, Squared
 from .mcmc.gibbs.method import Gibbs
 from .mcmc.hmc.method import HMC
 from .mcmc.hmc.nuts import NUTS
@@ -58,12 +65,15 @@ __all__ = [
     "Alternating",
     "ApproximationWarning",
     "Beta",
+    "Binomial",
     "Blocks",
     "Diagnosis",
     "Dropout",
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
     "DropoutMatrixFactorization",
+    "DropoutNegativeBinomialRegressor",
+    "DropoutPoissonRegressor",
     "DropoutRidge",
     "DropoutSVC",
     "DropoutSVCCV",
@@ -92,11 +102,13 @@ __all__ = [
     "Model",
     "MultiplicativeNoise",
     "NarrowIntervalsWarning",
+    "NegativeBinomial",
     "Newton",
     "Normal",
     "NumpyroKernel",
     "PerFeature",
     "PerGroup",
+    "Poisson",
     "PoissonNoise",
     "Prediction",
     "PseudoLikelihoodWarning",

@@ -16,6 +16,8 @@
     Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015), plain and with its two latent scales.
 ``ridge``
     Dropout ridge regression, whose posterior is normal (van der Maaten, Chen, Tyree & Weinberger 2013).
+``counts``
+    Poisson, binomial and negative binomial regression: plain, with Polya-Gamma variables, and with every mask explicit.
 ``softmax``
     Multinomial logistic regression with the quadratic noising penalty (Wager, Wang & Liang 2013).
 ``matrix_factorization``

@@ -2,9 +2,7 @@ r"""Polya-Gamma distribution PG(b, z) of Polson, Scott & Windle (2013).
 
     E exp(−t x) = cosh^b(z/2) / cosh^b(√(z²/4 + t/2)),      f(x | b, z) = cosh^b(z/2) exp(−z² x/2) f(x | b, 0).
 
-The density at ``z = 0`` is an alternating series where x is small and a numerical inversion of the Laplace transform
-elsewhere: all its singularities lie on the negative axis, for which the contour of Talbot (1979; weights of Abate &
-Valkó 2004) is made.
+The density at ``z = 0`` is that of :mod:`.polya_gamma_density`.
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax, random
-from jax.scipy.special import gammaln
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
@@ -23,6 +19,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from .._typing import Float
 from .conditional_update import where_needed
 from .inverse_gaussian import InverseGaussian, Numbers, _floats
+from .polya_gamma_density import log_density_at_zero
 from .polya_gamma_one import polya_gamma_one
 
 __all__ = ["PolyaGamma"]
@@ -77,7 +74,7 @@ class PolyaGamma(Distribution):
         value, b, z = jnp.broadcast_arrays(value, self.b, self.z)
         half = jnp.abs(z) / 2
         log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
-        return b * log_cosh - 0.5 * z**2 * value + _log_density(value, b)
+        return b * log_cosh - 0.5 * z**2 * value + log_density_at_zero(value, b)
 
     def log_laplace(self, t: Numbers) -> Float[jax.Array, ...]:
         """``log E exp(−t x)`` for ``t > −(z² + π²)/2``; broadcasts against the batch."""
@@ -186,37 +183,3 @@ def _tail_moments(first: Float[jax.Array, ""], z: Elementwise) -> tuple[Elementw
     edge = 1 / (square * first * first + 0.5 * z * z)
     mean = ratio / (square * first) - square * first * edge**2 / 12
     return mean, second / (square**2 * first**3) - square * first * edge**3 / 6
-
-
-@jax.jit
-def _log_density(x: Elementwise, b: Elementwise) -> Elementwise:
-    """``log f(x | b, 0)``."""
-    near = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
-    return jnp.where(near, _series(jnp.where(near, x, 0.1), b), _talbot(jnp.where(near, jnp.ones_like(x), x), b))
-
-
-def _series(x: Elementwise, b: Elementwise) -> Elementwise:
-    """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))``, first term factored out."""
-    total = jnp.ones_like(x)
-    for n in range(1, 12):
-        size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
-        total = total + (-1) ** n * jnp.exp(size - (4 * n * n + 4 * n * b) / (8 * x))
-    first = (b - 1) * math.log(2) + jnp.log(b) - 0.5 * jnp.log(2 * math.pi * x**3) - b * b / (8 * x)
-    return first + jnp.log(total)
-
-
-def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
-    """Inverse Laplace transform of ``cosh^{−b}(√(s/2))`` after a shift by its first singularity, ``−π²/2``."""
-    M = 24 if x.dtype == jnp.float64 else 12
-    k = np.arange(1, M)
-    cot = 1 / np.tan(k * np.pi / M)
-    node = np.concatenate([[2 * M / 5 + 0j], 2 * k * np.pi / 5 * (cot + 1j)])
-    weight = np.concatenate([[0.5 + 0j], 1 + 1j * (k * np.pi / M) * (1 + cot**2) - 1j * cot]) * np.exp(node)
-    kind = jnp.complex128 if x.dtype == jnp.float64 else jnp.complex64
-    shift = math.pi**2 / 2
-    along = (1,) * x.ndim + (-1,)
-    s = jnp.asarray(node, kind).reshape(along) / x.astype(kind)[..., None] - shift
-    root = jnp.sqrt(s / 2)
-    log_cosh = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
-    terms = jnp.asarray(weight, kind).reshape(along) * jnp.exp(-b.astype(kind)[..., None] * log_cosh)
-    return jnp.log(0.4 * jnp.real(terms).sum(axis=-1) / x) - shift * x

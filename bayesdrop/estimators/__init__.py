@@ -1,6 +1,14 @@
 """Linear estimators with scikit-learn's manners."""
 
 from .classifier import DropoutLogisticRegression, DropoutSVC
+from .counts import DropoutNegativeBinomialRegressor, DropoutPoissonRegressor
 from .regressor import DropoutRidge, DropoutSVR
 
-__all__ = ["DropoutLogisticRegression", "DropoutRidge", "DropoutSVC", "DropoutSVR"]
+__all__ = [
+    "DropoutLogisticRegression",
+    "DropoutNegativeBinomialRegressor",
+    "DropoutPoissonRegressor",
+    "DropoutRidge",
+    "DropoutSVC",
+    "DropoutSVR",
+]

@@ -16,6 +16,7 @@ from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.exponential_moments import moments_for
 from ..fitting.fit import BlockFit, fit_block
 from ..fitting.newton import Newton
 from ..fitting.online import Online
@@ -25,7 +26,6 @@ from ..fitting.rate_update import SignCounts
 from ..fitting.result import RatePosterior
 from ..losses import Loss
 from ..model import Model
-from ..moments import ScoreMoments
 from ..noise import Dropout
 from ..noise.centre import AUTO, MEAN, centre_of
 from ..priors import Normal
@@ -170,8 +170,8 @@ class DropoutEstimator(BaseEstimator):
         if n_total is not None:
             check_number(n_total, "n_total", above=0)
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
-        if rate_map.is_free and not model.loss.binary:
-            raise ValueError("rates: learnt rates need two classes; give fixed ones, as in bd.Fixed(0.1).")
+        if rate_map.is_free and model.loss.votes(target) is None:
+            raise ValueError("rates: learnt rates need two classes or counts; give fixed ones, as in bd.Fixed(0.1).")
         p, K = design.shape[1], target.shape[1] if n_joint is None else n_joint
         centre = self._online_centre(model, p)
         noise: Any = model.noise
@@ -196,7 +196,7 @@ class DropoutEstimator(BaseEstimator):
                 online.update_joint(energy, float(weight.sum()), n_total)
         refuse_overflow(weights=online.weights, curvature=online.curvature)
         self._online, self.centre_ = online, centre
-        rate = online.rate(rate_map)
+        rate = online.rate(rate_map, model.loss.binary)
         learner = online.learner
         self._keep_rates(
             rate_map,
@@ -229,8 +229,8 @@ class DropoutEstimator(BaseEstimator):
         coef = np.atleast_2d(self.coef_)
         return np.vstack([coef.T, np.broadcast_to(self.intercept_, coef.shape[0])])
 
-    def _moments(self, X: Any) -> tuple[PerRow, PerRow]:
-        """Mean and variance of the score of new rows, (n, 1) or (n, K)."""
+    def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:
+        """Mean and variance of the score of new rows, (n, 1) or (n, K), or ``2 log E e^{s − m}`` in its place."""
         check_is_fitted(self)
         design = check_features(self, X)
         with double_range():
@@ -242,7 +242,9 @@ class DropoutEstimator(BaseEstimator):
                 model = self._model()
                 design, weights, centre = self._about_centre(design)
                 rate = np.atleast_2d(self.rates_).T
-                mean, var = ScoreMoments(design, model.noise, rate, model.fit_intercept, centre).scores(weights)
+                exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
+                moments = moments_for(exponential, design, model.noise, rate, model.fit_intercept, centre)
+                mean, var = moments.scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var
 

@@ -167,6 +167,10 @@ _TEXTS = {
     objective_trace_ : array (n_iter_,)
         Energy after each iteration.
 """,
+    "counted_rates": """    rates : float, array (p,) or Rates, optional
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
+        higher score as often as it counts, and for a lower one as often as the mean count.
+""",
     "known_rates": """    rates : float, array (p,) or Fixed, optional
         Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
         the rates of a regression from their posterior.

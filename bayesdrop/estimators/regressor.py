@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
+from ..data.counts import check_responses
 from ..designs import as_design
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
@@ -18,10 +19,10 @@ from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .validation import check_here, check_training
 
-__all__ = ["DropoutRidge", "DropoutSVR"]
+__all__ = ["DropoutRegressor", "DropoutRidge", "DropoutSVR"]
 
 
-class _DropoutRegressor(RegressorMixin, DropoutEstimator):
+class DropoutRegressor(RegressorMixin, DropoutEstimator):
     """Shared by the regressors; a subclass names its loss."""
 
     def _default_rates(self) -> Any:
@@ -49,6 +50,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         design = check_training(self, X)
         y = design.targets(y)
         design, weight, y = design.drop_zero_weight(design.row_weights(sample_weight), y)
+        check_responses(model.loss, design, y, fit_intercept=model.fit_intercept, whole=False)
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (design.shape[1],):
             earlier = self._earlier()
@@ -82,6 +84,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
+        check_responses(model.loss, as_design(X), target[:, 0], fit_intercept=False, whole=False)
         weights = self._step_online(
             model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total
         )
@@ -110,7 +113,7 @@ class _DropoutRegressor(RegressorMixin, DropoutEstimator):
 
 
 @with_parameters
-class DropoutSVR(_DropoutRegressor):
+class DropoutSVR(DropoutRegressor):
     """Linear support vector regression trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected ε-insensitive loss (Chen, Zhu, Chen & Chen
@@ -164,7 +167,7 @@ class DropoutSVR(_DropoutRegressor):
 
 
 @with_parameters
-class DropoutRidge(_DropoutRegressor):
+class DropoutRidge(DropoutRegressor):
     """Ridge regression trained under marginalised feature noise, in closed form.
 
     Minimises ``½‖w‖² + ½C Σ E(y − wᵀx̃ − b)² = ½‖w‖² + ½C Σ [(y − m)² + v]``, exactly (van der Maaten, Chen, Tyree &

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from .._typing import Bool, Float, Num, PerRow
+from ..data.counts import check_responses
 from ..data.dataset import as_dataset
 from ..designs import Design, as_design
 from ..model import Model, check_model
-from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from ..warnings import warn
 from .centring import settle, warn_of_counts
 from .driver import ROUND_OFF, Status, Trace, minimise, status_at
 from .energy import Energy
+from .exponential_moments import moments_for
 from .newton import Newton
 from .overflow import double_range, refuse_overflow
 from .protocols import FitMethod, check_minimiser
@@ -94,11 +95,12 @@ def fit_block(
     check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
     model.noise.check(design.minimum())
-    if rate_map.is_free and not model.loss.binary:
+    votes = model.loss.votes(target) if rate_map.is_free else None
+    if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
-            f"needs two classes; {type(model.loss).__name__} has numbers. Give fixed rates, as in bd.Fixed(0.1), or "
-            "draw the rates from their posterior with bd.sample."
+            f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
+            "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
         )
     if model.loss.variance_prior is not None:
         raise ValueError(
@@ -109,11 +111,14 @@ def fit_block(
     weight, noisy, plain = row_weights(model, weight, unlabelled)
     rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
+    if start is None and model.fit_intercept and model.loss.largest_count is not None:
+        total = design.total(weight[:, None])
+        weights[-1] = model.loss.first_score(design.total(weight[:, None] * target) / np.where(total > 0, total, 1.0))
     if start is not None and rate_map.is_free:
         rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
-        moments = ScoreMoments(design, model.noise, rate, model.fit_intercept)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(moments, loss, target, noisy, precision, plain)
@@ -127,9 +132,9 @@ def fit_block(
         weights = first.weights
     state = method.init(energy, weights)
     learner, counts, status = None, None, None
-    if rate_map.is_free:
-        counts = SignCounts.take(design, target, weight[:, None])
-        learner = counts.learner(rate_map, many=K > 1)
+    if rate_map.is_free and votes is not None:
+        counts = SignCounts.of_votes(design, votes, weight[:, None])
+        learner = counts.learner(rate_map, many=K > 1 or not model.loss.binary)
         energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
     else:
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
@@ -213,7 +218,7 @@ def fit(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit weights and dropout rates to a two-class problem or a regression.
+    """Fit weights and dropout rates to a two-class problem, numbers or counts.
 
     Parameters
     ----------
@@ -262,6 +267,7 @@ def fit(
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design).with_weight()
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)

@@ -216,12 +216,22 @@ def _square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
     return np.asarray(np.einsum("ij,ij->j", gradient, precondition(gradient)))
 
 
+class _Place(NamedTuple):
+    """Weights (p + 1, K) on the way, the moments of their scores (n, K), and the slope of the variance if asked."""
+
+    weights: WeightBlock
+    mean: PerRow
+    var: PerRow
+    var_slope: Callable[[], PerRow]
+
+
 def _search(
     energy: Energy, state: SolverState, direction: WeightBlock, tangent: tuple[PerRow, ...], slope: ProblemVector
 ) -> tuple[SolverState, ProblemVector]:
     """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
 
-    The scores are linear and quadratic in the length, so that other lengths cost no pass over the data. A full step
+    The mean scores are linear in the length, and their variances quadratic, so that other lengths cost no pass over the
+    data (:mod:`.exponential_moments` apart). A full step
     that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
     halved.
     """
@@ -234,16 +244,16 @@ def _search(
     good = value <= state.value + _GAIN * slope + slack
     if np.all(good):
         return replace(state, weights=weights, mean=mean, var=var, value=value), length
-    quadratic = var - state.var - tangent[1] if len(tangent) > 1 else moments.variance(direction)
-    linear, quadratic = moments.design.persist(var - state.var - quadratic, quadratic)
+    path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
 
-    def at(length: ProblemVector) -> tuple[WeightBlock, PerRow, PerRow]:
-        var = np.maximum(state.var + length * linear + length**2 * quadratic, 0.0)
-        return state.weights + length * direction, *moments.design.persist(state.mean + length * tangent[0], var)
+    def at(length: ProblemVector) -> _Place:
+        var, var_slope = path(length)
+        mean, var = moments.design.persist(state.mean + length * tangent[0], var)
+        return _Place(state.weights + length * direction, mean, var, var_slope)
 
-    length = np.where(good, 1.0, _shorten(energy, state, direction, at, tangent[0], linear, quadratic, slope))
+    length = np.where(good, 1.0, _shorten(energy, state, direction, at, tangent[0], slope))
     for _ in range(40):
-        weights, mean, var = at(length)
+        weights, mean, var, _ = at(length)
         value = energy.value(weights, mean, var, state.smoothing)
         settled = value <= state.value + 1e-4 * length * slope + slack
         if np.all(settled):
@@ -262,18 +272,16 @@ def _shorten(
     energy: Energy,
     state: SolverState,
     direction: WeightBlock,
-    at: Callable[[ProblemVector], tuple[WeightBlock, PerRow, PerRow]],
+    at: Callable[[ProblemVector], _Place],
     mean_slope: PerRow,
-    linear: PerRow,
-    quadratic: PerRow,
     slope: ProblemVector,
 ) -> ProblemVector:
     """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
 
     def slope_at(length: ProblemVector) -> ProblemVector:
-        weights, mean, var = at(length)
+        weights, mean, var, var_slope = at(length)
         parts = energy.derivatives(mean, var, state.smoothing)
-        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * (linear + 2 * length * quadratic))
+        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * var_slope())
         return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
 
     low, high = np.zeros_like(slope), np.ones_like(slope)

@@ -18,9 +18,9 @@ from .._typing import PerRow
 from ..designs import Design
 from ..losses.protocols import Curved, require
 from ..model import Model
-from ..moments import ScoreMoments
 from ..rates import RateMap
 from .energy import Energy
+from .exponential_moments import moments_for
 from .rate_update import RateLearner, SignCounts
 from .shapes import FeatureBlock, WeightBlock
 from .softmax_energy import SoftmaxEnergy
@@ -64,13 +64,13 @@ class Online:
         first = np.zeros((p + 1, K)) if weights is None else weights.copy()
         return cls(first, np.broadcast_to(precision, (p + 1, K)).copy(), counts=counts)
 
-    def rate(self, rate_map: RateMap) -> FeatureBlock:
+    def rate(self, rate_map: RateMap, binary: bool = True) -> FeatureBlock:
         """Dropout rate of each feature, (p, K) or (p, 1), by the counts so far and the signs of the weights."""
         self.learner = None
         if not rate_map.is_free or self.counts is None:
             return np.asarray(rate_map.initial[:, None])
         K = self.weights.shape[1]
-        self.learner = self.counts.learner(rate_map, many=K > 1)
+        self.learner = self.counts.learner(rate_map, many=K > 1 or not binary)
         self.learner.observe(self.weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
         return np.asarray(rate_map.expand(self.learner.rates()))
 
@@ -96,7 +96,8 @@ class Online:
         self.rows += here
         pass_rows, total = total, self.rows if total is None else total
         precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
-        moments = ScoreMoments(design, model.noise, self.rate(rate_map), model.fit_intercept)
+        rate = self.rate(rate_map, model.loss.binary)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
         mean, var = moments.scores(self.weights)
         smoothing = np.full(target.shape[1], _SMOOTHING if model.loss.kinked else 0.0)
@@ -107,8 +108,9 @@ class Online:
         self.curvature += moments.diagonal(curvature) + energy.precision
         self.curvature[:-1] += 2 * spread
         self._move(gradient)
-        if rate_map.is_free:
-            fresh = SignCounts.take(design, target, weight[:, None])
+        votes = model.loss.votes(target) if rate_map.is_free else None
+        if rate_map.is_free and votes is not None:
+            fresh = SignCounts.of_votes(design, votes, weight[:, None])
             # Rows that come again say nothing new: the counts stay those of one pass.
             known = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
             share = 1.0 if pass_rows is None else min(1.0, pass_rows / (known + here))

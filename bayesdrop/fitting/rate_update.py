@@ -7,6 +7,12 @@ With ``n_d = Σ s_i 1(x_id ≠ 0)`` and ``n⁻_d = Σ s_i 1(y_i w_d x_id < 0)``,
 under a Beta prior, the mode of ``Beta(A + n⁻, B + n − n⁻)``; under any :class:`bayesdrop.priors.RatePrior`, the mode of
 its law given ``n⁻`` entries dropped and ``n − n⁻`` kept. That law is also the plug-in posterior. Given the sign of
 ``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
+
+A count has no sign, but speaks for a higher score as often as it counts and for a lower one as often as it might have
+counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
+classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
+``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
+the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial.
 """
 
 from __future__ import annotations
@@ -46,7 +52,12 @@ class SignCounts:
     @classmethod
     def take(cls, design: Design, target: PerRow, weight: PerRow) -> SignCounts:
         """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
-        positive, negative = weight * (target > 0), weight * (target < 0)
+        return cls.of_votes(design, (target > 0, target < 0), weight)
+
+    @classmethod
+    def of_votes(cls, design: Design, votes: tuple[PerRow, PerRow], weight: PerRow) -> SignCounts:
+        """Count what each response says for a higher and for a lower score, the ``votes`` of a loss, (n, K) each."""
+        positive, negative = weight * votes[0], weight * votes[1]
         above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
         return cls(above, below, np.stack([design.total(positive), design.total(negative)]))
 

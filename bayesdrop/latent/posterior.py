@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count, check_flag, shown
+from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..losses.protocols import Scored, require
 from ..model import Model, check_model
@@ -123,6 +124,7 @@ def sample_latent(
         )
     require_zero_centre(model.noise, "a hidden layer")
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS):
         raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")

@@ -4,6 +4,19 @@ from .base import Derivatives, Loss, Pseudo
 from .epsilon_insensitive import EpsilonInsensitive
 from .hinge import Hinge
 from .logistic import Logistic
+from .logistic_counts import Binomial, NegativeBinomial
+from .poisson import Poisson
 from .squared import Squared
 
-__all__ = ["Derivatives", "EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Pseudo", "Squared"]
+__all__ = [
+    "Binomial",
+    "Derivatives",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Logistic",
+    "Loss",
+    "NegativeBinomial",
+    "Poisson",
+    "Pseudo",
+    "Squared",
+]

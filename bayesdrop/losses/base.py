@@ -28,12 +28,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from .._typing import AnyArray, Float, Num
+from .._typing import AnyArray, Float, Num, Shaped
 from .._validation import shown
 
 __all__ = [
     "Derivatives",
     "Loss",
+    "NoisedScores",
     "Pseudo",
     "Responses",
     "ScoreCost",
@@ -75,6 +76,20 @@ class Pseudo(NamedTuple):
 
     omega: Scores
     kappa: Scores
+
+
+@runtime_checkable
+class NoisedScores(Protocol):
+    """Laws of the noised scores of some rows, as far as expected responses ask for them."""
+
+    def mean(self) -> Float[AnyArray, ...]:
+        """``E s``."""
+
+    def log_exponential(self) -> Float[AnyArray, ...]:
+        """``log E e^s``."""
+
+    def sigmoid(self) -> Float[AnyArray, ...]:
+        """``E σ(s)``."""
 
 
 @runtime_checkable
@@ -122,9 +137,38 @@ class Loss(Protocol):
         """The same loss in the form that costs least, for scores without noise; itself by default."""
         return self
 
+    @property
+    def largest_count(self) -> float | None:
+        """Largest count that ``y`` may be, infinite if any; None if ``y`` is no count."""
+        return None
+
+    @property
+    def exponential(self) -> bool:
+        """True if ``φ`` is the exact ``E loss`` where ``v`` is ``2 log E e^{s − m}``, which fits then take for it."""
+        return False
+
     @abstractmethod
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss ``φ(y, m, v)``."""
+
+    def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
+        """Score that a fit with an intercept starts from, given the mean response (K,); 0 by default."""
+        return 0.0 * mean_response
+
+    def votes(self, y: Responses) -> tuple[Shaped[AnyArray, "*rows"], Shaped[AnyArray, "*rows"]] | None:
+        """How much a response speaks for a higher score and for a lower one, which learnt rates follow from.
+
+        Of a class all or nothing. None where a response speaks for a number, so that there is no sign rule.
+        """
+        return (y > 0, y < 0) if self.binary else None
+
+    def log_base_measure(self, y: Responses) -> Scores:
+        """What ``log p(y | s)`` has beside ``−loss`` that depends on ``y`` alone; 0 by default."""
+        return 0.0 * y
+
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
+        """Expected response of rows whose scores have the given laws; the mean score by default."""
+        return law.mean()
 
 
 def misplaced_expectation(value: Any, forms: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from .._typing import AnyArray, Float
 from . import normal_score, positive_part
 from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores, choose_form, pseudo_from
 
-__all__ = ["Logistic"]
+__all__ = ["FORMS", "Form", "Logistic"]
 
 # Taylor coefficients of tanh(r/2)/(2r) in powers of r², from those of tanh.
 _SERIES = tuple(
@@ -57,12 +57,14 @@ def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
 
 
 @runtime_checkable
-class _Form(Protocol):
+class Form(Protocol):
     """``φ`` as a function of the agreement ``t = y m`` and the variance."""
 
-    def value(self, agreement: Scores, var: Scores) -> Scores: ...
+    def value(self, agreement: Scores, var: Scores) -> Scores:
+        """``φ``."""
 
-    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives: ...
+    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
+        """First and second derivatives in both."""
 
 
 class _Augmentation(NamedTuple):
@@ -134,7 +136,7 @@ class _Taylor(NamedTuple):
         )
 
 
-_FORMS: dict[str, _Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian(), "taylor": _Taylor()}
+FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian(), "taylor": _Taylor()}
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ class Logistic(Loss):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        choose_form(_FORMS, self.expectation, "Logistic")
+        choose_form(FORMS, self.expectation, "Logistic")
 
     @property
     def convex(self) -> bool:
@@ -178,11 +180,11 @@ class Logistic(Loss):
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        return _FORMS[self.expectation].value(y * mean, var)
+        return FORMS[self.expectation].value(y * mean, var)
 
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part = _FORMS[self.expectation].derivatives(y * mean, var)
+        part = FORMS[self.expectation].derivatives(y * mean, var)
         return part._replace(mean=y * part.mean, mean_var=y * part.mean_var)
 
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:

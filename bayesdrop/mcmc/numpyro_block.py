@@ -21,6 +21,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, check_instance, shown
+from ..data.counts import check_responses
 from ..data.dataset import as_dataset
 from ..losses.protocols import Augmented, require
 from ..model import Model, check_model
@@ -155,6 +156,7 @@ class WeightsBlock:
                 f'C: {model.loss!r} has an unknown variance; name its site, as in C=lambda sites: sites["sigma"] ** -2.'
             )
         data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         n, p = data.design.shape
         rate_map = model.bind(data.feature_names)
         if rate_map.is_free:

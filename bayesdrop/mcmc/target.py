@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_choice, check_count
+from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
 from ..fitting.centring import Settled, settle
@@ -76,6 +77,7 @@ class Problem:
         ([-1.0, 1.0], False)
         """
         data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=wrap).with_weight()
+        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(
                 "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; "

@@ -133,7 +133,8 @@ def errors_of(draws: Draws, X: Any, target: PerRow, weight: PerRow) -> Float[np.
         mean, var = draws.moments(design, few)
         sign = np.broadcast_to(target[:, None], mean.shape)
         cost = loss.score_cost(sign, mean, var, powers[:, None] * draws.C[few]).value
-        found[few] += cost.T - powers * np.asarray(constant(draws.C[few]))[..., None]
+        base = draws.C[few, None] * loss.log_base_measure(target)
+        found[few] += cost.T - powers * (np.asarray(constant(draws.C[few]))[..., None] + base)
     return found
 
 

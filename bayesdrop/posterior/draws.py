@@ -136,6 +136,20 @@ class Draws:
                 scores[rows[starts], some] += np.add.reduceat(noised, starts, axis=1).T
         return scores
 
+    def log_exponential(self, X: Any) -> Float[np.ndarray, "n S"]:
+        """``log E e^s`` of each row and draw under the noise, (n, S): infinite where there is no such mean."""
+        noise, limit = self.model.noise, self.model.noise.mgf_limit()
+        logs = np.repeat(self.intercept[None].astype(np.float64), X.shape[0], axis=0)
+        for rows, columns, values in self._entries(X):
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            for part in blocks(self.size, len(values)):
+                weight = self.weight[part][:, columns].astype(np.float64)
+                clean = np.broadcast_to(values, weight.shape)
+                terms = noise.log_mgf(weight, clean, self.rate(part)[:, columns])
+                terms = np.where(np.abs(weight) < limit, terms, np.inf)
+                logs[rows[starts], part] += np.add.reduceat(terms, starts, axis=1).T
+        return logs
+
     def _entries(
         self, X: Any
     ) -> Iterator[tuple[Int[np.ndarray, " e"], Int[np.ndarray, " e"], Float[np.ndarray, " e"]]]:

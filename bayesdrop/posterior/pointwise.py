@@ -58,7 +58,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
         ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a squared or ε-insensitive loss it
         is a log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
         pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
-        loss, or a squared one of unknown variance.
+        loss, a count, or a squared one of unknown variance.
 
     Raises
     ------
@@ -135,7 +135,8 @@ def _marginal(draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Floa
         for part in blocks(draws.size, max(design.shape)):
             mean, var = draws.moments(design, part)
             y = np.broadcast_to(target[rows, None], mean.shape)
-            terms = loss.log_constant(draws.C[part]) - draws.C[part] * loss.value(y, mean, var)
+            logs = loss.log_base_measure(y) - loss.value(y, mean, var)
+            terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
             values[part, rows] = (weight[rows, None] * terms).T
 
 
@@ -154,7 +155,8 @@ class _Likelihood:
         """``s_i log p(y_i | s)``."""
         loss, C = cast(Simulated, self.draws.model.loss.plain), self.draws.C[draws, None]
         y = np.broadcast_to(self.target[rows, None], score.shape)
-        density = loss.log_constant(C) - C * loss.value(y, score, np.zeros_like(score))
+        logs = loss.log_base_measure(self.target[rows, None]) - loss.value(y, score, np.zeros_like(score))
+        density = loss.log_constant(C) + C * logs
         return np.asarray(self.weight[rows, None] * density)
 
     def tilt(
@@ -275,7 +277,7 @@ def _pseudo(post: Any, draws: Draws) -> str:
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     if not loss.normalised:
         return f"{loss!r} is no likelihood"
-    if draws.model.C != 1 and (loss.binary or draws.power != 1):
+    if draws.model.C != 1 and (loss.binary or loss.largest_count is not None or draws.power != 1):
         return f"C = {draws.model.C:g} raises the likelihood to a power"
     if "row_weight" in constant:
         return "the row weights raise likelihoods to powers"

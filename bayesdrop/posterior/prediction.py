@@ -5,6 +5,7 @@ weights and rates of the draw,
 
     two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.expectation`: exact, or to 0.002)
     numbers       E(y | w, b, η) = E s
+    counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
 
 and averages and quantiles are taken over the draws. They are what :func:`bayesdrop.posterior_predictive` simulates. The
 interval of a new response is that of simulated ones, each with noise of its own.
@@ -19,9 +20,9 @@ import numpy as np
 
 from .._typing import Float, Shaped
 from .._validation import check_flag, check_number, check_seed
-from ..designs import as_design
 from ..losses.protocols import Simulated, require
 from .draws import Draws, blocks, match_columns, read_draws
+from .expected_response import expected_response
 from .masks.expectation import class_probability
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def predict(
         if loss.binary:
             expected = class_probability(draws, matrix[rows], corrupted_inputs)
         else:
-            expected = _mean(draws, matrix[rows], corrupted_inputs)
+            expected = expected_response(draws, matrix[rows], corrupted_inputs)
             drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs)
             response[:, rows] = np.quantile(drawn, tails, axis=1)
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
@@ -209,14 +210,6 @@ def predict(
     label = classes[(mean > 0.5).astype(int)]
     note = "" if loss.normalised else _NOT_CALIBRATED
     return Prediction(mean, sd, low, high, probability, label, classes, note=note)
-
-
-def _mean(draws: Draws, X: Any, corrupted_inputs: bool) -> Float[np.ndarray, "n S"]:
-    """Expected response of each row and draw, (n, S)."""
-    design, expected = as_design(X), np.empty((X.shape[0], draws.size))
-    for part in blocks(draws.size, max(X.shape)):
-        expected[:, part], _ = draws.moments(design, part, corrupted_inputs)
-    return expected
 
 
 def _responses(

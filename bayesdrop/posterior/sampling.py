@@ -286,7 +286,7 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
     """Draws and data as groups; the intercept is that of ``X`` itself, wherever the noise is centred."""
     model, data, rate_map = problem.settled.stated, problem.data, problem.rate_map
-    draws = dict(result.draws)
+    draws, loss = dict(result.draws), model.loss
     centre = centre_of(model.noise)
     if centre is not None and model.fit_intercept:
         # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
@@ -296,7 +296,7 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
         variables=result.variables,
         statistics=result.statistics,
         coords=problem.coords,
-        observed=observed_group(data.target, data.classes, binary=model.loss.binary),
+        observed=observed_group(data.target, data.classes, binary=loss.binary, counts=loss.largest_count is not None),
         constants=model_constants(
             model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
         ),

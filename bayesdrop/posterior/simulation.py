@@ -66,10 +66,11 @@ def posterior_predictive(
     Returns
     -------
     InferenceData or DataTree
-        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), numbers as float64.
-        Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are drawn from
-        its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its pseudo-likelihood,
-        normalised over the two, which is not the model that was fitted (see :class:`bayesdrop.losses.Hinge`).
+        ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), counts as int64, numbers
+        as float64. Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are
+        drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its
+        pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
+        :class:`bayesdrop.losses.Hinge`).
 
     Raises
     ------
@@ -114,7 +115,8 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
 
     n = X.shape[0]
     loss = require(draws.model.loss, Simulated, "bd.posterior_predictive", "write how y is drawn given the score")
-    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.float64)
+    counted = np.int64 if loss.largest_count is not None else np.float64
+    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else counted)
     for part in blocks(draws.size, n):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
         drawn = loss.sample_response(generator, score, draws.C[part]).T

@@ -22,6 +22,7 @@ from scipy import special
 
 from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed
+from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..fitting.centring import Settled, moved, settle
 from ..fitting.result import RatePosterior
@@ -134,6 +135,7 @@ def variational(
     max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     data = replace(data, design=settled.design)

@@ -138,7 +138,7 @@ class Variational:
         variables: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
         if self.model.fit_intercept:
             values["intercept"], variables["intercept"] = weights[..., -1], ()
-        rate = self.rate_posterior
+        rate, loss = self.rate_posterior, self.model.loss
         if rate is not None:
             values["rate"] = rate.law.sample(generator, draws)[None]
             variables["rate"] = (rate.dim,)
@@ -146,7 +146,7 @@ class Variational:
             values,
             variables=variables,
             coords=model_coords(self.rate_map, self.feature_names),
-            observed=observed_group(self.y, self.classes, binary=self.model.loss.binary),
+            observed=observed_group(self.y, self.classes, binary=loss.binary, counts=loss.largest_count is not None),
             constants=model_constants(
                 self.stated, self.rate_map, self.row_weight, lambda: None if rate is None else rate.occurrences
             ),

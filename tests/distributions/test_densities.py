@@ -11,7 +11,7 @@ from scipy import integrate
 
 from bayesdrop.distributions import GeneralizedInverseGaussian, InverseGaussian, PolyaGamma, polya_gamma_one
 
-SHAPES = [0.3, 1.0, 1.7, 4.0, 20.0]
+SHAPES = [0.3, 1.0, 1.7, 4.0, 9.0, 60.0, 500.0]
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 Parameters are drawn from the prior, masks and responses from the model, and the sampler runs on the responses. The
 rank of the true parameter among its draws is then uniform. It applies where the likelihood is normalised: logistic
-with C = 1 and squared loss. Besides the parameters, the log-likelihood of the data at the truth is ranked, which sees
-errors that leave every marginal alone (Modrák et al. 2023).
+with C = 1, squared loss, and counts. Besides the parameters, the log-likelihood of the data at the truth is ranked,
+which sees errors that leave every marginal alone (Modrák et al. 2023).
 
 1024 replications, 4096 where there are no masks and a replication costs little, 31 thinned draws each. The ranks of
 each quantity are tested for uniformity twice: in 16 cells, and against a shift or another spread, by their first two
@@ -25,6 +25,8 @@ from bayesdrop.mcmc.scales import natural
 
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
+# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here.
+BURN_COUNTS = 300
 N, P = 16, 3
 NAMES = ["a", "b", "c"]
 X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).random((N, P)) < 0.85) * 1.5
@@ -34,6 +36,10 @@ VARIANCE = bd.InverseGamma(4.0, 3.0)
 
 def logistic(rates, **options):
     return bd.Model(rates=rates, fit_intercept=False, **options)
+
+
+def counts(loss, rates):
+    return bd.Model(loss, rates=rates, fit_intercept=False, weight_prior=bd.Normal(0.5))
 
 
 CASES = {
@@ -54,6 +60,13 @@ CASES = {
     "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
     "HMC, double": (logistic(bd.Fixed(0.0)), bd.HMC(dtype="float64")),
     "NUTS": (logistic(bd.Fixed(0.0)), bd.NUTS()),
+    "negative binomial, Gibbs, per feature": (counts(bd.NegativeBinomial(3.0), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "negative binomial, Gibbs, fixed": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.3)), bd.Gibbs(joint_moves=0)),
+    "negative binomial, Gibbs without masks": (counts(bd.NegativeBinomial(2.5), bd.Fixed(0.0)), bd.Gibbs()),
+    "binomial, Gibbs, per feature": (counts(bd.Binomial(4), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "binomial, Gibbs without masks": (counts(bd.Binomial(4), bd.Fixed(0.0)), bd.Gibbs()),
+    "negative binomial, HMC": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.0)), bd.HMC()),
+    "Poisson, HMC": (counts(bd.Poisson(), bd.Fixed(0.0)), bd.HMC()),
 }
 
 
@@ -75,6 +88,12 @@ def simulate(model, generator, replications):
     score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)
     if model.loss.binary:
         return truth, np.where(generator.random(score.shape) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+    if isinstance(model.loss, bd.Poisson):
+        return truth, generator.poisson(np.exp(score)).astype(float)
+    if isinstance(model.loss, bd.Binomial):
+        return truth, generator.binomial(model.loss.trials, 1 / (1 + np.exp(-score))).astype(float)
+    if isinstance(model.loss, bd.NegativeBinomial):
+        return truth, generator.negative_binomial(model.loss.dispersion, 1 / (1 + np.exp(score))).astype(float)
     variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
     truth["sigma"] = np.sqrt(variance)
     return truth, score + truth["sigma"][:, None] * generator.normal(size=score.shape)
@@ -107,18 +126,20 @@ def p_values_of(model, method, seed):
     marginalised = not (rate_map.is_free or np.any(rate_map.initial > 0))
     replications = 4096 if marginalised else 1024
     truth, target = simulate(model, np.random.default_rng(seed), replications)
+    burn = BURN if model.loss.largest_count is None or isinstance(method, bd.Gibbs) else BURN_COUNTS
     with jax.enable_x64(method.dtype == "float64"):
         data = as_dataset(X, np.arange(N) % 2 if model.loss.binary else np.arange(N), binary=model.loss.binary)
-        kernel, operands = method.bind(model, data, rate_map, BURN, marginalised=marginalised)
+        kernel, operands = method.bind(model, data, rate_map, burn, marginalised=marginalised)
         if hasattr(operands, "centre"):  # a prior's centre and spread, which favour no data set
             operands = operands._replace(
-                centre=jnp.zeros_like(operands.centre), factor=jnp.eye(P, dtype=operands.centre.dtype)
+                centre=jnp.zeros_like(operands.centre),
+                factor=jnp.diag(jnp.asarray(model.weight_prior.precision(P) ** -0.5, operands.centre.dtype)),
             )
 
         def one(target, key):
             ops = with_target(operands, target)
             state = kernel.init(ops, key, 1)
-            state = jax.lax.fori_loop(0, BURN, lambda _, s: kernel.step(ops, s)[0], state)
+            state = jax.lax.fori_loop(0, burn, lambda _, s: kernel.step(ops, s)[0], state)
 
             def thinned(state, _):
                 state = jax.lax.fori_loop(1, THIN, lambda _, s: kernel.step(ops, s)[0], state)
@@ -158,13 +179,33 @@ def test_ranks_are_uniform(name):
 
 
 @pytest.mark.slow
-def test_a_planted_error_is_found(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (bd.Logistic, "Gibbs without masks"),
+        (bd.NegativeBinomial, "negative binomial, Gibbs without masks"),
+        (bd.Binomial, "binomial, Gibbs without masks"),
+    ],
+)
+def test_a_planted_error_is_found(monkeypatch, kind, name):
     """The likelihood's pull 15 % too strong: the ranks must show it."""
-    right = bd.Logistic.sample_pseudo
+    right = kind.sample_pseudo
 
     def wrong(self, key, y, mean, var, weight):
         pseudo = right(self, key, y, mean, var, weight)
         return pseudo._replace(kappa=1.15 * pseudo.kappa)
 
-    monkeypatch.setattr(bd.Logistic, "sample_pseudo", wrong)
-    assert least(*CASES["Gibbs without masks"]) < FALSE_ALARM
+    monkeypatch.setattr(kind, "sample_pseudo", wrong)
+    assert least(*CASES[name]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_of_the_slope_is_found(monkeypatch):
+    """HMC accepts by the value: a Poisson mean 15 % too large."""
+    right = bd.Poisson.plain_value_and_slope
+
+    def wrong(self, y, score):
+        return right(self, y, score + np.log(1.15).astype(np.float32))
+
+    monkeypatch.setattr(bd.Poisson, "plain_value_and_slope", wrong)
+    assert least(*CASES["Poisson, HMC"]) < FALSE_ALARM

@@ -89,7 +89,12 @@ class Gibbs:
                 f"noise: {type(self).__name__} samples dropout masks, and {model.noise!r} has none; "
                 'use bd.Dropout(), or target="marginalised".'
             )
-        advice = 'method=bd.HMC() with target="marginalised" needs derivatives only'
+        advice = (
+            "take method=bd.HMC(), which needs no auxiliary variables: it is exact without masks or with "
+            'target="marginalised"; with masks it integrates them as if scores were normal, states the error, and '
+            "bd.reweight corrects it. Counts: bd.NegativeBinomial(dispersion) has them, and is near bd.Poisson() for "
+            "a large dispersion"
+        )
         loss = require(model.loss, Augmented, f"bd.{type(self).__name__}", advice)
         n, p = data.design.shape
         model.weight_prior.check(p)

@@ -114,6 +114,11 @@ def bind_density(
     noisy = there["quadratic"] or there["linear"] or there["constant"]
     ability = Sloped if not noisy else Curved if marginalised else Scored
     require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
+    if marginalised and noisy and model.loss.exponential and not _is_normal(model):
+        raise ValueError(
+            f"expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and "
+            f'{model.noise!r} do not say enough; take expectation="gaussian", or target="noising" for dropout.'
+        )
     density = Density(
         loss=model.loss if marginalised and noisy else model.loss.plain,
         noise=model.noise,
@@ -125,6 +130,11 @@ def bind_density(
     )  # fmt: skip
     square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
     return density, operands_of(model, data, rate_map, dtype, square)
+
+
+def _is_normal(model: Model) -> bool:
+    """True if noised scores are normal, so that their two moments say all."""
+    return not any(np.any(part) for part in model.noise.expansion(np.full(1, 0.5))[:3])
 
 
 def operands_of(

@@ -29,8 +29,8 @@ def class_names(classes: Any) -> dict[str, Shaped[np.ndarray, " classes"]]:
     return {} if classes is None else {"class": np.array([str(label) for label in classes])}
 
 
-def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool) -> xr.Dataset:
-    """Group ``observed_data``: ``y`` (obs_id), numbers as they are and signs as 0 and 1 (int8).
+def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool, counts: bool = False) -> xr.Dataset:
+    """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts as int64, other numbers as they are.
 
     Parameters
     ----------
@@ -40,6 +40,8 @@ def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool) -> xr.
         Labels of −1 and of +1.
     binary : bool
         True if ``y`` holds signs.
+    counts : bool
+        True if it holds counts.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool) -> xr.
     import xarray as xr
 
     y = np.asarray(y)
-    y = (y > 0).astype(np.int8) if binary else y
+    y = (y > 0).astype(np.int8) if binary else y.astype(np.int64) if counts else y
     coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if binary else {})}
     return xr.Dataset({"y": ("obs_id", y)}, coords=coords)
 

@@ -34,7 +34,7 @@ from ...warnings import AccuracyWarning, warn
 from ..draws import Draws, blocks
 from .score_law import Exact, NearNormal, TwoPoint, integrate
 
-__all__ = ["ERROR", "MASKS", "ScoreFunction", "class_probability", "expectation"]
+__all__ = ["ERROR", "MASKS", "ScoreFunction", "class_probability", "expectation", "probability_of"]
 
 ERROR = 2e-3
 MASKS = 64
@@ -104,6 +104,13 @@ def class_probability(
     """
     advice = "take one of two classes, such as bd.Logistic()"
     loss = require(draws.model.loss, Classifying, "a class probability", advice)
+    return probability_of(draws, X, loss, corrupted_inputs, masks)
+
+
+def probability_of(
+    draws: Draws, X: Any, loss: Classifying, corrupted_inputs: bool = False, masks: int = MASKS
+) -> Float[np.ndarray, "n S"]:
+    """The same for the probability that a loss, which need not be the model's, makes of a score."""
     if not corrupted_inputs:
         return np.asarray(np.clip(expectation(draws, X, _Probability(draws, loss), masks=masks), 0.0, 1.0))
     values, design = np.empty((X.shape[0], draws.size)), as_design(X)

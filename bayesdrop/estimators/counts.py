@@ -1,0 +1,201 @@
+"""Regression of counts under feature noise, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from .._typing import AnyArray, Float, PerRow
+from ..designs.dask.methods import by_blocks
+from ..designs.rows import check_sample_weight
+from ..fitting.overflow import double_range, refuse_overflow
+from ..losses import Loss, NegativeBinomial, Poisson
+from .parameters import set_parameters, with_parameters
+from .regressor import DropoutRegressor
+from .validation import check_here
+
+__all__ = ["DropoutNegativeBinomialRegressor", "DropoutPoissonRegressor"]
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Laws of scores by their mean and ``v``, ``E e^s = exp(m + v/2)``; see :class:`.losses.base.NoisedScores`."""
+
+    location: PerRow
+    var: PerRow
+
+    def mean(self) -> PerRow:
+        return self.location
+
+    def log_exponential(self) -> PerRow:
+        return self.location + 0.5 * self.var
+
+    def sigmoid(self) -> PerRow:
+        raise NotImplementedError("no estimator has binomial counts")
+
+
+class _DropoutCountRegressor(DropoutRegressor):
+    """Shared by the regressors of counts; a subclass names its loss, and its deviance."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def _half_deviance(self, y: Float[np.ndarray, " n"], mean: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        raise NotImplementedError
+
+    @by_blocks
+    def predict(self, X: Any) -> Float[AnyArray, " m"]:
+        """Expected count under the noise, (n,): ``E e^s`` for a Poisson count, ``r E e^s`` for a negative binomial one.
+
+        Exact, through the moment-generating function of the noise, but for rows on devices, whose scores are taken for
+        normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``.
+        """
+        mean, var = self._moments(X, exponential=True)
+        with double_range():
+            found = self._loss().expected_response(_Moments(mean, var))[:, 0]
+        refuse_overflow(expected_counts=found)
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the deviance that is explained, D², as ``PoissonRegressor.score`` has it: 1 at best.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Rows.
+        y : array (n,)
+            Their counts.
+        sample_weight : array (n,), optional
+            Row weights, >= 0.
+
+        Returns
+        -------
+        float
+            One less the deviance over that of a constant.
+        """
+        X, y = check_here(self, X, y, y_numeric=True, reset=False)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        y = np.asarray(y, dtype=np.float64)
+        constant = np.full(len(y), np.average(y, weights=weight))
+        deviance, most = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))
+        return 1 - deviance / most if most > 0 else float(deviance == 0)
+
+
+@with_parameters
+class DropoutPoissonRegressor(_DropoutCountRegressor):
+    """Poisson regression trained under marginalised feature noise.
+
+    Minimises ``½‖w‖² + C Σ E(e^s − y s)``, with ``E e^s`` exact for every noise. At rate 0 it is scikit-learn's
+    ``PoissonRegressor`` with ``alpha = 1/(C Σ sample_weight)``, whose loss is a mean where this one is a sum. The
+    targets are counts, or events per unit of exposure with the exposure as ``sample_weight``; ``sample`` takes counts.
+
+    Parameters
+    ----------
+    {counted_rates}
+    {C}
+    {noise}
+    expectation : str
+        ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
+        :class:`bayesdrop.Poisson`.
+    {common}
+
+    Attributes
+    ----------
+    {regressor}
+    {fitted}
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = rng.poisson(np.exp(0.5 + X[:, 0]))
+    >>> bool(DropoutPoissonRegressor(0.1).fit(X, y).score(X, y) > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str = "exact",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return Poisson(self.expectation)
+
+    def _half_deviance(self, y: Float[np.ndarray, " n"], mean: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return np.asarray(xlogy(y, y) - xlogy(y, mean) - y + mean)
+
+
+@with_parameters
+class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
+    """Negative binomial regression of overdispersed counts, trained under marginalised feature noise.
+
+    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected loss ``(y + r) log(1 + e^s) − y s`` by
+    Polya-Gamma variables. The score is the logarithm of ``μ/r``, and the variance of a count of mean ``μ`` is
+    ``μ + μ²/r``; ``r`` is known.
+
+    Parameters
+    ----------
+    {counted_rates}
+    dispersion : float
+        The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. A large one leaves Poisson counts.
+    {C}
+    {noise}
+    expectation : str
+        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+    {common}
+
+    Attributes
+    ----------
+    {regressor}
+    {fitted}
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = rng.negative_binomial(2, 1 / (1 + np.exp(X[:, 0])))
+    >>> bool(DropoutNegativeBinomialRegressor(0.1, dispersion=2.0).fit(X, y).score(X, y) > 0.2)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        dispersion: float = 1.0,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return NegativeBinomial(self.dispersion, self.expectation)
+
+    def _half_deviance(self, y: Float[np.ndarray, " n"], mean: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        r = self.dispersion
+        return np.asarray(xlogy(y, y) - xlogy(y, mean) - (y + r) * (np.log(y + r) - np.log(mean + r)))

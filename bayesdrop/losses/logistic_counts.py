@@ -1,0 +1,243 @@
+r"""Counts whose score is a logarithm of odds: binomial and negative binomial.
+
+Both are ``y`` successes among ``b`` trials, and differ in what is fixed. With ``A(s) = log(1 + e^s)``,
+
+    loss = b A(s) − y s,      b = N (binomial: N trials)      b = y + r (negative binomial: r failures),
+
+the minus log-likelihood up to a term of ``y`` alone. By Polson, Scott & Windle (2013, theorem 1)
+
+    e^{ys} / (1 + e^s)^b = 2^{−b} e^{κs} ∫ exp(−λ s²/2) PG(λ | b, 0) dλ,      κ = y − b/2,
+
+so ``λ | y, s ~ PG(b, s)``, and to the power ``C`` it is ``PG(Cb, s)`` and ``Cκ``; for the negative binomial
+``κ = (y − r)/2`` (Zhou, Li, Dunson & Carin 2012). Since the logistic loss is ``A(−s) = A(s) − s``, every marginalised
+form ``f(m, v)`` of that loss for the class +1 is one of this,
+
+    φ(y, m, v) = b f(m, v) + (b − y) m,
+
+Jensen's bound among them: ``φ = b log 2cosh(r/2) − κ m`` with ``r = √(m² + v)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._typing import AnyArray, Float
+from .._validation import check_count, check_number
+from . import normal_score
+from .base import (
+    Derivatives,
+    Loss,
+    NoisedScores,
+    Pseudo,
+    Responses,
+    ScoreCost,
+    Scores,
+    choose_form,
+    misplaced_expectation,
+    pseudo_from,
+)
+from .logistic import FORMS
+from .poisson import LARGEST_DRAW, draw_counts
+
+__all__ = ["Binomial", "NegativeBinomial"]
+
+
+class _LogisticCount(Loss):
+    """What both share; a subclass says how many trials there are."""
+
+    expectation: str
+    binary: ClassVar[bool] = False
+    normalised: ClassVar[bool] = True
+
+    def _trials(self, y: Responses) -> Scores:
+        """``b`` of each response, in the precision of ``y``."""
+        raise NotImplementedError
+
+    @property
+    def convex(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.expectation != "taylor"
+
+    @property
+    def augmented(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.expectation == "augmentation"
+
+    @property
+    def plain(self) -> Any:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, expectation="augmentation")  # type: ignore[type-var]  # its subclasses are dataclasses
+
+    def votes(self, y: Responses) -> tuple[Scores, Scores]:
+        """The successes for a higher score, the failures for a lower one: a row is as many rows of two classes."""
+        return 1.0 * y, self._trials(y) - y
+
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
+        size, trials = abs(mean), self._trials(y)
+        against = mean.__array_namespace__().where(mean > 0, trials - y, y + 0 * trials)
+        return trials * FORMS[self.expectation].value(size, var) + against * size
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        trials = self._trials(y)
+        slopes = FORMS[self.expectation].derivatives(mean, var)
+        parts = Derivatives(*(trials * part for part in slopes))
+        return parts._replace(mean=parts.mean + (trials - y))
+
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
+        """``b A(s) − y s`` and ``b σ(s) − y``, from one exponential."""
+        xp = score.__array_namespace__()
+        trials = self._trials(y)
+        decay = xp.exp(-xp.abs(score))
+        larger = 1 / (1 + decay)
+        against = xp.where(score > 0, trials - y, y + 0 * trials)
+        slope = trials * xp.where(score > 0, larger, decay * larger) - y
+        return trials * xp.log1p(decay) + against * xp.abs(score), slope
+
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
+        return normal_score.by_quadrature(self, y, mean, var, weight)
+
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """E-step: ``ω = E[λ]`` for ``λ ~ PG(Cb, √(m² + v))``."""
+        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
+
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """Draw ``ω ~ PG(Cb, √(m² + v))``; ``κ = C(y − b/2)``.
+
+        Exact where ``Cb`` is a whole number of at most 64; see :class:`bayesdrop.distributions.PolyaGamma` for others.
+        """
+        import jax.numpy as jnp
+
+        from ..distributions import PolyaGamma
+
+        trials = self._trials(y)
+        score = jnp.sqrt(mean * mean + var)
+        omega = PolyaGamma(weight * trials, score, validate_args=False).sample(key)
+        return Pseudo(omega, jnp.broadcast_to(weight * (y - 0.5 * trials), omega.shape))
+
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero; what depends on ``y`` is the base measure."""
+        return np.zeros(np.shape(weight))
+
+
+@dataclass(frozen=True)
+class Binomial(_LogisticCount):
+    """Loss of a binomial count, of so many successes among ``trials``: ``N log(1 + e^s) − y s``.
+
+    The score is the logarithm of the odds of a success. Every row has the same number of trials, since a loss sees a
+    response and its score and nothing else. Where they differ, and where masks are not drawn, take
+    :class:`bayesdrop.Logistic` with two rows for each, the successes and the failures as ``sample_weight``.
+
+    Parameters
+    ----------
+    trials : int
+        Trials ``N >= 1`` of each row; with 1 it is the logistic loss of ``y`` in {0, 1}.
+    expectation : str
+        ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(np.isclose(Binomial(3).value(np.array(1.0), np.array(0.0), np.array(0.0)), 3 * np.log(2)))
+    True
+    """
+
+    trials: int = 1
+    expectation: str = "augmentation"
+    separable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        advice = misplaced_expectation(self.trials, FORMS) or "the number of trials of every row, as in bd.Binomial(10)"
+        check_count(self.trials, "trials", advice=advice)
+        choose_form(FORMS, self.expectation, "Binomial")
+
+    @property
+    def largest_count(self) -> float:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return float(self.trials)
+
+    def _trials(self, y: Responses) -> Scores:
+        return 0.0 * y + float(self.trials)
+
+    def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
+        """Logarithm of the odds of the mean share of successes."""
+        share = np.clip(mean_response / self.trials, 1e-6, 1 - 1e-6)
+        return np.log(share / (1 - share))
+
+    def log_base_measure(self, y: Responses) -> Scores:
+        """Logarithm of the binomial coefficient ``N over y``."""
+        from scipy.special import gammaln
+
+        return gammaln(self.trials + 1.0) - gammaln(y + 1.0) - gammaln(self.trials - y + 1.0)
+
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
+        """``N E σ(s)``."""
+        return self.trials * law.sigmoid()
+
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw from the binomial law of probability ``σ(s)``, whatever ``C``, which tempers the posterior only."""
+        del weight
+        return generator.binomial(self.trials, 0.5 * (1 + np.tanh(0.5 * score))).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(_LogisticCount):
+    """Loss of a negative binomial count, ``(y + r) log(1 + e^s) − y s``: an overdispersed Poisson count.
+
+    The score is the logarithm of the odds ``μ/r`` of the mean ``μ = r e^s``, and the variance is ``μ + μ²/r``. As
+    ``r`` grows it becomes :class:`bayesdrop.Poisson` of the score ``s + log r``, which the intercept takes up.
+
+    Parameters
+    ----------
+    dispersion : float
+        The ``r > 0``: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels, ``size`` and ``theta`` of
+        R, and ``concentration`` of NumPyro. Where ``y + r`` times ``C`` is a whole number of at most 64, Gibbs sampling
+        draws its auxiliary variables exactly; else from laws that are off by less than 1e-3.
+    expectation : str
+        ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(np.isclose(NegativeBinomial(2.0).value(np.array(1.0), np.array(0.0), np.array(0.0)), 3 * np.log(2)))
+    True
+    """
+
+    dispersion: float = 1.0
+    expectation: str = "augmentation"
+    largest_count: ClassVar[float] = float("inf")
+
+    def __post_init__(self) -> None:
+        advice = misplaced_expectation(self.dispersion, FORMS)
+        advice = advice or "r of the variance μ + μ²/r; for no overdispersion take bd.Poisson()"
+        check_number(self.dispersion, "dispersion", above=0, advice=advice)
+        choose_form(FORMS, self.expectation, "NegativeBinomial")
+
+    def _trials(self, y: Responses) -> Scores:
+        return 1.0 * y + float(self.dispersion)
+
+    def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
+        """``log(ȳ/r)``."""
+        return np.log(np.maximum(mean_response, 1e-6) / self.dispersion)
+
+    def log_base_measure(self, y: Responses) -> Scores:
+        """``log Γ(y + r) − log Γ(r) − log y!``."""
+        from scipy.special import betaln
+
+        # = −log B(y + 1, r) − log(y + r), which keeps its digits where r is large.
+        return -betaln(y + 1.0, self.dispersion) - np.log(y + self.dispersion)
+
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
+        """``r E e^s``."""
+        return self.dispersion * np.exp(law.log_exponential())
+
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw a Poisson count of a Gamma(r, e^s) mean, whatever ``C``, which tempers the posterior only."""
+        del weight
+        mean = generator.gamma(self.dispersion, size=np.shape(score)) * np.exp(np.minimum(score, np.log(LARGEST_DRAW)))
+        return draw_counts(generator, mean)

@@ -1,0 +1,204 @@
+r"""Poisson loss ``e^s − y s`` of a count whose mean has the logarithm ``s``.
+
+The loss is taken as half the deviance, ``y(e^u − 1 − u)`` with ``u = s − log y``: it differs by a term of ``y``, is
+never negative, and keeps its digits where ``y`` is large and the fit good.
+
+No auxiliary variable makes ``e^s`` quadratic, so there is no bound of the kind that other losses have. But its
+expectation under the noise is a product of moment-generating functions,
+
+    E e^s = e^b Π_d E e^{w_d x̃_d},      E loss = E e^s − y m      (cf. van der Maaten, Chen, Tyree & Weinberger 2013),
+
+which is exact for every noise, and ``exp(m + v/2)`` for a normal score. So one function serves both,
+
+    φ(y, m, v) = e^{m + v/2} − y m:
+
+with ``v`` the variance of the score it is the Gaussian form, and with ``v = 2(log E e^s − m)``, which has all
+cumulants from the second on, it is exact (:mod:`bayesdrop.exponential_moments`). Both are convex in the weights.
+
+Beyond an exponent that no count reaches the exponential goes on as its own parabola, so that a line search that
+overshoots finds a number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .._typing import AnyArray, Float
+from . import normal_score
+from .base import Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores, choose_form
+
+__all__ = ["LARGEST_DRAW", "Poisson", "draw_counts"]
+
+LARGEST_DRAW = 1e18
+"""Mean from which on counts are drawn as if it were this, near the largest that NumPy can draw."""
+
+
+class _Exponential(NamedTuple):
+    """``e^a`` and its first three derivatives, the parabola's beyond the largest exponent; shaped like ``a``."""
+
+    value: Scores
+    slope: Scores
+    bend: Scores
+    third: Scores
+
+    @classmethod
+    def at(cls, exponent: Scores) -> _Exponential:
+        """Evaluate them; the largest exponent is a third of what the precision holds, 236 in double, 29 in single."""
+        xp = exponent.__array_namespace__()
+        largest = xp.asarray(math.log(float(xp.finfo(exponent.dtype).max)) / 3, dtype=exponent.dtype)
+        beyond = xp.maximum(exponent - largest, xp.zeros_like(exponent))
+        plain = xp.exp(xp.minimum(exponent, largest))
+        third = xp.where(beyond > 0, xp.zeros_like(plain), plain)
+        return cls(plain * (1 + beyond + 0.5 * beyond * beyond), plain * (1 + beyond), plain, third)
+
+
+def _half_deviance(y: Responses, exponent: Scores, exponential: Scores) -> Scores:
+    """``e^a − y a − y + y log y``, from ``a`` and ``e^a``."""
+    xp = exponent.__array_namespace__()
+    some = y > 0
+    excess = exponent - xp.log(xp.where(some, 1.0 * y, xp.ones_like(exponent)))
+    near = xp.abs(excess) < 1
+    inside = xp.where(near, excess, xp.zeros_like(excess))
+    close = y * (xp.expm1(inside) - inside)
+    return xp.where(some, xp.where(near, close, exponential - y * (1 + excess)), exponential)
+
+
+@runtime_checkable
+class _Form(Protocol):
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores: ...
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives: ...
+
+
+class _Gaussian(NamedTuple):
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        exponent = mean + 0.5 * var
+        return _half_deviance(y, exponent, _Exponential.at(exponent).value) + 0.5 * y * var
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        _, slope, bend, _ = _Exponential.at(mean + 0.5 * var)
+        return Derivatives(slope - y, 0.5 * slope, bend, 0.5 * bend, 0.25 * bend)
+
+
+class _Taylor(NamedTuple):
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        plain = _Exponential.at(mean)
+        return _half_deviance(y, mean, plain.value) + 0.5 * plain.bend * var
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        _, slope, bend, third = _Exponential.at(mean)
+        curved = 0.5 * third * var
+        return Derivatives(slope - y + curved, 0.5 * bend, bend + curved, 0.5 * third, 0 * var)
+
+
+_FORMS: dict[str, _Form] = {"exact": _Gaussian(), "gaussian": _Gaussian(), "taylor": _Taylor()}
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """Poisson loss ``e^s − y s``, the negative log-likelihood of Poisson regression.
+
+    ``bd.fit`` minimises it by Newton's method; there is no EM. ``bd.sample`` takes ``bd.HMC()``, which is exact where
+    nothing is masked, and approximate with masks (:func:`bayesdrop.reweight` corrects it). ``bd.Gibbs()`` has no
+    auxiliary variables for it: :class:`bayesdrop.NegativeBinomial` with a large ``dispersion`` is near, and has them.
+
+    Parameters
+    ----------
+    expectation : str
+        ``"exact"``: ``E e^s`` by the moment-generating function of the noise, for features in memory. ``"gaussian"``:
+        that of a normal score, ``e^{m + v/2}``, for features anywhere. ``"taylor"``: ``e^m (1 + v/2)``. See
+        :mod:`bayesdrop.losses.base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(Poisson().value(np.array(0.0), np.array(0.0), np.array(0.0)))
+    1.0
+    """
+
+    expectation: str = "exact"
+    binary: ClassVar[bool] = False
+    normalised: ClassVar[bool] = True
+    separable: ClassVar[bool] = True
+    largest_count: ClassVar[float] = float("inf")
+
+    def __post_init__(self) -> None:
+        advice = " No auxiliary variables augment it." if self.expectation == "augmentation" else ""
+        choose_form(_FORMS, self.expectation, "Poisson", advice)
+
+    @property
+    def convex(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.expectation != "taylor"
+
+    @property
+    def exponential(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.expectation == "exact"
+
+    @property
+    def plain(self) -> Poisson:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, expectation="gaussian")
+
+    def votes(self, y: Responses) -> tuple[Scores, Scores]:
+        """The count for a higher score and one, weighed by the mean count, for a lower one.
+
+        It is the limit of a negative binomial count's, ``y`` and ``r``, whose sums are made equal.
+        """
+        return 1.0 * y, 0.0 * y + 1.0
+
+    def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
+        """``log ȳ``."""
+        return np.log(np.maximum(mean_response, 1e-6))
+
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
+        return _FORMS[self.expectation].value(y, mean, var)
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        return _FORMS[self.expectation].derivatives(y, mean, var)
+
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
+        """Half the deviance and ``e^s − y``."""
+        plain = _Exponential.at(score)
+        return _half_deviance(y, score, plain.value), plain.slope - y
+
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
+        return normal_score.by_quadrature(self, y, mean, var, weight)
+
+    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
+        """``E e^s``."""
+        return np.exp(law.log_exponential())
+
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw a Poisson count of mean ``e^s``, whatever ``C``, which tempers the posterior only."""
+        del weight
+        return draw_counts(generator, np.exp(np.minimum(score, math.log(LARGEST_DRAW))))
+
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero; what depends on ``y`` is the base measure."""
+        return np.zeros(np.shape(weight))
+
+    def log_base_measure(self, y: Responses) -> Scores:
+        """``y log y − y − log y!``: half the deviance is measured from the best of all laws of ``y``."""
+        from scipy.special import gammaln, xlogy
+
+        return xlogy(y, y) - y - gammaln(y + 1.0)
+
+
+def draw_counts(generator: Any, mean: Scores) -> Scores:
+    """Poisson counts of the given means, as doubles; means above :data:`LARGEST_DRAW` count as that.
+
+    Examples
+    --------
+    >>> draw_counts(np.random.default_rng(0), np.array([0.0, 1e30])).tolist()[0]
+    0.0
+    """
+    return np.asarray(generator.poisson(np.minimum(mean, LARGEST_DRAW)), dtype=np.float64)

@@ -1,0 +1,63 @@
+"""Estimators of counts: scikit-learn's manners, the expected count under the noise, and the explained deviance."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesdrop as bd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = RNG.poisson(np.exp(X @ [0.9, -0.5, 0.0] + 0.4))
+RATES = np.array([0.1, 0.5, 0.7])
+
+
+@parametrize_with_checks(
+    [
+        bd.DropoutPoissonRegressor(),
+        bd.DropoutPoissonRegressor(bd.PerFeature()),
+        bd.DropoutNegativeBinomialRegressor(dispersion=2.0),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [
+        (lambda **options: bd.DropoutPoissonRegressor(**options), 1.0),
+        (lambda **options: bd.DropoutPoissonRegressor(expectation="gaussian", **options), 1.0),
+        (lambda **options: bd.DropoutNegativeBinomialRegressor(dispersion=2.5, **options), 2.5),
+    ],
+    ids=["poisson", "gaussian", "negative binomial"],
+)
+@pytest.mark.parametrize("centre", [None, (0.4, 0.0, -1.0)])
+def test_predictions_average_over_all_masks(kind, factor, centre):
+    model = kind(rates=RATES, noise=bd.Dropout(centre=centre)).fit(X, Y)
+    masks = np.array(list(itertools.product((0, 1), repeat=3)))
+    chance = np.prod(np.where(masks, 1 - RATES, RATES), axis=1)
+    c = np.zeros(3) if centre is None else np.array(centre)
+    score = (c + masks * (X[:, None] - c)) @ model.coef_ + model.intercept_
+    np.testing.assert_allclose(model.predict(X), factor * np.exp(score) @ chance, rtol=1e-10)
+    assert np.corrcoef(model.predict(X), Y)[0, 1] > 0.5
+
+
+def test_the_score_is_the_explained_deviance():
+    weight = RNG.gamma(2.0, size=60)
+    model = bd.DropoutPoissonRegressor(0.2).fit(X, Y)
+    expected = d2_tweedie_score(Y, model.predict(X), sample_weight=weight, power=1)
+    assert model.score(X, Y, weight) == pytest.approx(expected, rel=1e-12)
+    many = bd.DropoutNegativeBinomialRegressor(0.2, dispersion=1e7, expectation="gaussian").fit(X, Y)
+    near = d2_tweedie_score(Y, many.predict(X), sample_weight=weight, power=1)
+    assert many.score(X, Y, weight) == pytest.approx(near, abs=1e-5)
+
+
+def test_sample_takes_the_settings_of_the_estimator():
+    model = bd.DropoutNegativeBinomialRegressor(bd.PerFeature(), dispersion=3.0)
+    with pytest.raises(ValueError, match="whole numbers for NegativeBinomial, got 1.5"):
+        model.sample(X, Y + 0.5 * (np.arange(60) == 0) + (1 - Y) * (np.arange(60) == 0), draws=2, tune=2)
