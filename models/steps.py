@@ -39,9 +39,10 @@ def six_steps(
     prior = Predictive(program, num_samples=draws)(keys[0], *arguments, **keywords)
     data = {**keywords, "y": prior["y"][0]}  # 1: the first simulated data set is the data of what follows
 
-    # Any function such as jax.vmap runs chains side by side, Gibbs samplers too.
+    # Any function such as jax.vmap runs chains side by side, of Gibbs samplers too.
+    side_by_side = jax.vmap if chains > 1 else "sequential"
     kernel = NUTS(program) if kernel is None else kernel(program, data["y"])
-    mcmc = MCMC(kernel, num_warmup=tune, num_samples=draws, num_chains=chains, chain_method=jax.vmap)
+    mcmc = MCMC(kernel, num_warmup=tune, num_samples=draws, num_chains=chains, chain_method=side_by_side)
     mcmc.run(keys[1], *arguments, **data)  # 2
 
     smooth = program if smooth is None else smooth

@@ -60,7 +60,7 @@ class BernoulliPseudoLikelihood(Distribution):
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-weight, not normalised."""
-        return jnp.where(jnp.asarray(value) == 1, self.positive, self.negative)
+        return jnp.where(jnp.asarray(value, bool), self.positive, self.negative)
 
     def enumerate_support(self, expand: bool = True) -> Int[jax.Array, ...]:
         """Both labels, along a new first axis."""

@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 
 import bayesdrop.losses
+from bayesdrop.distributions import (
+    EpsilonInsensitivePseudoLikelihood,
+    HingePseudoLikelihood,
+    LogisticPseudoLikelihood,
+    NormalPseudoLikelihood,
+)
 from bayesdrop.losses import Loss
-from bayesdrop.models import logistic, marginalised_dropout, ridge, svm, svr
+from bayesdrop.models import marginalised_dropout
 
 LAW = 1e-10
 """Two statements of one number differ by rounding alone: relative to the largest term that enters either."""
@@ -14,10 +20,10 @@ LAW = 1e-10
 
 # The published formulas, each as its program states it: of the plain log-likelihood, and of the augmentation bound.
 PLAIN = {
-    "Hinge": svm.log_likelihood,
-    "Logistic": logistic.log_likelihood,
-    "EpsilonInsensitive": svr.log_likelihood,
-    "Squared": ridge.log_likelihood,
+    "Hinge": lambda sign, score: HingePseudoLikelihood(score).log_prob(sign > 0),
+    "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob(sign > 0),
+    "EpsilonInsensitive": lambda y, score: EpsilonInsensitivePseudoLikelihood(score).log_prob(y),
+    "Squared": lambda y, score: NormalPseudoLikelihood(score).log_prob(y),
 }
 BOUND = {
     "Hinge": marginalised_dropout.hinge,
