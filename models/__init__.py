@@ -23,8 +23,8 @@
 ``matrix_factorization``
     Matrix factorisation whose columns are dropped (Cavazza et al. 2018), every mask explicit, or all masks summed.
 
-A program is ``program(X, y=None, ...)``: without ``y`` it simulates, and ``y`` is a site of that name, which it observes
-if given. Labels are 0 and 1 (0 … K − 1 of ``K`` classes). A loss that is no normalised likelihood enters as one of the
+A program is ``program(X, y=None, ...)``: without ``y`` it simulates; if given, ``y`` is an observed site of that name.
+Labels are 0 and 1 (0 … K − 1 of ``K`` classes). A loss that is no normalised likelihood enters as one of the
 pseudo-likelihoods of :mod:`bayesdrop.distributions`. The prior of an intercept is normal, or flat under
 ``intercept_scale=None`` as in ``bd.fit`` and ``bd.sample``; a flat prior cannot be simulated from.
 

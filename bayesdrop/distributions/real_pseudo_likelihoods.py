@@ -251,16 +251,17 @@ class ConvexPseudoLikelihood(Distribution):
         low = start - _reach(lambda t: slope(start - t) > 0, one)
         high = start + _reach(lambda t: slope(start + t) < 0, one)
         peak = _bisect(lambda y: slope(y) > 0, low, high)
-        most = self.log_prob(peak)
-        ends = []
-        for sign in (-1, 1):
+        return peak, peak - self._fall(peak, -1), peak + self._fall(peak, 1)
 
-            def fallen(t: Elementwise, sign: int = sign) -> Bool[jax.Array, "*shape"]:
-                return self.log_prob(peak + sign * t) < most - 1
+    def _fall(self, peak: Elementwise, sign: int) -> Elementwise:
+        """Distance from the peak, to this side, at which the log-weight has fallen by one."""
+        least = self.log_prob(peak) - 1
 
-            far = _reach(fallen, one)
-            ends.append(peak + sign * _bisect(lambda t, fallen=fallen: ~fallen(t), jnp.zeros_like(far), far))
-        return peak, ends[0], ends[1]
+        def above(t: Elementwise) -> Bool[jax.Array, "*shape"]:
+            return self.log_prob(peak + sign * t) >= least
+
+        far = _reach(lambda t: ~above(t), jnp.ones_like(peak))
+        return _bisect(above, jnp.zeros_like(far), far)
 
 
 def _reach(holds: Callable[[Elementwise], Bool[jax.Array, "*shape"]], step: Elementwise) -> Elementwise:

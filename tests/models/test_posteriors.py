@@ -1,4 +1,4 @@
-"""Programs and the library have one posterior: by NumPyro's HMCGibbs with the stated conditionals, and by calibration."""
+"""Programs and the library have one posterior: by HMCGibbs with the stated conditionals, and by calibration."""
 
 import warnings
 
