@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.scipy.special import logsumexp
-from numpyro.handlers import seed, trace
 from numpyro.infer.util import log_density
 from scipy import stats
 
@@ -91,18 +90,6 @@ def test_the_enumerated_program_sums_the_masks_of_the_explicit_one():
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         found = float(log_density(matrix_factorization.enumerated, (X.shape, X, D), KEYWORDS, sites)[0])
     assert found == pytest.approx(float(logsumexp(jnp.array(terms))), rel=1e-12)
-
-
-def test_plates_of_the_program_carry_the_names_of_the_dims():
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        sites = trace(seed(matrix_factorization.program, 0)).get_trace((N, P), jnp.zeros((N, P)), D)
-    found = {
-        name: tuple(frame.name for frame in site["cond_indep_stack"]) + tuple(site["infer"].get("event_dims", ()))
-        for name, site in sites.items()
-        if site["type"] == "sample" and not site["is_observed"]
-    }
-    factors = {"left": ("obs_id", "component"), "right": ("feature", "component")}
-    assert found == {"retain": (), "variance": (), "kept": ("component",), **factors}
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -20,8 +20,8 @@ LAW = 1e-10
 
 # The published formulas, each as its program states it: of the plain log-likelihood, and of the augmentation bound.
 PLAIN = {
-    "Hinge": lambda sign, score: HingePseudoLikelihood(score).log_prob(sign > 0),
-    "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob(sign > 0),
+    "Hinge": lambda sign, score: HingePseudoLikelihood(score).log_prob((1 + sign) / 2),
+    "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob((1 + sign) / 2),
     "EpsilonInsensitive": lambda y, score: EpsilonInsensitivePseudoLikelihood(score).log_prob(y),
     "Squared": lambda y, score: NormalPseudoLikelihood(score).log_prob(y),
 }

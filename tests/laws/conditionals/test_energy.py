@@ -114,7 +114,7 @@ def test_energy_bounds_the_exact_noising_likelihood(data, name):
         rate, weights = rng.uniform(0.05, 0.9, P), rng.normal(scale=2.0, size=P + 1)
         values = {"weight": jnp.asarray(weights[:-1]), "intercept": jnp.asarray(weights[-1]), "rate": jnp.asarray(rate)}
         arguments = (jnp.asarray(X), y > 0, likelihood, C)
-        with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code
             sites, _ = compute_log_probs(feature_noising.enumerated, arguments, {}, values, sum_log_prob=False)
         mean, var = ScoreMoments(as_design(X), bd.Dropout(), rate[:, None]).scores(weights[:, None])
         bound = C * loss.value(y, mean[:, 0], var[:, 0])
