@@ -145,7 +145,8 @@ def plain(dtype: str, chosen: list[str]) -> None:
             # Trees differ in depth where a loss has kinks: the difference of two lengths needs more draws.
             lengths = (sizes[0], (50, 350)) if len(X) > 10_000 and name != "logistic" else sizes
             model, method = bd.Model(loss, rates=bd.Fixed(0.0)), bd.HMC(dtype=dtype)
-            arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(response, dtype)}
+            coded = response > 0 if model.loss.binary else response
+            arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(coded, dtype), "intercept_scale": None}
             compare(
                 f"{name}, {label}",
                 dtype,
@@ -161,7 +162,8 @@ def rates(dtype: str) -> None:
         ("logistic", bd.Logistic(), normal_scores.logistic),
         ("hinge", bd.Hinge(), normal_scores.hinge),
     ):
-        arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(y, dtype), "log_likelihood": likelihood}
+        coded = jnp.asarray(y > 0, dtype)
+        arguments = {"X": jnp.asarray(X, dtype), "y": coded, "log_likelihood": likelihood, "intercept_scale": None}
         compare(
             f"{name}, rates per feature, breast cancer",
             dtype,

@@ -6,6 +6,8 @@
     Bayesian logistic regression (Polson, Scott & Windle 2013), plain and with its Polya-Gamma variables.
 ``feature_noising``
     Learnt dropout rates (Zhuo, Zhu & Zhang 2015): every mask explicit, or all masks summed.
+``augmented_noising``
+    The same with its masks and the variables of the loss, and the full conditionals as a block of NumPyro's HMCGibbs.
 ``normal_scores``
     The same with the masks integrated as if scores were normal, which is fast and approximate.
 ``latent``
@@ -19,10 +21,17 @@
 ``counts``
     Poisson, binomial and negative binomial regression: plain, with Polya-Gamma variables, and with every mask explicit.
 ``softmax``
-    Multinomial logistic regression with the quadratic noising penalty (Wager, Wang & Liang 2013).
+    Multinomial logistic regression with the quadratic noising penalty (Wager, Wang & Liang 2013), or with masks.
 ``matrix_factorization``
     Matrix factorisation whose columns are dropped (Cavazza et al. 2018), every mask explicit, or all masks summed.
 
-Each runs as ``python -m bayesdrop.models.NAME``: simulated data, NUTS, a summary. They share no code with the
-library beyond :mod:`bayesdrop.distributions`; the tests hold the two statements of each density equal.
+A program is ``program(X, y=None, ...)``: without ``y`` it simulates; if given, ``y`` is an observed site of that name.
+Labels are 0 and 1 (0 … K − 1 of ``K`` classes). A loss that is no normalised likelihood enters as one of the
+pseudo-likelihoods of :mod:`bayesdrop.distributions`. The prior of an intercept is normal, or flat under
+``intercept_scale=None`` as in ``bd.fit`` and ``bd.sample``; a flat prior cannot be simulated from.
+
+Each runs as ``python -m bayesdrop.models.NAME``: simulated data, a kernel of NumPyro's, variational inference,
+predictions, ArviZ and leave-one-out scores, which are the function ``demonstrate`` of the file and
+:mod:`bayesdrop.models.steps`. They share no code with the library beyond :mod:`bayesdrop.distributions`; the tests hold
+the two statements of each density equal.
 """

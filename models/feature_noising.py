@@ -1,11 +1,12 @@
 r"""Learnt dropout rates: the Bayesian feature-noising model (Zhuo, Zhu & Zhang, IJCAI 2015, section 3).
 
-    w ~ N(0, scale² I),   b flat,   η_d ~ Beta(A, B) (or η_j, one per group of features),
-    α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,   y_i ~ exp{C · log_likelihood(y_i, wᵀ(x_i ∘ α_i) + b)}
+    w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) or flat,   η_d ~ Beta(A, B) (or η_j, one per group of features),
+    α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,   y_i ∈ {0, 1} enters through exp{−C loss(y_i, s_i)},   s = (X∘α)w + b
 
 A rate ``η`` is the probability that a feature is dropped; ``α_id = 1`` keeps the entry. A zero entry is the same kept
-or dropped and says nothing of the rate. ``program`` has every mask as a variable; ``enumerated`` sums all ``2^p``
-masks of each row, which is the exact marginal likelihood that the Jensen bound of the paper stands in for.
+or dropped and says nothing of the rate. ``program`` has every mask as a variable; ``enumerated`` sums all ``2^p`` masks
+of each row, the exact marginal likelihood that the Jensen bound of the paper stands in for. Masks together with the
+variables of the loss's augmentation are :mod:`bayesdrop.models.augmented_noising`.
 """
 
 import itertools
@@ -14,61 +15,63 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from jax.scipy.special import logsumexp
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import NUTS, DiscreteHMCGibbs
 
-__all__ = ["enumerated", "hinge", "logistic", "program"]
+from bayesdrop.distributions import LogisticPseudoLikelihood
+from bayesdrop.models.observed import check_labels
+from bayesdrop.models.steps import six_steps
 
-
-def hinge(y, score):
-    """Minus the hinge loss; shaped like ``score``."""
-    return -jnp.maximum(0.0, 1 - y * score)
+__all__ = ["demonstrate", "enumerated", "program"]
 
 
-def logistic(y, score):
-    """Minus the logistic loss, ``log σ(y s)``; shaped like ``score``."""
-    return -jax.nn.softplus(-y * score)
-
-
-def weights_and_rates(p, groups, A, B, scale):
+def weights_and_rates(p, groups, A, B, scale, intercept_scale):
     """Sample the weights (p,), the intercept and the rates; return the rates per feature (p,)."""
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-        rate = numpyro.sample("rate", dist.Beta(A, B)) if groups is None else None
-    if groups is not None:
-        with numpyro.plate("group", int(max(groups)) + 1):
-            rate = numpyro.sample("rate", dist.Beta(A, B))[jnp.asarray(groups)]
-    return weight, numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), ())), rate
+    flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    intercept = numpyro.sample("intercept", flat if intercept_scale is None else dist.Normal(0.0, intercept_scale))
+    with numpyro.plate(*(("feature", p) if groups is None else ("group", int(max(groups)) + 1))):
+        rate = numpyro.sample("rate", dist.Beta(A, B))
+    return weight, intercept, rate if groups is None else rate[jnp.asarray(groups)]
 
 
-def program(X, y, log_likelihood=logistic, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0):
-    """Masks explicit: ``X`` (n, p), ``y`` (n,) of −1 and +1, ``groups`` (p,) the group 0, 1, … of each feature."""
-    n, p = X.shape
-    weight, intercept, rate = weights_and_rates(p, groups, A, B, scale)
-    with numpyro.plate("obs_id", n):
-        mask = dist.Bernoulli(jnp.broadcast_to(1 - rate, (n, p))).mask(X != 0).to_event(1)
-        kept = numpyro.sample("kept", mask, infer={"event_dims": ["feature"]})
-        numpyro.factor("pseudo_likelihood", C * log_likelihood(y, (X * kept) @ weight + intercept))
+def masked_scores(X, *priors):
+    """Sample parameters and masks (n, p); return the scores (n,)."""
+    weight, intercept, rate = weights_and_rates(X.shape[1], *priors)
+    with numpyro.plate("obs_id", len(X), dim=-2), numpyro.plate("feature", X.shape[1], dim=-1):
+        kept = numpyro.sample("kept", dist.Bernoulli(1 - rate).mask(X != 0))
+    return (X * kept) @ weight + intercept
 
 
-def enumerated(X, y, log_likelihood=logistic, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0):
+def program(
+    X, y=None, likelihood=LogisticPseudoLikelihood, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0, intercept_scale=2.5
+):
+    """Masks explicit: ``X`` (n, p), ``y`` (n,) of 0 and 1, ``groups`` (p,) the group 0, 1, … of each feature."""
+    check_labels(y, len(X))
+    score = masked_scores(X, groups, A, B, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("y", likelihood(score, C), obs=y)
+
+
+def enumerated(
+    X, y=None, likelihood=LogisticPseudoLikelihood, C=1.0, A=1.0, B=1.0, groups=None, scale=1.0, intercept_scale=2.5
+):
     """Masks summed exactly, for small ``p``: time and memory grow as ``n 2^p``."""
-    n, p = X.shape
-    weight, intercept, rate = weights_and_rates(p, groups, A, B, scale)
-    masks = jnp.array(list(itertools.product((0.0, 1.0), repeat=p)), X.dtype)
+    check_labels(y, len(X))
+    weight, intercept, rate = weights_and_rates(X.shape[1], groups, A, B, scale, intercept_scale)
+    masks = jnp.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])), X.dtype)
     log_mask = masks @ jnp.log1p(-rate) + (1 - masks) @ jnp.log(rate)
-    score = (X * weight[None, :]) @ masks.T + intercept
-    with numpyro.plate("obs_id", n):
-        log_terms = log_mask[None, :] + C * log_likelihood(y[:, None], score)
-        numpyro.factor("pseudo_likelihood", logsumexp(log_terms, axis=1))
+    score = (X * weight) @ masks.T + intercept
+    with numpyro.plate("obs_id", len(X)):
+        mixture = dist.MixtureSameFamily(dist.Categorical(logits=log_mask), likelihood(score, C))
+        numpyro.sample("y", mixture, obs=y)
+
+
+def demonstrate(**options):
+    """Run the six steps on 30 rows."""
+    X = jax.random.normal(jax.random.key(1), (30, 2))
+    return six_steps(program, X, kernel=lambda p, y: DiscreteHMCGibbs(NUTS(p)), smooth=enumerated, **options)
 
 
 if __name__ == "__main__":
-    key_x, key_kept, key_y = jax.random.split(jax.random.key(0), 3)
-    X = jax.random.normal(key_x, (200, 3))
-    kept = jax.random.bernoulli(key_kept, jnp.array([0.9, 0.5, 0.9]), X.shape)
-    chance = jax.nn.sigmoid((X * kept) @ jnp.array([2.0, -4.0, 0.0]))
-    y = jnp.where(jax.random.bernoulli(key_y, chance), 1.0, -1.0)
-    mcmc = MCMC(NUTS(enumerated), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(1), X, y, scale=3.0)
-    mcmc.print_summary()
+    demonstrate()

@@ -1,66 +1,57 @@
 r"""Bayesian logistic regression with Polya-Gamma variables (Polson, Scott & Windle, JASA 2013).
 
-    w ~ N(0, scale² I),   b flat,   y_i ∈ {−1, +1} with likelihood σ(y_i s_i)^C,   s_i = x_iᵀw + b
+    w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) or flat,   y_i ~ Bernoulli(σ(s_i)),   s_i = x_iᵀw + b
 
-``C = 1`` is the likelihood; any other power tempers it. Their theorem 1 writes each factor as a mixture,
+Their theorem 1 is a property of a joint law of ``y`` and ``ω`` that are independent given the score,
 
-    (1 + e^{−ys})^{−C} = 2^{−C} e^{C y s / 2} ∫_0^∞ e^{−λ s² / 2} PG(λ | C, 0) dλ,
+    p(y, ω | s) = σ((2y − 1)s) PG(ω | 1, s) = ½ e^{(y − ½)s − ωs²/2} PG(ω | 1, 0):
 
-so that ``λ | s ~ PG(C, s)`` and the weights are normal given ``λ``.
+draw ``ω ~ PG(1, s)`` beside ``y``, and the weights are normal given both. A power ``C`` of the likelihood tempers it;
+``numpyro.handlers.scale`` takes it, and ``ω ~ PG(C, s)``. Simulation and predictions are those of ``C = 1``.
 """
 
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS
 
 from bayesdrop.distributions import PolyaGamma
+from bayesdrop.models.observed import check_labels
+from bayesdrop.models.steps import six_steps
 
-__all__ = ["augmented", "augmented_log_likelihood", "log_likelihood", "program"]
-
-REAL = dist.constraints.real
-
-
-def log_likelihood(y, score):
-    """Minus the logistic loss, ``log σ(y s)``; shaped like ``score``."""
-    return -jax.nn.softplus(-y * score)
+__all__ = ["augmented", "demonstrate", "program"]
 
 
-def augmented_log_likelihood(y, score, latent_scale, C):
-    """Log of the integrand of theorem 1 without the factor ``PG(λ | C, 0)``; shaped like ``score``."""
-    return C * (0.5 * y * score - jnp.log(2.0)) - 0.5 * latent_scale * score**2
-
-
-def program(X, y, C=1.0, scale=1.0):
-    """Plain program: ``X`` (n, p), ``y`` (n,) of −1 and +1, ``C`` a number or (n,), prior sd ``scale``."""
-    n, p = X.shape
-    with numpyro.plate("feature", p):
+def scores(X, scale, intercept_scale):
+    """Sample the weights (p,) and the intercept; return the scores (n,)."""
+    with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    intercept = numpyro.sample("intercept", dist.ImproperUniform(REAL, (), ()))
-    with numpyro.plate("obs_id", n):
-        numpyro.factor("likelihood", C * log_likelihood(y, X @ weight + intercept))
+    flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
+    return X @ weight + numpyro.sample("intercept", prior)
 
 
-def augmented(X, y, C=1.0, scale=1.0):
-    """Same posterior of ``weight`` and ``intercept``, with the Polya-Gamma variables ``λ`` (n,) explicit."""
-    n, p = X.shape
-    with numpyro.plate("feature", p):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    intercept = numpyro.sample("intercept", dist.ImproperUniform(REAL, (), ()))
-    with numpyro.plate("obs_id", n):
-        latent_scale = numpyro.sample("latent_scale", PolyaGamma(C, 0.0))
-        numpyro.factor("likelihood", augmented_log_likelihood(y, X @ weight + intercept, latent_scale, C))
+def program(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
+    """``X`` (n, p), ``y`` (n,) of 0 and 1, ``C`` > 0 a number or (n,); ``intercept_scale=None`` for a flat prior."""
+    check_labels(y, len(X))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)), numpyro.handlers.scale(scale=C):
+        numpyro.sample("y", dist.Bernoulli(logits=score), obs=y)
 
 
-def simulate(key, n=100, weight=(2.0, -1.0, 0.0)):
-    """Standard normal features and labels from the model: ``X`` (n, p), ``y`` (n,)."""
-    key_x, key_y = jax.random.split(key)
-    X = jax.random.normal(key_x, (n, len(weight)))
-    return X, jnp.where(jax.random.bernoulli(key_y, jax.nn.sigmoid(X @ jnp.array(weight))), 1.0, -1.0)
+def augmented(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
+    """Same posterior of ``weight`` and ``intercept``, with the Polya-Gamma variables ``ω`` (n,) explicit."""
+    check_labels(y, len(X))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("omega", PolyaGamma(C, score))
+        with numpyro.handlers.scale(scale=C):
+            numpyro.sample("y", dist.Bernoulli(logits=score), obs=y)
+
+
+def demonstrate(**options):
+    """Run the six steps on 40 rows."""
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
 
 
 if __name__ == "__main__":
-    mcmc = MCMC(NUTS(program), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(0), *simulate(jax.random.key(1)))
-    mcmc.print_summary()
+    demonstrate()

@@ -1,44 +1,73 @@
 r"""Multinomial logistic regression under feature noise: the quadratic penalty of Wager, Wang & Liang (2013, eq. 7).
 
-    W_dk ~ N(0, scale²),   b flat,   y_i ∈ {0, …, K − 1} enters through exp{−C [log Σ_k exp(m_ik) − m_{i,y_i} + R_i]}
+    W_kd ~ N(0, scale²),   b_k ~ N(0, intercept_scale²) or flat,
+    y_i ∈ {0, …, K − 1} enters through exp{−C [log Σ_k exp(m_ik) − m_{i,y_i} + R_i]}
 
-with ``m_i = Wᵀ E x̃_i + b`` and ``R_i = ½ Σ_d Var(x̃_id) [Σ_k π_ik W_dk² − (Σ_k π_ik W_dk)²]``, ``π = softmax(m)``:
+with ``m_i = W E x̃_i + b`` and ``R_i = ½ Σ_d Var(x̃_id) [Σ_k π_ik W_kd² − (Σ_k π_ik W_kd)²]``, ``π = softmax(m)``:
 half the trace of the loss's Hessian ``diag(π) − ππᵀ`` times the covariance of the noised scores. The penalty does not
-depend on the label, so that rows without one may add it too (their section 5).
+depend on the label, so that rows without one may add it too (their section 5), and labels are simulated from ``π^C``.
+
+``noising`` is no approximation: the masks of Zhuo, Zhu & Zhang (2015), shared by the classes, with learnt rates,
+
+    η_d ~ Beta(A, B),   α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,   y_i ~ softmax(W(x_i∘α_i) + b)
 """
 
 import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS
 
-__all__ = ["penalty", "program"]
+from bayesdrop.distributions import CategoricalPseudoLikelihood
+from bayesdrop.models.observed import check_labels
+from bayesdrop.models.steps import six_steps
+
+__all__ = ["demonstrate", "noising", "penalty", "program"]
+
+
+def weights(p, n_classes, scale, intercept_scale):
+    """Sample the weights (K, p) and the intercepts (K,)."""
+    flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    with numpyro.plate("class", n_classes):
+        prior = dist.Normal(0.0, scale).expand([p]).to_event(1)
+        W = numpyro.sample("weight", prior, infer={"event_dims": ["feature"]})
+        return W, numpyro.sample("intercept", flat if intercept_scale is None else dist.Normal(0.0, intercept_scale))
 
 
 def penalty(X, W, mean, rate):
-    """``R`` of each row, (n,), under biased dropout; ``W`` (p, K), ``mean`` (n, K), ``rate`` (p,)."""
+    """``R`` of each row, (n,), under biased dropout; ``W`` (K, p), ``mean`` (n, K), ``rate`` a number or (p,)."""
     chance = jax.nn.softmax(mean, axis=1)
-    second = chance @ (W**2).T
-    first = chance @ W.T
-    return 0.5 * jnp.sum(X**2 * (rate * (1 - rate))[None, :] * (second - first**2), axis=1)
+    second = chance @ W**2
+    first = chance @ W
+    return 0.5 * jnp.sum(X**2 * (rate * (1 - rate)) * (second - first**2), axis=1)
 
 
-def program(X, y, rate, n_classes, C=1.0, scale=1.0):
-    """``X`` (n, p), ``y`` (n,) of 0 … K − 1, dropout ``rate`` (p,) in [0, 1), ``C`` a number, prior sd ``scale``."""
-    n, p = X.shape
-    W = numpyro.sample("weight", dist.Normal(0.0, scale).expand((p, n_classes)).to_event(2))
-    b = numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), (n_classes,)))
-    mean = (X * (1 - rate)[None, :]) @ W + b[None, :]
-    with numpyro.plate("obs_id", n):
-        loss = jax.nn.logsumexp(mean, axis=1) - jnp.take_along_axis(mean, y[:, None], axis=1)[:, 0]
-        numpyro.factor("pseudo_likelihood", -C * (loss + penalty(X, W, mean, rate)))
+def program(X, y=None, rate=0.0, n_classes=2, C=1.0, scale=1.0, intercept_scale=2.5):
+    """``X`` (n, p), ``y`` (n,) of 0 … K − 1, dropout ``rate`` in [0, 1) a number or (p,), ``C`` a number."""
+    check_labels(y, len(X), n_classes)
+    W, b = weights(X.shape[1], n_classes, scale, intercept_scale)
+    mean = (X * (1 - rate)) @ W.T + b
+    minus_loss = jax.nn.log_softmax(mean, axis=1) - penalty(X, W, mean, rate)[:, None]
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("y", CategoricalPseudoLikelihood(C * minus_loss), obs=y)
+
+
+def noising(X, y=None, n_classes=2, C=1.0, A=1.0, B=1.0, scale=1.0, intercept_scale=2.5):
+    """Masks explicit and shared by the classes: ``X`` (n, p), ``y`` (n,) of 0 … K − 1."""
+    check_labels(y, len(X), n_classes)
+    W, b = weights(X.shape[1], n_classes, scale, intercept_scale)
+    with numpyro.plate("feature", X.shape[1]):
+        rate = numpyro.sample("rate", dist.Beta(A, B))
+    with numpyro.plate("obs_id", len(X), dim=-2), numpyro.plate("feature", X.shape[1], dim=-1):
+        kept = numpyro.sample("kept", dist.Bernoulli(1 - rate).mask(X != 0))
+    with numpyro.plate("obs_id", len(X)), numpyro.handlers.scale(scale=C):
+        numpyro.sample("y", dist.Categorical(logits=(X * kept) @ W.T + b), obs=y)
+
+
+def demonstrate(**options):
+    """Run the six steps on 40 rows, features dropped with different probabilities."""
+    X = jax.random.normal(jax.random.key(1), (40, 3))
+    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), n_classes=3, **options)
 
 
 if __name__ == "__main__":
-    key_x, key_y = jax.random.split(jax.random.key(0))
-    X = jax.random.normal(key_x, (150, 3))
-    y = jax.random.categorical(key_y, X @ jnp.array([[2.0, 0.0, -1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
-    mcmc = MCMC(NUTS(program), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(1), X, y, rate=jnp.array([0.1, 0.3, 0.5]), n_classes=3)
-    mcmc.print_summary()
+    demonstrate()

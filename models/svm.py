@@ -1,67 +1,56 @@
 r"""Bayesian support vector machine (Polson & Scott, Bayesian Analysis 2011).
 
-    w ~ N(0, scale² I),   b flat,   y_i ∈ {−1, +1} enters through the pseudo-likelihood exp{−C max(0, ζ_i)}
+    w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) or flat,   y_i ∈ {0, 1} enters through exp{−C max(0, ζ_i)}
 
-with the slack ``ζ_i = 1 − y_i (x_iᵀw + b)``. Their theorem 1, with ``c = C/2``, writes each factor as a mixture,
+with the slack ``ζ_i = 1 − (2y_i − 1)(x_iᵀw + b)``. Their theorem 1, with ``c = C/2``, writes each factor as a mixture,
 
-    exp{−2c max(0, ζ)} = ∫_0^∞ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ,
+    exp{−2c max(0, ζ)} = ∫ 2 e^{−cζ} N(cζ; 0, λ) Exp(λ; ½) dλ,      λ | ζ ~ GIG(½, 1, c²ζ²),
 
-a normal density of ``−cζ`` with mean and variance ``λ``. The measure of ``λ`` is dλ, which is improper; given the
-slack it is proper: ``λ | ζ ~ GIG(½, 1, c²ζ²)``. The hinge is no normalised likelihood of ``y``.
+of normal densities over a latent scale whose prior ``Exp(½)``, of mean 2, is proper. The hinge is no normalised
+likelihood of ``y``; simulated labels are from its normalised form, in ``augmented`` from that given the latent scale.
 """
 
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS
 
-__all__ = ["augmented", "augmented_log_likelihood", "log_likelihood", "program"]
+from bayesdrop.distributions import HingeGivenScale, HingePseudoLikelihood
+from bayesdrop.models.observed import check_labels
+from bayesdrop.models.steps import six_steps
 
-REAL, POSITIVE = dist.constraints.real, dist.constraints.positive
-
-
-def log_likelihood(y, score):
-    """Minus the hinge loss; shaped like ``score``."""
-    return -jnp.maximum(0.0, 1 - y * score)
+__all__ = ["augmented", "demonstrate", "program"]
 
 
-def augmented_log_likelihood(y, score, latent_scale, C):
-    """Log of the integrand of theorem 1, all normalising terms kept; shaped like ``score``."""
-    slack = 1 - y * score
-    return -0.5 * jnp.log(2 * jnp.pi * latent_scale) - (latent_scale + 0.5 * C * slack) ** 2 / (2 * latent_scale)
-
-
-def program(X, y, C=1.0, scale=1.0):
-    """Plain program: ``X`` (n, p), ``y`` (n,) of −1 and +1, ``C`` a number or (n,), prior sd ``scale``."""
-    n, p = X.shape
-    with numpyro.plate("feature", p):
+def scores(X, scale, intercept_scale):
+    """Sample the weights (p,) and the intercept; return the scores (n,)."""
+    with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    intercept = numpyro.sample("intercept", dist.ImproperUniform(REAL, (), ()))
-    with numpyro.plate("obs_id", n):
-        numpyro.factor("pseudo_likelihood", C * log_likelihood(y, X @ weight + intercept))
+    flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
+    return X @ weight + numpyro.sample("intercept", prior)
 
 
-def augmented(X, y, C=1.0, scale=1.0):
+def program(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
+    """``X`` (n, p), ``y`` (n,) of 0 and 1, ``C`` > 0 a number or (n,); ``intercept_scale=None`` for a flat prior."""
+    check_labels(y, len(X))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("y", HingePseudoLikelihood(score, C), obs=y)
+
+
+def augmented(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
     """Same posterior of ``weight`` and ``intercept``, with the latent scales ``λ`` (n,) explicit."""
-    n, p = X.shape
-    with numpyro.plate("feature", p):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    intercept = numpyro.sample("intercept", dist.ImproperUniform(REAL, (), ()))
-    with numpyro.plate("obs_id", n):
-        latent_scale = numpyro.sample("latent_scale", dist.ImproperUniform(POSITIVE, (), ()))
-        log_joint = augmented_log_likelihood(y, X @ weight + intercept, latent_scale, C)
-        numpyro.factor("pseudo_likelihood", log_joint)
+    check_labels(y, len(X))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        latent_scale = numpyro.sample("latent_scale", dist.Exponential(0.5))
+        numpyro.sample("y", HingeGivenScale(score, latent_scale, C), obs=y)
 
 
-def simulate(key, n=100, weight=(2.0, -1.0, 0.0)):
-    """Standard normal features and the signs of noisy scores: ``X`` (n, p), ``y`` (n,)."""
-    key_x, key_noise = jax.random.split(key)
-    X = jax.random.normal(key_x, (n, len(weight)))
-    return X, jnp.where(X @ jnp.array(weight) + jax.random.normal(key_noise, (n,)) > 0, 1.0, -1.0)
+def demonstrate(**options):
+    """Run the six steps on 40 rows."""
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
 
 
 if __name__ == "__main__":
-    mcmc = MCMC(NUTS(program), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(0), *simulate(jax.random.key(1)))
-    mcmc.print_summary()
+    demonstrate()

@@ -1,69 +1,58 @@
 r"""Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015, section 4.3; Polson & Scott 2011).
 
-    w ~ N(0, scale² I),   b flat,   y_i real enters through the pseudo-likelihood exp{−C max(0, |Δ_i| − ε)}
+    w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) or flat,   y_i real enters through exp{−C max(0, |Δ_i| − ε)}
 
-with the residual ``Δ_i = y_i − (x_iᵀw + b)``. The loss is a sum of two positive parts, ``max(0, Δ − ε)`` and
-``max(0, −Δ − ε)``, and with ``c = C/2`` each is a mixture of normal densities over a latent scale of its own,
+with the residual ``Δ_i = y_i − (x_iᵀw + b)``. The loss is a sum of two positive parts, at ``ζ = Δ − ε`` and at
+``ζ = −Δ − ε``, and with ``c = C/2`` each is a mixture of normal densities over a latent scale of its own,
 
-    exp{−2c max(0, ζ)} = ∫_0^∞ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ,    λ | ζ ~ GIG(½, 1, c²ζ²).
+    exp{−2c max(0, ζ)} = ∫ 2 e^{−cζ} N(cζ; 0, λ) Exp(λ; ½) dλ,      λ | ζ ~ GIG(½, 1, c²ζ²).
 
-It is no normalised likelihood of ``y``.
+Its integral over ``y`` is ``2ε + 2/C`` whatever the score, so up to that number it is a likelihood; the mixture's given
+the latent scales depends on them, and ``y`` simulated by ``augmented`` is from its normalised form.
 """
 
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS
 
-__all__ = ["augmented", "augmented_log_likelihood", "log_likelihood", "program"]
+from bayesdrop.distributions import EpsilonInsensitiveGivenScales, EpsilonInsensitivePseudoLikelihood
+from bayesdrop.models.observed import check_numbers
+from bayesdrop.models.steps import six_steps
 
-REAL, POSITIVE = dist.constraints.real, dist.constraints.positive
-
-
-def log_likelihood(y, score, epsilon=0.1):
-    """Minus the ε-insensitive loss; shaped like ``score``."""
-    return -jnp.maximum(0.0, jnp.abs(y - score) - epsilon)
+__all__ = ["augmented", "demonstrate", "program"]
 
 
-def augmented_log_likelihood(y, score, above, below, C, epsilon=0.1):
-    """Log of the integrand, both latent scales given; shaped like ``score``."""
-    residual = y - score
-    terms = [
-        -0.5 * jnp.log(2 * jnp.pi * latent) - (latent + 0.5 * C * part) ** 2 / (2 * latent)
-        for latent, part in ((above, residual - epsilon), (below, -residual - epsilon))
-    ]
-    return terms[0] + terms[1]
-
-
-def weights(p, scale):
-    """Sample the weights (p,) and the intercept."""
-    with numpyro.plate("feature", p):
+def scores(X, scale, intercept_scale):
+    """Sample the weights (p,) and the intercept; return the scores (n,)."""
+    with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    return weight, numpyro.sample("intercept", dist.ImproperUniform(REAL, (), ()))
+    flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
+    return X @ weight + numpyro.sample("intercept", prior)
 
 
-def program(X, y, C=1.0, scale=1.0, epsilon=0.1):
-    """Plain program: ``X`` (n, p), ``y`` (n,), ``C`` a number or (n,), prior sd ``scale``."""
-    weight, intercept = weights(X.shape[1], scale)
-    with numpyro.plate("obs_id", X.shape[0]):
-        numpyro.factor("pseudo_likelihood", C * log_likelihood(y, X @ weight + intercept, epsilon))
+def program(X, y=None, C=1.0, scale=1.0, epsilon=0.1, intercept_scale=2.5):
+    """``X`` (n, p), ``y`` (n,) real, ``C`` > 0 a number or (n,); ``intercept_scale=None`` for a flat prior."""
+    check_numbers(y, (len(X),))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("y", EpsilonInsensitivePseudoLikelihood(score, C, epsilon), obs=y)
 
 
-def augmented(X, y, C=1.0, scale=1.0, epsilon=0.1):
+def augmented(X, y=None, C=1.0, scale=1.0, epsilon=0.1, intercept_scale=2.5):
     """Same posterior of ``weight`` and ``intercept``, with both latent scales of each row explicit."""
-    weight, intercept = weights(X.shape[1], scale)
-    with numpyro.plate("obs_id", X.shape[0]):
-        above = numpyro.sample("above", dist.ImproperUniform(POSITIVE, (), ()))
-        below = numpyro.sample("below", dist.ImproperUniform(POSITIVE, (), ()))
-        log_joint = augmented_log_likelihood(y, X @ weight + intercept, above, below, C, epsilon)
-        numpyro.factor("pseudo_likelihood", log_joint)
+    check_numbers(y, (len(X),))
+    score = scores(X, scale, intercept_scale)
+    with numpyro.plate("obs_id", len(X)):
+        above = numpyro.sample("above", dist.Exponential(0.5))
+        below = numpyro.sample("below", dist.Exponential(0.5))
+        numpyro.sample("y", EpsilonInsensitiveGivenScales(score, above, below, C, epsilon), obs=y)
+
+
+def demonstrate(**options):
+    """Run the six steps on 40 rows."""
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
 
 
 if __name__ == "__main__":
-    key_x, key_y = jax.random.split(jax.random.key(0))
-    X = jax.random.normal(key_x, (100, 3))
-    y = X @ jnp.array([2.0, -1.0, 0.0]) + 0.3 * jax.random.normal(key_y, (100,))
-    mcmc = MCMC(NUTS(program), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(1), X, y)
-    mcmc.print_summary()
+    demonstrate()

@@ -1,4 +1,4 @@
-"""NumPyro distributions of the augmentations, and two samplers of theirs that do without NumPyro.
+"""NumPyro distributions: of augmentations, with two samplers of theirs without NumPyro, and pseudo-likelihoods.
 
 The distributions are imported when they are first asked for, and NumPyro with them.
 """
@@ -14,19 +14,50 @@ from .reciprocal import reciprocal_inverse_gaussian
 if TYPE_CHECKING:
     from .generalized_inverse_gaussian import GeneralizedInverseGaussian
     from .inverse_gaussian import InverseGaussian
+    from .label_pseudo_likelihoods import (
+        BernoulliPseudoLikelihood,
+        CategoricalPseudoLikelihood,
+        HingeGivenScale,
+        HingePseudoLikelihood,
+        LogisticPseudoLikelihood,
+    )
     from .polya_gamma import PolyaGamma
+    from .real_pseudo_likelihoods import (
+        ConvexPseudoLikelihood,
+        EpsilonInsensitiveGivenScales,
+        EpsilonInsensitivePseudoLikelihood,
+        NormalPseudoLikelihood,
+    )
 
 __all__ = [
+    "BernoulliPseudoLikelihood",
+    "CategoricalPseudoLikelihood",
+    "ConvexPseudoLikelihood",
+    "EpsilonInsensitiveGivenScales",
+    "EpsilonInsensitivePseudoLikelihood",
     "GeneralizedInverseGaussian",
+    "HingeGivenScale",
+    "HingePseudoLikelihood",
     "InverseGaussian",
+    "LogisticPseudoLikelihood",
+    "NormalPseudoLikelihood",
     "PolyaGamma",
     "polya_gamma_one",
     "reciprocal_inverse_gaussian",
 ]
 
 _HOME = {
+    "BernoulliPseudoLikelihood": "label_pseudo_likelihoods",
+    "CategoricalPseudoLikelihood": "label_pseudo_likelihoods",
+    "ConvexPseudoLikelihood": "real_pseudo_likelihoods",
+    "EpsilonInsensitiveGivenScales": "real_pseudo_likelihoods",
+    "EpsilonInsensitivePseudoLikelihood": "real_pseudo_likelihoods",
     "GeneralizedInverseGaussian": "generalized_inverse_gaussian",
+    "HingeGivenScale": "label_pseudo_likelihoods",
+    "HingePseudoLikelihood": "label_pseudo_likelihoods",
     "InverseGaussian": "inverse_gaussian",
+    "LogisticPseudoLikelihood": "label_pseudo_likelihoods",
+    "NormalPseudoLikelihood": "real_pseudo_likelihoods",
     "PolyaGamma": "polya_gamma",
 }
 

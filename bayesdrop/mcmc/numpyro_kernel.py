@@ -89,7 +89,7 @@ class NumpyroKernel(MCMCKernel):
         Names of the columns; taken from a data frame.
     program : callable, optional
         NumPyro program of the same posterior that takes no arguments, such as ``functools.partial(svm.program, X,
-        signs)`` with ``svm`` from :mod:`bayesdrop.models`. It becomes the attribute ``model``, from which
+        labels)`` with ``svm`` from :mod:`bayesdrop.models`. It becomes the attribute ``model``, from which
         ``az.from_numpyro`` reads the names of dims (its plates) and the observed data. Nothing is sampled from it.
 
     Raises

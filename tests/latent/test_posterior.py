@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
 from numpyro.infer.util import log_density
 from scipy import sparse
 from scipy.special import expit
@@ -47,12 +49,14 @@ def test_density_is_the_program(storage):
     theta = jnp.asarray(scale * np.random.default_rng(1).normal(size=(CHAINS, density.size)))
     found = jax.jit(density.evaluate)(operands, theta)
     energy = np.asarray(jnp.sum(found.cost, axis=1) - found.prior)
-    arguments = (jnp.asarray(X), jnp.asarray(y), K, jnp.asarray(power), jnp.asarray(A), jnp.asarray(B), 2.0)
+    arguments = (jnp.asarray(X), y > 0, K, jnp.asarray(power), jnp.asarray(A), jnp.asarray(B), 2.0)
     names = {"hidden": "hidden_weight", "shift": "hidden_intercept", "output": "output_weight"}
 
     def log_joint(point):
         values = {names.get(name, name): part for name, part in density.split(point).items()}
-        return log_density(latent.program, arguments, {}, values)[0]
+        probit = values.pop("probit")  # the library's coordinate of a rate; its slope is the normal density
+        found = log_density(latent.program, arguments, {"intercept_scale": None}, {**values, "rate": ndtr(probit)})[0]
+        return found + jnp.sum(norm.logpdf(probit))
 
     with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
         expected, slopes = jax.jit(jax.vmap(jax.value_and_grad(log_joint)))(theta)
@@ -227,7 +231,7 @@ def test_posterior_means_are_those_of_the_program():
         with jax.enable_x64(True):
             mcmc = MCMC(NUTS(latent.program), num_warmup=1000, num_samples=2000, num_chains=4,
                         chain_method="vectorized", progress_bar=False)  # fmt: skip
-            mcmc.run(jax.random.key(5), jnp.asarray(X), jnp.asarray(sign), 2)
+            mcmc.run(jax.random.key(5), jnp.asarray(X), sign > 0, 2, intercept_scale=None)
             theirs = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
     group = dataset(post, "posterior")
     ours = {name: group[name].values for name in ("rate", "hidden_weight", "output_weight")}

@@ -430,7 +430,7 @@ def tau_program(X, y):
     from bayesdrop.models import svm
 
     tau = numpyro.sample("tau", dist.Gamma(*TAU))
-    svm.program(X, y, scale=tau**-0.5)
+    svm.program(X, y > 0, scale=tau**-0.5, intercept_scale=None)
 
 
 @pytest.mark.slow

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 import bayesdrop.losses
+from bayesdrop.distributions import (
+    EpsilonInsensitivePseudoLikelihood,
+    HingePseudoLikelihood,
+    LogisticPseudoLikelihood,
+    NormalPseudoLikelihood,
+)
 from bayesdrop.losses import Loss
 from bayesdrop.losses.protocols import Augmented
-from bayesdrop.models import logistic, marginalised_dropout, ridge, svm, svr
+from bayesdrop.models import marginalised_dropout
 
 LAW = 1e-10
 """Two statements of one number differ by rounding alone: relative to the largest term that enters either."""
@@ -24,14 +30,14 @@ def _of(score):
 
 # The published formulas, each as its program states it: of the plain log-likelihood, and of the augmentation bound.
 PLAIN = {
-    "Hinge": svm.log_likelihood,
-    "Logistic": logistic.log_likelihood,
-    "EpsilonInsensitive": svr.log_likelihood,
-    "Squared": ridge.log_likelihood,
     # Counts up to a term of y alone: a Poisson count from the best of all laws of y on.
     "Poisson": lambda y, s: y * s - _of(s).exp(s) + y - y * _of(s).log(y + (y == 0)),
     "Binomial": lambda y, s: y * s - TRIALS * _of(s).logaddexp(s, 0 * s),
     "NegativeBinomial": lambda y, s: y * s - (y + DISPERSION) * _of(s).logaddexp(s, 0 * s),
+    "Hinge": lambda sign, score: HingePseudoLikelihood(score).log_prob((1 + sign) / 2),
+    "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob((1 + sign) / 2),
+    "EpsilonInsensitive": lambda y, score: EpsilonInsensitivePseudoLikelihood(score).log_prob(y),
+    "Squared": lambda y, score: NormalPseudoLikelihood(score).log_prob(y),
 }
 BOUND = {
     "Hinge": marginalised_dropout.hinge,

@@ -28,8 +28,8 @@ def conditional_logistic(y, score, C):
 
 
 CASES = {
-    "hinge": (svm, Hinge(), conditional_hinge),
-    "logistic": (logistic, Logistic(), conditional_logistic),
+    "hinge": (svm, Hinge(), conditional_hinge, "latent_scale"),
+    "logistic": (logistic, Logistic(), conditional_logistic, "omega"),
 }
 
 
@@ -45,12 +45,12 @@ def rows():
     return y, score
 
 
-def log_factors(program, y, score, C, latent_scale=None):
+def log_factors(program, y, score, C, **latent):
     """What each row contributes to the log density of a program with one weight of 1, so that ``x`` is the score."""
-    values = {"weight": jnp.ones(1), "intercept": jnp.zeros(())}
-    if latent_scale is not None:
-        values["latent_scale"] = latent_scale
-    sites, _ = compute_log_probs(program, (score[:, None], y, C), {}, values, sum_log_prob=False)
+    values = {"weight": jnp.ones(1), "intercept": jnp.zeros(()), **latent}
+    arguments = (score[:, None], (y > 0).astype(float), C)
+    with jax.numpy_dtype_promotion("standard"):  # NumPyro's Bernoulli needs it
+        sites, _ = compute_log_probs(program, arguments, {}, values, sum_log_prob=False)
     return sum(jnp.broadcast_to(sites[name], y.shape) for name in sites if name not in ("weight", "intercept"))
 
 
@@ -62,7 +62,7 @@ def latent_scales(name, C):
 
 @pytest.mark.parametrize("C", POWERS)
 def test_plain_program_is_the_loss(case, rows, C, same):
-    module, loss, _ = case
+    module, loss, *_ = case
     y, score = rows
     same(log_factors(module.program, y, score, C), -C * loss.value(y, score, jnp.zeros_like(score)))
 
@@ -70,12 +70,12 @@ def test_plain_program_is_the_loss(case, rows, C, same):
 @pytest.mark.parametrize("C", POWERS)
 @pytest.mark.parametrize("name", CASES)
 def test_joint_over_conditional_is_the_pseudo_likelihood(name, rows, C, same):
-    module, loss, conditional = CASES[name]
+    module, loss, conditional, site = CASES[name]
     y, score = rows
     plain = -C * loss.value(y, score, jnp.zeros_like(score))
     for value in latent_scales(name, C):
         latent = jnp.full_like(score, value)
-        joint = log_factors(module.augmented, y, score, C, latent)
+        joint = log_factors(module.augmented, y, score, C, **{site: latent})
         posterior = conditional(y, score, C).log_prob(latent)
         same(joint - posterior, plain, joint, posterior)
 
@@ -85,11 +85,15 @@ def test_joint_over_conditional_is_the_pseudo_likelihood(name, rows, C, same):
 def test_latent_scale_integrates_to_the_plain_program(name, rows, C, same):
     # In log λ the integrands are analytic and vanish exponentially at both ends, where the trapezoidal rule
     # converges geometrically; e^{−60/2} of the hinge's mass lies below the grid.
-    module = CASES[name][0]
+    module, *_, site = CASES[name]
     y, score = rows
     grid = jnp.linspace(-60.0, 6.0, 2001)
     step = grid[1] - grid[0]
-    terms = jax.vmap(lambda t: log_factors(module.augmented, y, score, C, jnp.full_like(score, jnp.exp(t))) + t)(grid)
+
+    def term(t):
+        return log_factors(module.augmented, y, score, C, **{site: jnp.full_like(score, jnp.exp(t))}) + t
+
+    terms = jax.vmap(term)(grid)
     integral = jax.scipy.special.logsumexp(terms, axis=0) + jnp.log(step)
     same(integral, log_factors(module.program, y, score, C))
 
@@ -97,7 +101,7 @@ def test_latent_scale_integrates_to_the_plain_program(name, rows, C, same):
 def test_hinge_normalising_constant_counts(rows, same):
     """The identity has the constant 1: half the power, or no 2πλ, is another function of the slack."""
     y, score = rows
-    joint = svm.augmented_log_likelihood(y, score, jnp.full_like(score, 0.7), 1.0)
+    joint = log_factors(svm.augmented, y, score, 1.0, latent_scale=jnp.full_like(score, 0.7))
     wrong = conditional_hinge(y, score, 2.0).log_prob(jnp.full_like(score, 0.7))
     with pytest.raises(AssertionError, match="differ by"):
         same(joint - wrong, -Hinge().value(y, score, jnp.zeros_like(score)), joint, wrong)

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
 from numpyro.infer.util import log_density
 from scipy.sparse import csr_array
 from scipy.special import expit
@@ -94,7 +96,12 @@ def _evaluate(density, operands, theta):
     return density.evaluate(operands, theta)
 
 
-def _against_program(density, operands, program, arguments, same):
+def _coded(loss, y):
+    """Labels as programs have them, 0 and 1, or numbers."""
+    return (y > 0).astype(float) if loss.binary else y
+
+
+def _against_program(density, operands, program, arguments, same, **options):
     theta = _theta(density)
     found = _evaluate(density, operands, theta)
     energy = np.asarray(jnp.sum(found.cost, axis=1) - found.prior)
@@ -102,10 +109,12 @@ def _against_program(density, operands, program, arguments, same):
     @jax.jit
     @jax.vmap
     def log_joints(point):
-        values = {"weight": point[:P], "intercept": point[P]} | ({"probit": point[P + 1 :]} if density.free else {})
-        return log_density(program, arguments, {}, values)[0]
+        values, slope = {"weight": point[:P], "intercept": point[P]}, 0.0
+        if density.free:  # the library's coordinate is the probit of the rate, whose slope is the normal density
+            values["rate"], slope = ndtr(point[P + 1 :]), jnp.sum(norm.logpdf(point[P + 1 :]))
+        return log_density(program, arguments, {"intercept_scale": None, **options}, values)[0] + slope
 
-    with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
         gap = energy + np.asarray(log_joints(theta))
     assert np.std(energy) > 1
     same(gap - gap[0], np.zeros(CHAINS), energy)
@@ -124,8 +133,8 @@ def test_marginalised_density_is_the_program(loss, unbiased, storage, same, publ
     density, operands = _bound(model, storage(X), y, row_weight, True)
     bound = published_bound(loss) if loss.expectation == "augmentation" else loss.value
     power = C * jnp.asarray(row_weight)
-    arguments = (jnp.asarray(X), jnp.asarray(y), jnp.asarray(RATE), bound, power, jnp.asarray(SCALE), unbiased)
-    _against_program(density, operands, marginalised_dropout.program, arguments, same)
+    arguments = (jnp.asarray(X), _coded(loss, y), jnp.asarray(RATE), bound, power, jnp.asarray(SCALE), unbiased)
+    _against_program(density, operands, marginalised_dropout.program, arguments, same, real=not loss.binary)
 
 
 def test_density_without_noise_is_the_plain_program(loss, same):
@@ -133,7 +142,7 @@ def test_density_without_noise_is_the_plain_program(loss, same):
     model = bd.Model(loss, rates=bd.Fixed(0.0), C=C, weight_prior=bd.Normal(SCALE))
     program = {"Hinge": svm, "Logistic": logistic, "EpsilonInsensitive": svr, "Squared": ridge}[type(loss).__name__]
     extra = (jnp.zeros(P),) if program is ridge else ()
-    arguments = (jnp.asarray(X), jnp.asarray(y), *extra, C * jnp.asarray(row_weight), jnp.asarray(SCALE))
+    arguments = (jnp.asarray(X), _coded(loss, y), *extra, C * jnp.asarray(row_weight), jnp.asarray(SCALE))
     for marginalised in (True, False):
         density, operands = _bound(model, X, y, row_weight, marginalised)
         assert not density.has_variance
@@ -158,7 +167,7 @@ def test_integrated_density_is_the_program(loss, structure, storage, same):
     density, operands = _bound(model, storage(X), y, row_weight, False)
     likelihood = {"Hinge": normal_scores.hinge, "Logistic": normal_scores.logistic}[type(loss).__name__]
     power = C * jnp.asarray(row_weight)
-    arguments = (jnp.asarray(X), jnp.asarray(y), likelihood, power, A, B, groups, jnp.asarray(SCALE))
+    arguments = (jnp.asarray(X), _coded(loss, y), likelihood, power, A, B, groups, jnp.asarray(SCALE))
     _against_program(density, operands, normal_scores.program, arguments, same)
 
 

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
+from bayesdrop.distributions import HingePseudoLikelihood, LogisticPseudoLikelihood
 from bayesdrop.models import feature_noising, marginalised_dropout
 from bayesdrop.moments import ScoreMoments
 
@@ -24,8 +25,8 @@ RATES = {
     "per group": bd.PerGroup(["a", "b", "a", "c", "c"]),
 }
 LOSSES = {
-    "hinge": (bd.Hinge(), marginalised_dropout.hinge, feature_noising.hinge),
-    "logistic": (bd.Logistic(), marginalised_dropout.logistic, feature_noising.logistic),
+    "hinge": (bd.Hinge(), marginalised_dropout.hinge, HingePseudoLikelihood),
+    "logistic": (bd.Logistic(), marginalised_dropout.logistic, LogisticPseudoLikelihood),
 }
 
 
@@ -63,8 +64,9 @@ def test_two_statements_of_the_energy(data, name, rates, unbiased, storage, same
     @jax.jit
     def log_joint(weight, intercept):
         values = {"weight": weight, "intercept": intercept}
-        arguments = (jnp.asarray(X), jnp.asarray(y), jnp.asarray(rate), bound, 0.7 * jnp.asarray(row_weight))
-        return log_density(marginalised_dropout.program, (*arguments, jnp.asarray(scale), unbiased), {}, values)[0]
+        arguments = (jnp.asarray(X), y > 0, jnp.asarray(rate), bound, 0.7 * jnp.asarray(row_weight))
+        options = {"scale": jnp.asarray(scale), "unbiased": unbiased, "intercept_scale": None}
+        return log_density(marginalised_dropout.program, arguments, options, values)[0]
 
     constant = np.sum(np.log(scale)) + 0.5 * P * np.log(2 * np.pi)
     for _ in range(3):
@@ -87,8 +89,8 @@ def test_fit_is_the_mode_of_the_program(data, name, unbiased):
     def energy(weights):
         values = {"weight": weights[:-1], "intercept": weights[-1]}
         rate = jnp.full(P, 0.3)
-        arguments = (jnp.asarray(X), jnp.asarray(y), rate, bound, 0.7 * jnp.asarray(row_weight), 1.0, unbiased)
-        return -log_density(marginalised_dropout.program, arguments, {}, values)[0]
+        arguments = (jnp.asarray(X), y > 0, rate, bound, 0.7 * jnp.asarray(row_weight), 1.0, unbiased)
+        return -log_density(marginalised_dropout.program, arguments, {"intercept_scale": None}, values)[0]
 
     reached = float(energy(jnp.append(jnp.asarray(fit.weight), fit.intercept))[0])
     other = minimize(
@@ -105,18 +107,18 @@ def test_fit_is_the_mode_of_the_program(data, name, unbiased):
 def test_energy_bounds_the_exact_noising_likelihood(data, name):
     """Jensen: ``−log Σ_α p(α) exp(−C loss) <= C φ``, row by row, and for some rows by far."""
     X, y, _ = data
-    loss, _, log_likelihood = LOSSES[name]
+    loss, _, likelihood = LOSSES[name]
     rng = np.random.default_rng(7)
     gaps = []
     for C in (0.1, 1.0, 2.5):
         rate, weights = rng.uniform(0.05, 0.9, P), rng.normal(scale=2.0, size=P + 1)
         values = {"weight": jnp.asarray(weights[:-1]), "intercept": jnp.asarray(weights[-1]), "rate": jnp.asarray(rate)}
-        arguments = (jnp.asarray(X), jnp.asarray(y), log_likelihood, C)
-        with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
+        arguments = (jnp.asarray(X), y > 0, likelihood, C)
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code
             sites, _ = compute_log_probs(feature_noising.enumerated, arguments, {}, values, sum_log_prob=False)
         mean, var = ScoreMoments(as_design(X), bd.Dropout(), rate[:, None]).scores(weights[:, None])
         bound = C * loss.value(y, mean[:, 0], var[:, 0])
-        gaps.append(bound + np.asarray(sites["pseudo_likelihood"]))
+        gaps.append(bound + np.asarray(sites["y"]))
     gaps = np.concatenate(gaps)
     assert np.all(gaps >= -1e-12 * N)
     assert np.max(gaps) > 0.05

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import roots_legendre
 from scipy.stats import norm
 
+from bayesdrop.distributions import HingePseudoLikelihood
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Poisson
-from bayesdrop.models import svm
 
 POWERS = (0.1, 1.0, 2.5)
 
@@ -194,7 +194,7 @@ def test_quadrature_knows_the_hinge(same):
     for mean, sd in itertools.product(MEANS[::3], np.sqrt(VARIANCES[1:])):
         slack = 1 - mean
         exact = slack * norm.cdf(slack / sd) + sd * norm.pdf(slack / sd)
-        same(_expected_plain_loss(svm.log_likelihood, 1.0, mean, sd), -exact)
+        same(_expected_plain_loss(lambda y, s: HingePseudoLikelihood(s).log_prob((1 + y) / 2), 1.0, mean, sd), -exact)
 
 
 def test_bound_is_above_what_it_bounds(augmentable, same, plain):

@@ -14,22 +14,23 @@ from numpyro.infer.util import log_density
 from scipy.special import logsumexp
 from scipy.stats import beta, multivariate_normal
 
+from bayesdrop.distributions import HingePseudoLikelihood, LogisticPseudoLikelihood
 from bayesdrop.losses import Hinge, Logistic
-from bayesdrop.models import feature_noising, logistic, svm
+from bayesdrop.models import augmented_noising, feature_noising
 
 N, P = 7, 4
 A, B, SCALE = 1.7, 2.4, np.array([0.5, 1.0, 1.5, 2.0])
 # Each rate structure with another power of the likelihood; the two do not meet in the program.
 SETTINGS = {"per feature": (None, 1.0), "per group": ((0, 1, 0, 1), 0.1), "shared": ((0, 0, 0, 0), 2.5)}
 LOSSES = {
-    "hinge": (Hinge(), feature_noising.hinge, svm.augmented_log_likelihood),
-    "logistic": (Logistic(), feature_noising.logistic, logistic.augmented_log_likelihood),
+    "hinge": (Hinge(), HingePseudoLikelihood),
+    "logistic": (Logistic(), LogisticPseudoLikelihood),
 }
 
 
 @pytest.fixture(autouse=True)
 def _rank_promotion():
-    with jax.numpy_rank_promotion("allow"):  # NumPyro's Beta needs it
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
         yield
 
 
@@ -72,14 +73,17 @@ def state(groups):
     }
 
 
-def joint(data, state, groups, log_likelihood, C):
-    """Return the log joint density of the program as a function of some of its variables, compiled."""
+def joint(data, state, groups, option, C, program=feature_noising.program):
+    """Return the log joint density of the program as a function of some of its variables, compiled.
+
+    ``option`` is the likelihood, of the program with both augmentations whether it is the hinge.
+    """
     X, y = data
-    arguments = (X, y, log_likelihood, C, A, B, groups, jnp.asarray(SCALE))
+    arguments = (X, y > 0, option, C, A, B, groups, jnp.asarray(SCALE), None)
 
     @jax.jit
     def density(**some):
-        return log_density(feature_noising.program, arguments, {}, {**state, **some})[0]
+        return log_density(program, arguments, {}, {**state, **some})[0]
 
     return density
 
@@ -89,14 +93,13 @@ def sampler(name):
     return jax.jit(LOSSES[name][0].sample_pseudo)
 
 
-def pseudo_observations(name, data, state, C):
-    """A draw ``(ω, κ)`` of the sampler's, and the augmented log-likelihood at the latent scale that it stands for."""
+def pseudo_observations(name, data, state, groups, C):
+    """A draw ``(ω, κ)`` of the sampler's, and the augmented program's joint density at the variables it stands for."""
     X, y = data
-    augmented = LOSSES[name][2]
     score = (X * state["kept"]) @ state["weight"] + state["intercept"]
     omega, kappa = sampler(name)(jax.random.key(33), y, score, jnp.zeros_like(score), jnp.full_like(score, C))
-    latent_scale = (C / 2) ** 2 / omega if name == "hinge" else omega
-    return omega, kappa, lambda y, score: augmented(y, score, latent_scale, C)
+    latent = {"latent_scale": (C / 2) ** 2 / omega} if name == "hinge" else {"omega": omega}
+    return omega, kappa, joint(data, {**state, **latent}, groups, name == "hinge", C, augmented_noising.program)
 
 
 def flips(kept):
@@ -112,8 +115,7 @@ def spread_rate(state, groups):
 def test_mask_given_latent_scales(name, C, groups, data, state, same):
     """``logit P(α = 1) = log(1 − η) − log η + u(κ − ω(ψ₋ + u/2))``, ``u = w_d x_id``, ``ψ₋`` the score without it."""
     X, _ = data
-    omega, kappa, augmented = pseudo_observations(name, data, state, C)
-    density = joint(data, state, groups, augmented, 1.0)
+    omega, kappa, density = pseudo_observations(name, data, state, groups, C)
     kept_one, kept_zero = flips(state["kept"])
     up, down = (jax.vmap(lambda kept: density(kept=kept))(kept) for kept in (kept_one, kept_zero))
     entry = X * state["weight"]
@@ -128,8 +130,8 @@ def test_mask_given_latent_scales(name, C, groups, data, state, same):
 def test_mask_with_latent_scales_integrated(name, C, groups, data, state, same):
     """``logit P(α = 1) = log(1 − η) − log η + log L(keep) − log L(drop)`` with the library's loss, un-augmented."""
     X, y = data
-    loss, log_likelihood, _ = LOSSES[name]
-    density = joint(data, state, groups, log_likelihood, C)
+    loss, likelihood = LOSSES[name]
+    density = joint(data, state, groups, likelihood, C)
     kept_one, kept_zero = flips(state["kept"])
     up, down = (jax.vmap(lambda kept: density(kept=kept))(kept) for kept in (kept_one, kept_zero))
     entry = X * state["weight"]
@@ -163,8 +165,7 @@ def test_rate_given_masks(name, groups, data, state, same):
 def test_weights_given_latent_scales_and_masks(name, C, groups, data, state, same):
     """``(b, w) | · ~ N(Q⁻¹Zᵀκ, Q⁻¹)``, ``Q = P + ZᵀΩZ``, ``Z = [1, X∘α]``, the intercept's prior flat."""
     X, _ = data
-    omega, kappa, augmented = pseudo_observations(name, data, state, C)
-    density = joint(data, state, groups, augmented, 1.0)
+    omega, kappa, density = pseudo_observations(name, data, state, groups, C)
     Z = np.column_stack([np.ones(N), X * state["kept"]])
     omega, kappa = np.asarray(omega), np.asarray(kappa)
     Q = np.diag(np.append(0.0, 1 / SCALE**2)) + Z.T @ (omega[:, None] * Z)
@@ -184,12 +185,12 @@ def test_enumerated_is_the_sum_over_all_masks(name, C, groups, state, same):
     X = rng.normal(size=(3, P))
     X[0, 1] = X[2, 3] = X[2, 0] = 0.0
     data = jnp.asarray(X), jnp.array([1.0, -1.0, 1.0])
-    log_likelihood = LOSSES[name][1]
-    density = joint(data, state, groups, log_likelihood, C)
+    likelihood = LOSSES[name][1]
+    density = joint(data, state, groups, likelihood, C)
     cells = np.argwhere(X != 0)
     masks = np.ones((2 ** len(cells), 3, P))
     masks[:, cells[:, 0], cells[:, 1]] = np.array(list(itertools.product((0.0, 1.0), repeat=len(cells))))
     brute = logsumexp(np.asarray(jax.vmap(lambda kept: density(kept=kept))(jnp.asarray(masks))))
     values = {key: state[key] for key in ("weight", "intercept", "rate")}
-    arguments = (*data, log_likelihood, C, A, B, groups, jnp.asarray(SCALE))
+    arguments = (data[0], data[1] > 0, likelihood, C, A, B, groups, jnp.asarray(SCALE), None)
     same(log_density(feature_noising.enumerated, arguments, {}, values)[0], brute)

@@ -13,6 +13,7 @@ from numpyro.infer import MCMC, NUTS
 from scipy.stats import norm
 
 import bayesdrop as bd
+from bayesdrop.distributions import HingePseudoLikelihood, LogisticPseudoLikelihood
 from bayesdrop.models import feature_noising
 
 with warnings.catch_warnings():
@@ -21,7 +22,7 @@ with warnings.catch_warnings():
 
 N, P, C, A, B, SCALE = 40, 3, 1.3, 2.0, 3.0, 2.0
 GROUPS = (0, 1, 0)
-LOSSES = {"hinge": (bd.Hinge(), feature_noising.hinge), "logistic": (bd.Logistic(), feature_noising.logistic)}
+LOSSES = {"hinge": (bd.Hinge(), HingePseudoLikelihood), "logistic": (bd.Logistic(), LogisticPseudoLikelihood)}
 FALSE_ALARM = 1e-4
 
 
@@ -33,7 +34,7 @@ def _data():
     return X, np.where(score > 0, 1.0, -1.0)
 
 
-def _oracle(log_likelihood, groups, C=C):
+def _oracle(likelihood, groups, C=C):
     """Draws of NUTS by name, (chains, draws, size) each."""
     X, y = _data()
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
@@ -45,7 +46,7 @@ def _oracle(log_likelihood, groups, C=C):
             chain_method="vectorized",
             progress_bar=False,
         )
-        arguments = (jnp.asarray(X), jnp.asarray(y), log_likelihood, C, A, B, groups, SCALE)
+        arguments = (jnp.asarray(X), jnp.asarray(y > 0, int), likelihood, C, A, B, groups, SCALE, None)
         mcmc.run(jax.random.key(52), *arguments)
     draws = mcmc.get_samples(group_by_chain=True)
     return {name: np.asarray(value).reshape(4, 2500, -1) for name, value in draws.items()}
@@ -81,7 +82,7 @@ def _limit(count):
 @pytest.mark.parametrize("rates", ["per feature", "per group"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_sampler_agrees_with_nuts_on_the_enumerated_program(name, rates):
-    loss, log_likelihood = LOSSES[name]
+    loss, likelihood = LOSSES[name]
     prior = bd.Beta(A, B)
     structure, groups = (
         (bd.PerFeature(prior), None) if rates == "per feature" else (bd.PerGroup(list(GROUPS), prior), GROUPS)
@@ -90,6 +91,6 @@ def test_sampler_agrees_with_nuts_on_the_enumerated_program(name, rates):
     X, y = _data()
     posterior = bd.sample(model, X, y, draws=5000, tune=500, chains=4, seed=53).posterior
     ours = {key: np.asarray(posterior[key]).reshape(4, 5000, -1) for key in ("weight", "intercept", "rate")}
-    z = _distances(ours, _oracle(log_likelihood, groups))
+    z = _distances(ours, _oracle(likelihood, groups))
     worst = max(z, key=lambda key: abs(z[key]))
     assert abs(z[worst]) < _limit(len(z)), (worst, z[worst])

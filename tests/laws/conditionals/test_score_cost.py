@@ -10,7 +10,12 @@ from scipy.special import logsumexp, roots_legendre
 from scipy.stats import norm
 
 import bayesdrop as bd
-from bayesdrop.models import logistic, ridge, svm, svr
+from bayesdrop.distributions import (
+    EpsilonInsensitivePseudoLikelihood,
+    HingePseudoLikelihood,
+    LogisticPseudoLikelihood,
+    NormalPseudoLikelihood,
+)
 
 LOSSES = [
     bd.Hinge(),
@@ -23,12 +28,12 @@ LOSSES = [
 SMOOTH = (bd.Logistic,)
 # The published formulas once more, each as its program states it, and where they have kinks for y = 1.
 PLAIN = {
-    bd.Hinge(): (svm.log_likelihood, (1.0,)),
+    bd.Hinge(): (lambda y, s: HingePseudoLikelihood(s).log_prob((1 + y) / 2), (1.0,)),
     bd.Hinge(0.3): (lambda y, s: -np.maximum(0, 0.3 - y * s), (0.3,)),
-    bd.EpsilonInsensitive(0.4): (lambda y, s: svr.log_likelihood(y, s, 0.4), (0.6, 1.4)),
-    bd.EpsilonInsensitive(0.0): (lambda y, s: svr.log_likelihood(y, s, 0.0), (1.0,)),
-    bd.Squared(): (ridge.log_likelihood, ()),
-    bd.Logistic(): (logistic.log_likelihood, ()),
+    bd.EpsilonInsensitive(0.4): (lambda y, s: EpsilonInsensitivePseudoLikelihood(s, 1.0, 0.4).log_prob(y), (0.6, 1.4)),
+    bd.EpsilonInsensitive(0.0): (lambda y, s: EpsilonInsensitivePseudoLikelihood(s, 1.0, 0.0).log_prob(y), (1.0,)),
+    bd.Squared(): (lambda y, s: NormalPseudoLikelihood(s).log_prob(y), ()),
+    bd.Logistic(): (lambda y, s: LogisticPseudoLikelihood(s).log_prob((1 + y) / 2), ()),
 }
 POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
 

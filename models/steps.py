@@ -1,0 +1,63 @@
+"""Six things that every program of this folder can do, in the order in which a model is worked with.
+
+Simulate from the prior; condition on ``y`` and draw from the posterior by a kernel of NumPyro's; approximate it by
+stochastic variational inference; simulate from the posterior; hand everything to ArviZ; compute leave-one-out scores.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpyro
+from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
+from numpyro.infer.autoguide import AutoNormal
+
+__all__ = ["Steps", "six_steps"]
+
+
+class Steps(NamedTuple):
+    """What the six steps made."""
+
+    prior: dict[str, Any]
+    mcmc: MCMC
+    svi: Any
+    predictive: dict[str, Any]
+    data: Any
+    loo: Any
+
+
+def six_steps(
+    program, *arguments, kernel=None, smooth=None, draws=500, tune=500, steps=2000, chains=2, show=True, **keywords
+):
+    """Run the six steps on data that the program simulates itself; print a line on each if ``show``.
+
+    ``kernel`` makes a kernel of the program and ``y``, by default NUTS of the program. ``smooth`` states the same
+    posterior without discrete variables, for variational inference; by default it is the program.
+    """
+    import arviz as az
+
+    keys = jax.random.split(jax.random.key(0), 4)
+    prior = Predictive(program, num_samples=draws)(keys[0], *arguments, **keywords)
+    data = {**keywords, "y": prior["y"][0]}  # 1: the first simulated data set is the data of what follows
+
+    # Any function such as jax.vmap runs chains side by side, of Gibbs samplers too.
+    side_by_side = jax.vmap if chains > 1 else "sequential"
+    kernel = NUTS(program) if kernel is None else kernel(program, data["y"])
+    mcmc = MCMC(kernel, num_warmup=tune, num_samples=draws, num_chains=chains, chain_method=side_by_side)
+    mcmc.run(keys[1], *arguments, **data)  # 2
+
+    smooth = program if smooth is None else smooth
+    svi = SVI(smooth, AutoNormal(smooth, init_scale=0.1), numpyro.optim.Adam(0.01), Trace_ELBO())
+    found = svi.run(keys[2], steps, *arguments, progress_bar=False, **data)  # 3
+
+    predictive = Predictive(program, mcmc.get_samples())(keys[3], *arguments, **keywords)  # 4
+    posterior = az.from_numpyro(mcmc, prior=prior, posterior_predictive=predictive, log_likelihood=True)  # 5
+    loo = az.loo(posterior, var_name="y")  # 6
+    if show:
+        tail = found.losses[-len(found.losses) // 10 :]
+        print(f"prior predictive   y {prior['y'].shape}, mean {float(prior['y'].mean()):.2f}")
+        mcmc.print_summary(exclude_deterministic=False)
+        print(f"SVI                loss {float(found.losses[0]):.1f} at first, {float(tail.mean()):.1f} in the end")
+        print(f"posterior predict. y {predictive['y'].shape}, mean {float(predictive['y'].mean()):.2f}")
+        print(f"ArviZ              observed_data.y {dict(posterior.observed_data['y'].sizes)}")
+        print(loo)
+    return Steps(prior, mcmc, found, predictive, posterior, loo)

@@ -1,0 +1,96 @@
+"""Programs and the library have one posterior: by HMCGibbs with the stated conditionals, and by calibration."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.handlers import condition
+from numpyro.infer import MCMC, NUTS, HMCGibbs, Predictive
+from scipy import stats
+
+import bayesdrop as bd
+from bayesdrop._arviz import arviz
+from bayesdrop.models import augmented_noising, feature_noising
+from bayesdrop.posterior.arviz_groups.groups import dataset
+
+FALSE_ALARM = 1e-4
+X = np.random.default_rng(7).normal(size=(24, 2)) * (np.random.default_rng(8).random((24, 2)) < 0.85)
+
+
+@pytest.fixture(autouse=True)
+def _numpyro_promotion():
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        yield
+
+
+def moment(draws):
+    """Mean of (chains, draws) and its Monte Carlo error; the chains must agree."""
+    ess = float(arviz().ess(draws, method="mean"))
+    assert ess > 300, f"effective sample size {ess:.0f}"
+    assert float(arviz().rhat(draws)) < 1.02
+    return draws.mean(), draws.std() / np.sqrt(ess)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hinge", [False, True])
+def test_the_stated_conditionals_have_the_law_of_the_library_s_sampler(hinge):
+    """Means and second moments of weights, intercept and rates; false-alarm rate 1e-4 a loss."""
+    C, A, B, scale = 1.4, 2.0, 3.0, 1.5
+    rng = np.random.default_rng(9)
+    y = (X @ [2.0, -1.0] + rng.logistic(size=24) > 0).astype(int)
+    rows, labels = jnp.asarray(X, jnp.float32), jnp.asarray(y)
+    sites = ["latent_scale" if hinge else "omega", "weight", "kept", "rate"]
+    draw = augmented_noising.conditionals(rows, labels, hinge, C, A, B, scale)
+    mcmc = MCMC(
+        HMCGibbs(NUTS(augmented_noising.program), draw, sites),
+        num_warmup=1000, num_samples=15_000, num_chains=4, chain_method=jax.vmap, progress_bar=False,
+    )  # fmt: skip
+    mcmc.run(jax.random.key(0), rows, labels, hinge, C, A, B, None, scale, None)
+    theirs = {name: np.asarray(part).astype(float) for name, part in mcmc.get_samples(group_by_chain=True).items()}
+    model = bd.Model(
+        bd.Hinge() if hinge else bd.Logistic(), rates=bd.PerFeature(bd.Beta(A, B)), C=C, weight_prior=bd.Normal(scale)
+    )
+    posterior = dataset(bd.sample(model, X, y, draws=5000, tune=500, seed=1, progress=False), "posterior")
+    z = []
+    for name in ("weight", "intercept", "rate"):
+        here, there = np.asarray(posterior[name]), theirs[name]
+        for j in range(2 if name != "intercept" else 1):
+            pair = [part if part.ndim == 2 else part[..., j] for part in (here, there)]
+            centre = pair[0].mean()
+            for power in (1, 2):
+                means, errors = zip(*(moment((part - centre) ** power) for part in pair), strict=True)
+                z.append((means[0] - means[1]) / np.hypot(*errors))
+    assert np.max(np.abs(z)) < stats.norm.isf(FALSE_ALARM / (2 * len(z))), z
+
+
+@pytest.mark.slow
+def test_data_that_the_program_simulates_are_fitted_as_they_should_be():
+    """Simulation-based calibration (Talts et al. 2018) of ``bd.sample`` by ``program`` with ``y=None``.
+
+    200 replications, ranks among 49 thinned draws in 10 cells, four parameters; false-alarm rate 1e-4 together.
+    """
+    replications, cells, kept = 200, 10, 49
+    program = condition(feature_noising.program, {"intercept": jnp.zeros(())})
+    rows = jnp.asarray(X, jnp.float32)
+    truth = Predictive(program, num_samples=replications)(jax.random.key(2), rows, A=2.0, B=3.0)
+    model = bd.Model(rates=bd.PerFeature(bd.Beta(2.0, 3.0)), fit_intercept=False)
+    ranks = []
+    for number in range(replications):
+        y = np.asarray(truth["y"][number])
+        if len(np.unique(y)) < 2:
+            # Labels of one class are refused; a rank drawn at random leaves the rest uniform only if this is rare.
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few draws
+            post = bd.sample(model, X, y, draws=10 * kept, tune=100, chains=1, seed=number, progress=False)
+        posterior = dataset(post, "posterior")
+        drawn = np.concatenate([posterior[name].values[0, ::10] for name in ("weight", "rate")], axis=1)
+        true = np.concatenate([truth[name][number] for name in ("weight", "rate")])
+        ranks.append(np.sum(drawn < true, axis=0))
+    ranks = np.array(ranks)
+    assert len(ranks) >= 0.99 * replications
+    for j in range(ranks.shape[1]):
+        counts = np.histogram(ranks[:, j], bins=cells, range=(-0.5, kept + 0.5))[0]
+        assert stats.chisquare(counts).pvalue > FALSE_ALARM / ranks.shape[1], counts

@@ -1,0 +1,207 @@
+"""Programs as a user meets them: what they simulate and observe, NumPyro's kernels, ArviZ, the command line, bad input.
+
+Every file of ``models/`` has ``demonstrate``, which takes its program through the six steps.
+"""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.handlers import condition, seed, substitute, trace
+from numpyro.infer import Predictive
+from scipy.stats import binomtest
+
+import bayesdrop.models
+from bayesdrop.distributions import HingePseudoLikelihood
+from bayesdrop.models import (
+    augmented_noising,
+    feature_noising,
+    latent,
+    logistic,
+    marginalised_dropout,
+    matrix_factorization,
+    normal_scores,
+    ridge,
+    softmax,
+    svm,
+    svr,
+)
+
+N, P = 8, 3
+HELPERS = {"observed", "steps"}
+NAMES = sorted({module.name for module in pkgutil.iter_modules(bayesdrop.models.__path__)} - HELPERS)
+X = jnp.asarray(np.random.default_rng(41).normal(size=(N, P)), jnp.float32)
+RATE = jnp.array([0.1, 0.3, 0.5])
+GROUPS = {"groups": (0, 0, 1)}
+
+
+@pytest.fixture(autouse=True)
+def _numpyro_promotion():
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        yield
+
+
+PLAIN = {"weight": ("feature",), "intercept": ()}
+FREE = {**PLAIN, "rate": ("feature",)}
+GROUPED = {**PLAIN, "rate": ("group",)}
+MASKS = {"kept": ("obs_id", "feature")}
+ROW = ("obs_id",)
+CLASSES = {"weight": ("class", "feature"), "intercept": ("class",)}
+LAYER = {
+    "hidden_weight": ("hidden", "feature"),
+    "hidden_intercept": ("hidden",),
+    "output_weight": ("hidden",),
+    "intercept": (),
+    "rate": ("feature",),
+}
+FACTORS = {"retain": (), "variance": (), "left": ("obs_id", "component"), "right": ("feature", "component")}
+# Program, its arguments, the dims of its latent sites, and what y may be.
+PROGRAMS = {
+    "svm": (svm.program, (X,), {}, PLAIN, 2),
+    "svm augmented": (svm.augmented, (X,), {}, {**PLAIN, "latent_scale": ROW}, 2),
+    "logistic": (logistic.program, (X,), {}, PLAIN, 2),
+    "logistic augmented": (logistic.augmented, (X,), {"C": 0.5}, {**PLAIN, "omega": ROW}, 2),
+    "svr": (svr.program, (X,), {}, PLAIN, None),
+    "svr augmented": (svr.augmented, (X,), {}, {**PLAIN, "above": ROW, "below": ROW}, None),
+    "ridge": (ridge.program, (X,), {"rate": RATE}, PLAIN, None),
+    "bound of labels": (marginalised_dropout.program, (X,), {"rate": RATE}, PLAIN, 2),
+    "bound of numbers": (
+        marginalised_dropout.program,
+        (X,),
+        {"rate": RATE, "bound": marginalised_dropout.epsilon_insensitive, "real": True},
+        PLAIN,
+        None,
+    ),
+    "normal scores": (normal_scores.program, (X,), {}, FREE, 2),
+    "normal scores, groups": (normal_scores.program, (X,), GROUPS, GROUPED, 2),
+    "all masks": (feature_noising.enumerated, (X,), {}, FREE, 2),
+    "all masks, hinge": (feature_noising.enumerated, (X,), {"likelihood": HingePseudoLikelihood}, FREE, 2),
+    "masks": (feature_noising.program, (X,), {}, {**FREE, **MASKS}, 2),
+    "masks, groups": (feature_noising.program, (X,), GROUPS, {**GROUPED, **MASKS}, 2),
+    "both, logistic": (augmented_noising.program, (X,), {}, {**FREE, **MASKS, "omega": ROW}, 2),
+    "both, hinge": (augmented_noising.program, (X,), {"hinge": True}, {**FREE, **MASKS, "latent_scale": ROW}, 2),
+    "latent": (latent.program, (X,), {"n_hidden": 2}, LAYER, 2),
+    "softmax": (softmax.program, (X,), {"rate": RATE, "n_classes": 4}, CLASSES, 4),
+    "softmax, masks": (softmax.noising, (X,), {"n_classes": 4}, {**CLASSES, "rate": ("feature",), **MASKS}, 4),
+    "factors": (matrix_factorization.program, ((N, P),), {}, {**FACTORS, "kept": ("component",)}, None),
+    "factors, all masks": (matrix_factorization.enumerated, ((N, P),), {}, FACTORS, None),
+}
+
+
+def dims(site):
+    frames = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
+    return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_y_is_simulated_and_is_all_that_is_observed(name):
+    """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
+    program, arguments, keywords, latent_dims, classes = PROGRAMS[name]
+    sites = trace(seed(program, 0)).get_trace(*arguments, **keywords)
+    sites = {key: site for key, site in sites.items() if site["type"] == "sample"}
+    y = np.asarray(sites["y"]["value"])
+    table = "factors" in name
+    assert dims(sites["y"]) == (("obs_id", "feature") if table else ROW)
+    assert y.shape == ((N, P) if table else (N,))
+    assert {key: dims(site) for key, site in sites.items() if key != "y"} == latent_dims
+    assert not set(sites) & {"feature", "group", "obs_id", "class", "hidden", "component"}, "a dim names a variable"
+    assert np.all(np.isfinite(y))
+    if classes is not None:
+        assert set(np.unique(y)) <= set(range(classes))
+    given = trace(seed(program, 1)).get_trace(*arguments, y=jnp.asarray(y), **keywords)
+    assert [key for key, site in given.items() if site["type"] == "sample" and site["is_observed"]] == ["y"]
+    np.testing.assert_array_equal(given["y"]["value"], y)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_y_of_another_coding_is_refused(name):
+    program, arguments, keywords, _, classes = PROGRAMS[name]
+
+    def given(y):
+        trace(seed(program, 0)).get_trace(*arguments, y=y, **keywords)
+
+    if classes is None:
+        shape = (N, P) if "factors" in name else (N,)
+        with pytest.raises(ValueError, match="y: expected .*finite.*, got .*inf; clean or code them"):
+            given(np.full(shape, np.inf))
+    else:
+        wanted = "0 and 1" if classes == 2 else f"whole numbers from 0 to {classes - 1}"
+        with pytest.raises(
+            ValueError, match=f"y: expected labels coded as {wanted}, got -1.0, 1.0; code them with y = "
+        ):
+            given(np.array([-1.0, 1.0] * (N // 2)))
+        with pytest.raises(ValueError, match="got no, yes; code them"):
+            given(np.array(["no", "yes"] * (N // 2)))
+    with pytest.raises(ValueError, match=r"y: expected shape .* got \(3,\)"):
+        given(np.zeros(3))
+
+
+def test_a_flat_intercept_is_an_option():
+    for name in ("svm", "softmax", "ridge"):
+        program, arguments, keywords, *_ = PROGRAMS[name]
+        flat = {**keywords, "intercept_scale": None}
+        zero = jnp.zeros(4 if name == "softmax" else ())
+        sites = trace(seed(substitute(program, {"intercept": zero}), 0)).get_trace(*arguments, **flat)
+        np.testing.assert_array_equal(sites["intercept"]["fn"].log_prob(zero), 0 * zero)
+        with pytest.raises(NotImplementedError):
+            trace(seed(program, 0)).get_trace(*arguments, **flat)
+
+
+@pytest.mark.parametrize("groups", [None, (0, 1, 0)])
+def test_masks_are_kept_with_one_minus_the_rate(groups):
+    rate = jnp.array([0.1, 0.75, 0.4])[: 3 if groups is None else 2]
+    values = {"weight": jnp.ones(3), "intercept": jnp.zeros(()), "rate": rate}
+    program = condition(feature_noising.program, values)
+    draws = Predictive(program, num_samples=500, return_sites=["kept"])(jax.random.key(1), X, groups=groups)
+    kept = np.asarray(draws["kept"])
+    assert kept.shape == (500, 8, 3)
+    chance = 1 - np.asarray(rate if groups is None else rate[jnp.asarray(groups)])
+    # Three exact tests of 4,000 masks each; false-alarm rate below 1e-5.
+    for d in range(3):
+        assert binomtest(int(kept[..., d].sum()), kept[..., d].size, chance[d]).pvalue > 3e-6
+
+
+@pytest.mark.default_cases("logistic", "feature_noising")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_runs_all_six_steps(name):
+    demonstrate = importlib.import_module(f"bayesdrop.models.{name}").demonstrate
+    draws = 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its successor; so few draws leave large Pareto k
+        found = demonstrate(draws=draws, tune=8, steps=10, chains=1, show=False)
+    y = found.data.observed_data["y"]
+    rows = y.shape
+    assert y.dims == (("obs_id", "feature") if name == "matrix_factorization" else ROW)
+    np.testing.assert_array_equal(y.values, found.prior["y"][0])
+    assert list(found.data.observed_data) == ["y"]
+    assert list(found.data.log_likelihood) == ["y"]
+    assert found.prior["y"].shape == found.predictive["y"].shape == (draws, *rows)
+    assert found.data.posterior_predictive["y"].shape == (1, draws, *rows)
+    assert all(np.all(np.isfinite(value)) for value in found.mcmc.get_samples().values())
+    assert np.all(np.isfinite(found.svi.losses))
+    value = found.loo.elpd_loo if hasattr(found.loo, "elpd_loo") else found.loo.elpd
+    assert np.isfinite(value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_from_the_command_line(name):
+    environment = {**os.environ, "CI": "1"}  # no progress bar
+    command = [sys.executable, "-W", "error::RuntimeWarning:runpy", "-m", f"bayesdrop.models.{name}"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    for line in ("prior predictive", "n_eff", "SVI", "posterior predict.", "observed_data.y", "elpd"):
+        assert line in result.stdout
+
+
+def test_no_program_is_long():
+    for name in NAMES:
+        with open(importlib.import_module(f"bayesdrop.models.{name}").__file__, encoding="utf-8") as file:
+            assert len(file.readlines()) <= 80, name
