@@ -2,7 +2,13 @@ from . import baselines, distributions, models, plots  # type: ignore[attr-defin
 from .data.formula import FormulaDesign, from_formula
 from .designs import Blocks
 from .designs.dask.cluster import cluster
-from .estimators import DropoutLogisticRegression, DropoutRidge, DropoutSVC, DropoutSVR
+from .estimators import (
+    DropoutLogisticRegression,
+    DropoutQuantileRegressor,
+    DropoutRidge,
+    DropoutSVC,
+    DropoutSVR,
+)
 from .estimators.robustness import delete_features, deletion_scorer
 from .factorization import DropoutMatrixFactorization, sample_factorization
 from .fitting.em import EM
@@ -14,7 +20,7 @@ from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.lbfgs import LBFGS
 from .latent.minibatch import Minibatch
 from .latent.posterior import sample_latent
-from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from .losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from .mcmc.gibbs.method import Gibbs
 from .mcmc.hmc.method import HMC
 from .mcmc.hmc.nuts import NUTS
@@ -64,6 +70,7 @@ __all__ = [
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
     "DropoutMatrixFactorization",
+    "DropoutQuantileRegressor",
     "DropoutRidge",
     "DropoutSVC",
     "DropoutSVCCV",
@@ -100,6 +107,7 @@ __all__ = [
     "PoissonNoise",
     "Prediction",
     "PseudoLikelihoodWarning",
+    "Quantile",
     "RatePath",
     "Shared",
     "Squared",

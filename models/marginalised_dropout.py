@@ -14,7 +14,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
 
-__all__ = ["epsilon_insensitive", "hinge", "logistic", "program", "squared"]
+__all__ = ["epsilon_insensitive", "hinge", "logistic", "program", "quantile", "squared"]
 
 
 def hinge(y, mean, var):
@@ -33,6 +33,12 @@ def epsilon_insensitive(y, mean, var, epsilon=0.1):
     """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (section 4.3); shaped like ``mean``."""
     above, below = y - mean - epsilon, y - mean + epsilon
     return -epsilon + 0.5 * jnp.sqrt(above**2 + var) + 0.5 * jnp.sqrt(below**2 + var)
+
+
+def quantile(y, mean, var, tau=0.5):
+    """``φ = ½√(Δ² + v) + (τ − ½)Δ`` with ``Δ = y − m``, ``y`` real; shaped like ``mean``."""
+    residual = y - mean
+    return 0.5 * jnp.sqrt(residual**2 + var) + (tau - 0.5) * residual
 
 
 def squared(y, mean, var):

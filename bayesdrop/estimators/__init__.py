@@ -1,6 +1,6 @@
 """Linear estimators with scikit-learn's manners."""
 
 from .classifier import DropoutLogisticRegression, DropoutSVC
-from .regressor import DropoutRidge, DropoutSVR
+from .regressor import DropoutQuantileRegressor, DropoutRidge, DropoutSVR
 
-__all__ = ["DropoutLogisticRegression", "DropoutRidge", "DropoutSVC", "DropoutSVR"]
+__all__ = ["DropoutLogisticRegression", "DropoutQuantileRegressor", "DropoutRidge", "DropoutSVC", "DropoutSVR"]

@@ -134,14 +134,16 @@ def fit_block(
     else:
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
     refuse_overflow(weights=state.weights, energy=state.value)
+    values = np.array(trace.values).reshape(-1, K)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
         posterior=learner.posterior() if learner else None,
         counts=counts,
         occurrences=learner.occurrences if learner else None,
-        trace=np.array(trace.values).reshape(-1, K),
-        status=status_at(state.weights[:-1], state.value, trace.status if status is None else status),
+        trace=values,
+        # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+        status=status_at(state.weights[:-1], values.max(axis=0), trace.status if status is None else status),
         iterations=trace.iterations,
     )
 

@@ -113,6 +113,11 @@ class Loss(Protocol):
         return False
 
     @property
+    def score_is(self) -> str:
+        """What the score of a row is, where ``y`` is a number, in words."""
+        return "expected response"
+
+    @property
     def variance_prior(self) -> Any:
         """Prior of an unknown noise variance ``1/C``, or None."""
         return None

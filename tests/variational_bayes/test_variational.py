@@ -18,7 +18,7 @@ from bayesdrop.variational_bayes.mask_entries import Entries
 from bayesdrop.variational_bayes.mean_field import MeanField, Problem
 from bayesdrop.warnings import NarrowIntervalsWarning
 
-LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Squared()]
+LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8), bd.Squared()]
 COVARIANCES = ["full", "diagonal"]
 
 

@@ -10,13 +10,14 @@ from scipy.special import logsumexp, roots_legendre
 from scipy.stats import norm
 
 import bayesdrop as bd
-from bayesdrop.models import logistic, ridge, svm, svr
+from bayesdrop.models import logistic, quantile, ridge, svm, svr
 
 LOSSES = [
     bd.Hinge(),
     bd.Hinge(0.3),
     bd.EpsilonInsensitive(0.4),
     bd.EpsilonInsensitive(0.0),
+    bd.Quantile(0.2),
     bd.Squared(),
     bd.Logistic(),
 ]
@@ -27,6 +28,7 @@ PLAIN = {
     bd.Hinge(0.3): (lambda y, s: -np.maximum(0, 0.3 - y * s), (0.3,)),
     bd.EpsilonInsensitive(0.4): (lambda y, s: svr.log_likelihood(y, s, 0.4), (0.6, 1.4)),
     bd.EpsilonInsensitive(0.0): (lambda y, s: svr.log_likelihood(y, s, 0.0), (1.0,)),
+    bd.Quantile(0.2): (lambda y, s: quantile.log_likelihood(y, s, 0.2), (1.0,)),
     bd.Squared(): (ridge.log_likelihood, ()),
     bd.Logistic(): (logistic.log_likelihood, ()),
 }
@@ -39,7 +41,7 @@ def loss(request):
 
 
 def grid():
-    """``(y, m, v, C)``; ``y`` is 1 and then, with the mean turned round, −1, which for every loss is the same."""
+    """``(y, m, v, C)``; ``y`` is 1 and then, with the mean turned round, −1: the same but to a quantile."""
     rows = np.array(list(itertools.product(MEANS, SDS, POWERS)))
     mean, sd, power = rows.T
     return tuple(
@@ -65,7 +67,9 @@ def test_it_is_the_integral(loss):
     y, mean, var, power = grid()
     found = loss.score_cost(y, mean, var, power).value
     half = len(y) // 2
-    np.testing.assert_allclose(found[half:], found[:half], rtol=1e-13, atol=1e-13)
+    mirror = bd.Quantile(1 - loss.tau) if isinstance(loss, bd.Quantile) else loss
+    turned = mirror.score_cost(y, mean, var, power).value
+    np.testing.assert_allclose(turned[half:], found[:half], rtol=1e-13, atol=1e-13)
     expected = np.array(
         [-integral(loss, m, np.sqrt(v), C) for m, v, C in zip(mean[:half], var[:half], power[:half], strict=True)]
     )
