@@ -131,6 +131,8 @@ def auxiliary(problem, i, mean, square):
     if isinstance(loss, bd.Hinge):
         return positive_part(loss.margin - y * mean, loss.margin**2 - 2 * loss.margin * y * mean + square)
     gap, gap_square = y - mean, y * y - 2 * y * mean + square
+    if isinstance(loss, bd.Quantile):  # ρ(u) = max(0, u) − (1 − τ)u
+        return positive_part(gap, gap_square) + C * (1 - loss.tau) * gap
     e = loss.epsilon
     return positive_part(gap - e, gap_square - 2 * e * gap + e * e) + positive_part(
         -gap - e, gap_square + 2 * e * gap + e * e
