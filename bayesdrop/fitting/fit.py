@@ -20,6 +20,7 @@ from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from ..warnings import warn
+from .auxiliary import Auxiliary, auxiliary_at, first_problem
 from .centring import settle, warn_of_counts
 from .driver import ROUND_OFF, Status, Trace, minimise, status_at
 from .energy import Energy
@@ -40,7 +41,7 @@ _MODEST = 1e-3
 @dataclass(frozen=True)
 class BlockFit:
     """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
-    of signs that it follows from; None where no rate is free.
+    of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows.
     """
 
     weights: WeightBlock
@@ -51,6 +52,7 @@ class BlockFit:
     trace: Float[np.ndarray, "iterations K"]
     status: Status
     iterations: int
+    auxiliary: Auxiliary | None = None
 
     @property
     def one_signed(self) -> Bool[np.ndarray, " p"] | None:
@@ -145,6 +147,7 @@ def fit_block(
         # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
         status=status_at(state.weights[:-1], values.max(axis=0), trace.status if status is None else status),
         iterations=trace.iterations,
+        auxiliary=auxiliary_at(energy, state),
     )
 
 
@@ -263,7 +266,8 @@ def fit(
     """
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
-    data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design).with_weight()
+    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design)
+    data = given.with_weight()
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)
@@ -289,4 +293,5 @@ def fit(
         classes=data.classes,
         model=model,
         centre=settled.centre,
+        _auxiliary=first_problem(block.auxiliary, given.weight),
     )
