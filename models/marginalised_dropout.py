@@ -18,19 +18,19 @@ __all__ = ["epsilon_insensitive", "hinge", "logistic", "program", "quantile", "s
 
 
 def hinge(y, mean, var):
-    """``φ = ½(ζ + √(ζ² + v))`` with ``ζ = 1 − y m`` (section 3); shaped like ``mean``."""
+    """``φ = ½(ζ + √(ζ² + v))`` with ``ζ = 1 − y m`` (section 4.1); shaped like ``mean``."""
     slack = 1 - y * mean
     return 0.5 * (slack + jnp.sqrt(slack**2 + var))
 
 
 def logistic(y, mean, var):
-    """``φ = log 2cosh(r/2) − y m / 2`` with ``r = √(m² + v)`` (section 5); shaped like ``mean``."""
+    """``φ = log 2cosh(r/2) − y m / 2`` with ``r = √(m² + v)`` (eqs 31-35); shaped like ``mean``."""
     half = 0.5 * jnp.sqrt(mean**2 + var)
     return jnp.logaddexp(half, -half) - 0.5 * y * mean
 
 
 def epsilon_insensitive(y, mean, var, epsilon=0.1):
-    """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (section 4.3); shaped like ``mean``."""
+    """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (eqs 24-26); shaped like ``mean``."""
     above, below = y - mean - epsilon, y - mean + epsilon
     return -epsilon + 0.5 * jnp.sqrt(above**2 + var) + 0.5 * jnp.sqrt(below**2 + var)
 

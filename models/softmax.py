@@ -1,10 +1,10 @@
-r"""Multinomial logistic regression under feature noise: the quadratic penalty of Wager, Wang & Liang (2013, eq. 7).
+r"""Multinomial logistic regression under feature noise: the quadratic penalty of Wager, Wang & Liang (2013).
 
     W_dk ~ N(0, scale²),   b flat,   y_i ∈ {0, …, K − 1} enters through exp{−C [log Σ_k exp(m_ik) − m_{i,y_i} + R_i]}
 
 with ``m_i = Wᵀ E x̃_i + b`` and ``R_i = ½ Σ_d Var(x̃_id) [Σ_k π_ik W_dk² − (Σ_k π_ik W_dk)²]``, ``π = softmax(m)``:
 half the trace of the loss's Hessian ``diag(π) − ππᵀ`` times the covariance of the noised scores. The penalty does not
-depend on the label, so that rows without one may add it too (their section 5).
+depend on the label, so that rows without one may add it too (as they propose).
 """
 
 import jax

@@ -1,8 +1,8 @@
 r"""What the E-step says of each row at a fit: its expected auxiliary variable, and how hard it pulls at the weights.
 
 At the optimum of the augmentation bound the best law of a row's auxiliary variable is its conditional at the moments
-``(m, v)`` of the score, whichever minimiser found them (Chen, Zhu, Chen & Chen 2015, equations 13 to 16 for the hinge,
-33 for the logistic loss). With ``c`` the loss weight ``C`` times the row weight:
+``(m, v)`` of the score, whichever minimiser found them (Chen, Zhu, Chen & Chen 2015, eqs 10-16 for the hinge,
+24-26 for the ε-insensitive and 31-35 for the logistic loss). With ``c`` the loss weight ``C`` times the row weight:
 
 ====================  ==========================================  =====================================
 loss                  its auxiliary variable at the fit            ``omega``

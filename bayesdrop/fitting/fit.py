@@ -1,7 +1,7 @@
 """Fit a model: one convex energy at fixed rates, and the rates learnt around it.
 
 With free rates the weights are brought to modest accuracy, the rates follow from the signs of the weights, and so
-on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, algorithm 1).
+on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def row_weights(
     """Row weights of the labels (n,), of the noised loss and of the plain loss, (n, 1) each.
 
     Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
-    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5).
+    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013).
     """
     if unlabelled is None:
         return weight, model.C * weight[:, None], None

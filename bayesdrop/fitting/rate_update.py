@@ -7,6 +7,9 @@ With ``n_d = Σ s_i 1(x_id ≠ 0)`` and ``n⁻_d = Σ s_i 1(y_i w_d x_id < 0)``,
 under a Beta prior, the mode of ``Beta(A + n⁻, B + n − n⁻)``; under any :class:`bayesdrop.priors.RatePrior`, the mode of
 its law given ``n⁻`` entries dropped and ``n − n⁻`` kept. That law is also the plug-in posterior. Given the sign of
 ``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
+
+A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all
+features the one that is of no use; here half of its occurrences count each way, which under a flat prior is the rate ½.
 """
 
 from __future__ import annotations

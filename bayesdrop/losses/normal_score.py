@@ -1,7 +1,7 @@
 r"""Cost of a row whose score is normal, ``−log E exp{−C loss(y, s)}`` with ``s ~ N(m, v)``, and its slopes in ``m, v``.
 
 It is what a row costs when the masks of the feature-noising model are integrated as if scores were normal (Wang &
-Manning 2013; Wager, Wang & Liang 2013, section 4): by Gauss-Hermite quadrature where the loss is smooth, in closed
+Manning 2013; Wager, Wang & Liang 2013): by Gauss-Hermite quadrature where the loss is smooth, in closed
 form where it is piecewise linear, for quadrature cannot see a kink between two nodes. With ``σ = √v``, a positive part
 of ``ζ ~ N(ζ₀, v)`` has
 

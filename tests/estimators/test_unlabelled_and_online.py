@@ -18,7 +18,7 @@ def problem(n=60, p=5, seed=0):
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("bound", ["augmentation", "gaussian", "taylor"])
 def test_energy_with_unlabelled_rows_is_the_papers(bound, storage):
-    """Wager, Wang & Liang (2013, section 5) written once more, and its minimum by BFGS from the same place."""
+    """Wager, Wang & Liang (2013) written once more, and its minimum by BFGS from the same place."""
     X, y, more = problem()
     alpha, C, rate = 0.4, 0.7, 0.3
     model = bd.DropoutLogisticRegression(rate, C=C, expectation=bound, tol=1e-12)

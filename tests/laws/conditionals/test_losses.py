@@ -86,7 +86,7 @@ def test_gaussian_form_is_the_expectation(loss, plain):
 
 
 def test_taylor_form_is_the_quadratic_penalty(loss, same, plain):
-    """Wager, Wang & Liang (2013, eq. 7): the plain loss and half its second derivative, by autodiff."""
+    """Wager, Wang & Liang (2013): the plain loss and half its second derivative, by autodiff."""
     if loss.expectation == "taylor":
         log_likelihood = plain(loss)
         y, mean, var = _grid(MEANS, VARIANCES)
