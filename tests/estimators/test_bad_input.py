@@ -109,7 +109,7 @@ def test_rates_that_do_not_fit(rates, message):
         ),
         (lambda: bd.EpsilonInsensitive("gaussian"), r'epsilon: expected a finite number >= 0.*expectation="gaussian"'),
         (lambda: bd.EpsilonInsensitive(None), "epsilon: expected a finite number"),
-        (lambda: bd.Quantile(1.0), r"tau: expected a finite number above 0 and below 1, got 1\.0"),
+        (lambda: bd.Quantile(1.0), r"tau: expected a finite number in \(0, 1\), got 1\.0"),
         (lambda: bd.Quantile(float("nan")), "tau: expected a finite number"),
         (lambda: bd.Quantile("0.9"), "tau: expected a finite number"),
         (lambda: bd.Quantile("gaussian"), r'tau: expected a finite number.*expectation="gaussian"'),

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 from bayesdrop.models import feature_noising, logistic, marginalised_dropout, svm
 
-NAMES = ("svm", "logistic", "feature_noising", "marginalised_dropout")
+NAMES = ("svm", "logistic", "feature_noising", "marginalised_dropout", "quantile")
 
 
 @pytest.fixture(autouse=True)
