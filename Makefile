@@ -60,6 +60,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.alternatives
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.limits
+	$(BIN)/python -m benchmarks.quantiles
 	$(BIN)/python -m benchmarks.fits
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.polya_gamma

@@ -6,6 +6,7 @@ from .estimators import (
     DropoutLogisticRegression,
     DropoutNegativeBinomialRegressor,
     DropoutPoissonRegressor,
+    DropoutQuantileRegressor,
     DropoutRidge,
     DropoutSVC,
     DropoutSVR,
@@ -21,7 +22,7 @@ from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.lbfgs import LBFGS
 from .latent.minibatch import Minibatch
 from .latent.posterior import sample_latent
-from .losses import Binomial, EpsilonInsensitive, Hinge, Logistic, NegativeBinomial, Poisson, Squared
+from .losses import Binomial, EpsilonInsensitive, Hinge, Logistic, NegativeBinomial, Poisson, Quantile, Squared
 from .mcmc.gibbs.method import Gibbs
 from .mcmc.hmc.method import HMC
 from .mcmc.hmc.nuts import NUTS
@@ -74,6 +75,7 @@ __all__ = [
     "DropoutMatrixFactorization",
     "DropoutNegativeBinomialRegressor",
     "DropoutPoissonRegressor",
+    "DropoutQuantileRegressor",
     "DropoutRidge",
     "DropoutSVC",
     "DropoutSVCCV",
@@ -112,6 +114,7 @@ __all__ = [
     "PoissonNoise",
     "Prediction",
     "PseudoLikelihoodWarning",
+    "Quantile",
     "RatePath",
     "Shared",
     "Squared",

@@ -29,8 +29,8 @@ class Model:
     Parameters
     ----------
     loss : Loss
-        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``; of counts ``bd.Poisson()``,
-        ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with an ``expectation``; or any other
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``; of counts
+        ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with an ``expectation``; or any other
         :class:`bayesdrop.losses.Loss`.
     noise : Noise
         ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual

@@ -29,9 +29,10 @@ def gap_of_averages(model: bd.DropoutMatrixFactorization, window: int = WINDOW, 
 
 
 def noisy_product(seed: int = 0) -> np.ndarray:
-    """100 × 100, rank 10 and noise of standard deviation 0.01."""
+    """100 × 100 of rank 10, factors of standard deviation 0.1 and noise of 0.01, as Cavazza et al. (2018) have it."""
     generator = np.random.default_rng(seed)
-    product = generator.normal(size=(100, 10)) @ generator.normal(size=(10, 100))
+    left, right = generator.normal(scale=0.1, size=(100, 10)), generator.normal(scale=0.1, size=(10, 100))
+    product = left @ right
     return product + 0.01 * generator.normal(size=(100, 100))
 
 

@@ -16,6 +16,8 @@
     The marginalised energy of dropout training (Chen, Zhu, Chen & Chen 2015), whose mode is the point fit.
 ``svr``
     Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015), plain and with its two latent scales.
+``quantile``
+    Bayesian quantile regression (Yu & Moyeed 2001), plain and with the mixture of Kozumi & Kobayashi (2011).
 ``ridge``
     Dropout ridge regression, whose posterior is normal (van der Maaten, Chen, Tyree & Weinberger 2013).
 ``counts``

@@ -17,25 +17,31 @@ from bayesdrop.distributions import BernoulliPseudoLikelihood, ConvexPseudoLikel
 from bayesdrop.models.observed import check_labels, check_numbers
 from bayesdrop.models.steps import six_steps
 
-__all__ = ["demonstrate", "epsilon_insensitive", "hinge", "logistic", "program", "squared"]
+__all__ = ["demonstrate", "epsilon_insensitive", "hinge", "logistic", "program", "quantile", "squared"]
 
 
 def hinge(sign, mean, var):
-    """``φ = ½(ζ + √(ζ² + v))`` with ``ζ = 1 − sign m``, sign −1 or +1 (section 3); shaped like ``mean``."""
+    """``φ = ½(ζ + √(ζ² + v))`` with ``ζ = 1 − sign m``, sign −1 or +1 (section 4.1); shaped like ``mean``."""
     slack = 1 - sign * mean
     return 0.5 * (slack + jnp.sqrt(slack**2 + var))
 
 
 def logistic(sign, mean, var):
-    """``φ = log 2cosh(r/2) − sign m / 2`` with ``r = √(m² + v)``, sign −1 or +1 (section 5); shaped like ``mean``."""
+    """``φ = log 2cosh(r/2) − sign m / 2`` with ``r = √(m² + v)``, sign −1 or +1 (eqs 31-35); shaped like ``mean``."""
     half = 0.5 * jnp.sqrt(mean**2 + var)
     return jnp.logaddexp(half, -half) - 0.5 * sign * mean
 
 
 def epsilon_insensitive(y, mean, var, epsilon=0.1):
-    """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (section 4.3); shaped like ``mean``."""
+    """``φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v)``, ``Δ = y − m`` real (eqs 24-26); shaped like ``mean``."""
     above, below = y - mean - epsilon, y - mean + epsilon
     return -epsilon + 0.5 * jnp.sqrt(above**2 + var) + 0.5 * jnp.sqrt(below**2 + var)
+
+
+def quantile(y, mean, var, tau=0.5):
+    """``φ = ½√(Δ² + v) + (τ − ½)Δ`` with ``Δ = y − m``, ``y`` real; shaped like ``mean``."""
+    residual = y - mean
+    return 0.5 * jnp.sqrt(residual**2 + var) + (tau - 0.5) * residual
 
 
 def squared(y, mean, var):

@@ -5,7 +5,7 @@ r"""The Bayesian feature-noising model with its masks integrated as if scores we
     m_i = Σ_d (1 − η_d) w_d x_id + b,    v_i = Σ_d η_d (1 − η_d) w_d² x_id²
 
 The score ``Σ_d w_d x_id α_id + b`` is a sum of independent terms with these two moments (fast dropout, Wang & Manning
-2013; Wager, Wang & Liang 2013, section 4), so this approximates the model of Zhuo, Zhu & Zhang (2015, section 3). The
+2013; Wager, Wang & Liang 2013), so this approximates the model of Zhuo, Zhu & Zhang (2015, section 3). The
 expectation is a Gauss-Hermite sum under the logistic loss and has a closed form under the hinge.
 """
 

@@ -1,11 +1,11 @@
-r"""Multinomial logistic regression under feature noise: the quadratic penalty of Wager, Wang & Liang (2013, eq. 7).
+r"""Multinomial logistic regression under feature noise: the quadratic penalty of Wager, Wang & Liang (2013).
 
     W_kd ~ N(0, scale²),   b_k ~ N(0, intercept_scale²) or flat,
     y_i ∈ {0, …, K − 1} enters through exp{−C [log Σ_k exp(m_ik) − m_{i,y_i} + R_i]}
 
 with ``m_i = W E x̃_i + b`` and ``R_i = ½ Σ_d Var(x̃_id) [Σ_k π_ik W_kd² − (Σ_k π_ik W_kd)²]``, ``π = softmax(m)``:
 half the trace of the loss's Hessian ``diag(π) − ππᵀ`` times the covariance of the noised scores. The penalty does not
-depend on the label, so that rows without one may add it too (their section 5), and labels are simulated from ``π^C``.
+depend on the label, so that rows without one may add it too (as they propose), and labels are simulated from ``π^C``.
 
 ``noising`` is no approximation: the masks of Zhuo, Zhu & Zhang (2015), shared by the classes, with learnt rates,
 

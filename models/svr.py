@@ -1,4 +1,4 @@
-r"""Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015, section 4.3; Polson & Scott 2011).
+r"""Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015, eqs 24-26; Polson & Scott 2011).
 
     w ~ N(0, scale² I),   b ~ N(0, intercept_scale²) or flat,   y_i real enters through exp{−C max(0, |Δ_i| − ε)}
 

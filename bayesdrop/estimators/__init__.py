@@ -2,12 +2,13 @@
 
 from .classifier import DropoutLogisticRegression, DropoutSVC
 from .counts import DropoutNegativeBinomialRegressor, DropoutPoissonRegressor
-from .regressor import DropoutRidge, DropoutSVR
+from .regressor import DropoutQuantileRegressor, DropoutRidge, DropoutSVR
 
 __all__ = [
     "DropoutLogisticRegression",
     "DropoutNegativeBinomialRegressor",
     "DropoutPoissonRegressor",
+    "DropoutQuantileRegressor",
     "DropoutRidge",
     "DropoutSVC",
     "DropoutSVR",

@@ -92,7 +92,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, n_total: float | None = None
     ) -> Any:
-        """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013, section 4).
+        """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
         far. See :mod:`bayesdrop.fitting.online`.
@@ -196,7 +196,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
     """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
-    Chen 2015, section 5), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
+    Chen 2015, eqs 31-35), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
     without labels may join in (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
     under the noise. ``C`` is c/2 of Chen et al. (2015).
 
@@ -278,7 +278,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
             Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
         unlabelled : array or scipy sparse (m, p), optional
             Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
-            tell which features are noisy together (Wager, Wang & Liang 2013, section 5).
+            tell which features are noisy together (Wager, Wang & Liang 2013).
         unlabelled_weight : float
             Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
 
@@ -294,7 +294,7 @@ class DropoutSVC(_DropoutClassifier):
     """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
-    Chen 2015, section 3) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
+    Chen 2015, section 4.1) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
     linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge, averaged over the noise as by
     :func:`bayesdrop.predict`: its steepness depends on C, and it is no calibrated probability. Nor is it a function of
     the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of

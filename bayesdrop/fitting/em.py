@@ -1,8 +1,8 @@
 """Expectation-maximisation, as in the papers.
 
 E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ`` with
-``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 9-11 and 25-27; Zhuo, Zhu & Zhang
-2015, eq. 20). The energy never rises.
+``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 10-16, 24-26 and 31-35; Zhuo, Zhu &
+Zhang 2015, eq. 20). The energy never rises.
 """
 
 from __future__ import annotations

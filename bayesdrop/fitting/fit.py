@@ -1,7 +1,7 @@
 """Fit a model: one convex energy at fixed rates, and the rates learnt around it.
 
 With free rates the weights are brought to modest accuracy, the rates follow from the signs of the weights, and so
-on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, algorithm 1).
+on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..model import Model, check_model
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from ..warnings import warn
+from .auxiliary import Auxiliary, auxiliary_at, first_problem
 from .centring import settle, warn_of_counts
 from .driver import ROUND_OFF, Status, Trace, minimise, status_at
 from .energy import Energy
@@ -41,7 +42,7 @@ _MODEST = 1e-3
 @dataclass(frozen=True)
 class BlockFit:
     """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
-    of signs that it follows from; None where no rate is free.
+    of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows.
     """
 
     weights: WeightBlock
@@ -52,6 +53,7 @@ class BlockFit:
     trace: Float[np.ndarray, "iterations K"]
     status: Status
     iterations: int
+    auxiliary: Auxiliary | None = None
 
     @property
     def one_signed(self) -> Bool[np.ndarray, " p"] | None:
@@ -139,15 +141,18 @@ def fit_block(
     else:
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
     refuse_overflow(weights=state.weights, energy=state.value)
+    values = np.array(trace.values).reshape(-1, K)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
         posterior=learner.posterior() if learner else None,
         counts=counts,
         occurrences=learner.occurrences if learner else None,
-        trace=np.array(trace.values).reshape(-1, K),
-        status=status_at(state.weights[:-1], state.value, trace.status if status is None else status),
+        trace=values,
+        # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+        status=status_at(state.weights[:-1], values.max(axis=0), trace.status if status is None else status),
         iterations=trace.iterations,
+        auxiliary=auxiliary_at(energy, state),
     )
 
 
@@ -157,7 +162,7 @@ def row_weights(
     """Row weights of the labels (n,), of the noised loss and of the plain loss, (n, 1) each.
 
     Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
-    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5).
+    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013).
     """
     if unlabelled is None:
         return weight, model.C * weight[:, None], None
@@ -266,7 +271,8 @@ def fit(
     """
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
-    data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design).with_weight()
+    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design)
+    data = given.with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
@@ -293,4 +299,5 @@ def fit(
         classes=data.classes,
         model=model,
         centre=settled.centre,
+        _auxiliary=first_problem(block.auxiliary, given.weight),
     )

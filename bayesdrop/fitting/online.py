@@ -1,4 +1,4 @@
-r"""Fitting row block by row block (Wager, Wang & Liang 2013, section 4: dropout as AdaGrad's cousin).
+r"""Fitting row block by row block (Wager, Wang & Liang 2013: dropout as AdaGrad's cousin).
 
     w ← w − H_t⁻¹ g_t,      H_t = diag(P + Σ_{i <= t} ∇² U_i(w_i))
 

@@ -13,6 +13,9 @@ counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a b
 classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
 ``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
 the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial.
+
+A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all
+features the one that is of no use; here half of its occurrences count each way, which under a flat prior is the rate ½.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from ..model import Model
+    from .auxiliary import Auxiliary
     from .driver import Status
 
 __all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
@@ -155,6 +156,32 @@ class Fit:
     classes: Any
     model: Model
     centre: Float[np.ndarray, " p"] | None = None
+    _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def auxiliary(self) -> Auxiliary:
+        """Expected auxiliary variable of each row at the optimum, found by EM or not; its ``omega`` is (n,).
+
+        See :class:`bayesdrop.fitting.auxiliary.Auxiliary`; ``bd.plots.row_weights`` draws it.
+
+        Raises
+        ------
+        ValueError
+            If the loss was fitted in a form without auxiliary variables, or the rows lie on a cluster or on several
+            devices.
+        """
+        if self._auxiliary is not None:
+            return self._auxiliary
+        loss = self.model.loss
+        if loss.augmented:
+            raise ValueError(
+                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster or on devices; "
+                "fit a part of the rows that fits into memory."
+            )
+        raise ValueError(
+            f"auxiliary: {loss!r} was fitted without auxiliary variables, as its derivatives are all that the fit "
+            'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
+        )
 
     def to_dataset(self) -> xr.Dataset:
         """Everything but the model as an :class:`xarray.Dataset`, on dims ``feature``, ``group``, ``iteration``."""

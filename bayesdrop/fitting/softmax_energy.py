@@ -6,7 +6,7 @@ The scores ``s = Wᵀx̃ + b`` of a row have the mean ``m`` (K,) and the covaria
     taylor      R = ½ tr(A'' V),  A'' = diag(π) − ππᵀ,  π = softmax(m)          (their quadratic penalty)
     gaussian    R = E log Σ exp(s_k) − log Σ exp(m_k),  s ~ N(m, V)             (theirs up to the central limit theorem)
 
-It does not depend on the label, so that rows without one have it too (their section 5):
+It does not depend on the label, so that rows without one have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
 

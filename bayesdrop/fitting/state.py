@@ -100,12 +100,22 @@ class SolverState(PerProblem):
             return self, np.zeros(len(self.value), dtype=bool)
         bias, tight = self._cost_of_smoothing(energy, goal)
         rough = bias > goal
+        if np.any(self.smoothing < 1e-6 * _SMOOTHING):
+            # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
+            exact = self.value <= self._round_off(energy)
+            rough, self = rough & ~exact, replace(self, remaining=np.where(exact, 0.0, self.remaining))
         shrink = rough & ((self.remaining <= bias) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough
         smoothing = np.minimum(tight, np.where(shrink, 0.1 * self.smoothing, self.smoothing))
         value = energy.value(self.weights, self.mean, self.var, smoothing)
         return replace(self, value=value, smoothing=smoothing), rough
+
+    def _round_off(self, energy: Energy) -> ProblemVector:
+        """Energy of residuals that are round-off of the scores, (K,)."""
+        sums = energy.moments.design.total
+        unit = 8 * float(np.finfo(np.float64).eps)
+        return unit * np.maximum(_SMOOTHING * sums(energy.weight), sums(energy.weight * np.abs(self.mean)))
 
     def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
         """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.

@@ -6,6 +6,7 @@ from .hinge import Hinge
 from .logistic import Logistic
 from .logistic_counts import Binomial, NegativeBinomial
 from .poisson import Poisson
+from .quantile import Quantile
 from .squared import Squared
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "NegativeBinomial",
     "Poisson",
     "Pseudo",
+    "Quantile",
     "Squared",
 ]

@@ -9,9 +9,9 @@ A loss sees a label ``y`` and the two moments ``(m, v)`` of the score under the 
     Zhu, Chen & Chen 2015; Polson & Scott 2011; Polson, Scott & Windle 2013). Convex in the weights.
 ``"gaussian"``
     ``E loss(s)`` for a normal score with moments ``(m, v)``: exact up to the central limit theorem (Wager, Wang &
-    Liang 2013, section 4). Convex in the weights.
+    Liang 2013). Convex in the weights.
 ``"taylor"``
-    ``loss(m) + ½ loss''(m) v``, the quadratic penalty of Wager, Wang & Liang (2013, eq. 7). Not convex: a fit starts
+    ``loss(m) + ½ loss''(m) v``, the quadratic penalty of Wager, Wang & Liang (2013). Not convex: a fit starts
     from the one without noise and goes downhill from there.
 
 The pseudo-observation of the augmentation is
@@ -126,6 +126,11 @@ class Loss(Protocol):
     def separable(self) -> bool:
         """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that rows without labels have it too."""
         return False
+
+    @property
+    def score_is(self) -> str:
+        """What the score of a row is, where ``y`` is a number, in words."""
+        return "expected response"
 
     @property
     def variance_prior(self) -> Any:

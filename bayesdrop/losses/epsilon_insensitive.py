@@ -1,7 +1,7 @@
 r"""ε-insensitive loss ``max(0, |y − s| − ε)``, a sum of two positive parts.
 
 With ``Δ = y − m`` it is ``max(0, Δ − ε) + max(0, −Δ − ε)``, each with its own auxiliary variable: two draws from
-``GIG(½, 1, c²ζ²)`` with ``c = C/2`` and ``ζ = Δ − ε`` or ``−Δ − ε`` (Chen, Zhu, Chen & Chen 2015, section 4.3, whose
+``GIG(½, 1, c²ζ²)`` with ``c = C/2`` and ``ζ = Δ − ε`` or ``−Δ − ε`` (Chen, Zhu, Chen & Chen 2015, eqs 24-26, whose
 printed integrands lack the squares around ``λ`` and ``ω``). Jensen's bound with both profiled out is
 
     φ = −ε + ½√((Δ − ε)² + v) + ½√((Δ + ε)² + v),    ω = a + b,    κ = a(y − ε) + b(y + ε),

@@ -4,7 +4,7 @@ With ``c = C/2`` the identity of Polson & Scott (2011, theorem 1),
 
     exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ,
 
-gives ``λ | y, s ~ GIG(½, 1, c²ζ²)``. Jensen's bound with λ profiled out (Chen, Zhu, Chen & Chen 2015, section 3)
+gives ``λ | y, s ~ GIG(½, 1, c²ζ²)``. Jensen's bound with λ profiled out (Chen, Zhu, Chen & Chen 2015, section 4.1)
 is ``φ = ½(ζ + √(ζ² + v))``, with ``ω = C / (2√(ζ² + v))`` and ``κ = y(ωℓ + C/2)``.
 """
 

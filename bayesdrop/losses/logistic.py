@@ -4,7 +4,7 @@ By Polson, Scott & Windle (2013, theorem 1),
 
     (1 + e^{−ys})^{−C} = 2^{−C} e^{C y s / 2} ∫ exp(−λ s²/2) PG(λ | C, 0) dλ,
 
-so ``λ | s ~ PG(C, s)``. Jensen's bound with λ profiled out (Chen, Zhu, Chen & Chen 2015, section 5; Jaakkola &
+so ``λ | s ~ PG(C, s)``. Jensen's bound with λ profiled out (Chen, Zhu, Chen & Chen 2015, eqs 31-35; Jaakkola &
 Jordan 2000) is ``φ = log 2cosh(r/2) − y m/2`` with ``r = √(m² + v)``, ``ω = C tanh(r/2) / (2r)``, ``κ = C y/2``.
 
 The Gaussian form rests on another identity. ``log(1 + e^{−t}) = E max(0, ξ − t)`` for a standard logistic ``ξ``, and

@@ -1,7 +1,7 @@
 r"""Cost of a row whose score is normal, ``−log E exp{−C loss(y, s)}`` with ``s ~ N(m, v)``, and its slopes in ``m, v``.
 
 It is what a row costs when the masks of the feature-noising model are integrated as if scores were normal (Wang &
-Manning 2013; Wager, Wang & Liang 2013, section 4): by Gauss-Hermite quadrature where the loss is smooth, in closed
+Manning 2013; Wager, Wang & Liang 2013): by Gauss-Hermite quadrature where the loss is smooth, in closed
 form where it is piecewise linear, for quadrature cannot see a kink between two nodes. With ``σ = √v``, a positive part
 of ``ζ ~ N(ζ₀, v)`` has
 
@@ -20,7 +20,7 @@ import numpy as np
 from .base import Responses, ScoreCost, Scores
 from .protocols import Sloped
 
-__all__ = ["by_quadrature", "gauss_hermite", "of_positive_part", "of_two_positive_parts"]
+__all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part", "of_two_positive_parts"]
 
 _NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -82,6 +82,17 @@ def of_two_positive_parts(mean: Scores, half_width: float, var: Scores, weight: 
     above, below = (weight * xp.exp(part - log_total) for part in (log_near, log_far))
     kinks = _density(near, spread, log_total) + _density(far, spread, log_total)
     return ScoreCost(-log_total, xp.sign(mean) * (above - below), 0.5 * weight * (kinks - above - below))
+
+
+def of_check_loss(mean: Scores, tau: float, var: Scores, weight: Any) -> ScoreCost:
+    """Cost under ``C {τ max(0, r) + (1 − τ) max(0, −r)}``, from the moments of the residual ``r``."""
+    xp = mean.__array_namespace__()
+    spread, up, down = _spread(var), weight * tau, weight * (1 - tau)
+    log_up, log_down = _log_above(mean, spread, up), _log_above(-mean, spread, down)
+    log_total = xp.logaddexp(log_up, log_down)
+    above, below = up * xp.exp(log_up - log_total), down * xp.exp(log_down - log_total)
+    kink = weight * _density(mean, spread, log_total)
+    return ScoreCost(-log_total, above - below, 0.5 * (kink - up * above - down * below))
 
 
 def _spread(var: Scores) -> Scores:

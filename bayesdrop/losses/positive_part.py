@@ -2,7 +2,7 @@ r"""The expected positive part ``E max(0, ζ + √v z)``, of which hinge, ε-ins
 
 Two forms, each a function of the mean ``ζ`` and the variance ``v``:
 
-    augmentation   ½(ζ + √(ζ² + v)),              an upper bound (Chen, Zhu, Chen & Chen 2015, section 3)
+    augmentation   ½(ζ + √(ζ² + v)),              an upper bound (Chen, Zhu, Chen & Chen 2015, section 4.1)
     gaussian       ζ Φ(ζ/√v) + √v φ(ζ/√v),        exact for a normal variable
 
 Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``.

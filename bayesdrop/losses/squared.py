@@ -1,7 +1,7 @@
 r"""Squared loss ``½(y − s)²``, whose expectation ``½((y − m)² + v)`` needs no bound: every form of it is exact.
 
 It is its own Gaussian pseudo-observation, ``ω = C`` and ``κ = C y``: dropout ridge regression has a closed form
-(van der Maaten, Chen, Tyree & Weinberger 2013, section 3.1; Wager, Wang & Liang 2013, section 3).
+(van der Maaten, Chen, Tyree & Weinberger 2013, section 3.1; Wager, Wang & Liang 2013).
 
 With a ``variance_prior`` the noise variance is unknown and ``C s_i`` is the power of the likelihood of row ``i``,
 ``N(y_i; score, σ²)^{C s_i}``: twice the weight is the row twice, and

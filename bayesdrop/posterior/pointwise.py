@@ -55,8 +55,8 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     Returns
     -------
     InferenceData or DataTree
-        ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a squared or ε-insensitive loss it
-        is a log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
+        ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a loss of numbers it is a
+        log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
         pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
         loss, a count, or a squared one of unknown variance.
 

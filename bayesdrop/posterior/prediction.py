@@ -4,7 +4,7 @@ A new row suffers the noise that the model has, so each draw averages over it. W
 weights and rates of the draw,
 
     two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.expectation`: exact, or to 0.002)
-    numbers       E(y | w, b, η) = E s
+    numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
 
 and averages and quantiles are taken over the draws. They are what :func:`bayesdrop.posterior_predictive` simulates. The
@@ -60,6 +60,8 @@ class Prediction:
         Equal-tailed interval of a new response itself, its noise included; None for classes.
     note : str
         What to know before using the numbers; empty if nothing.
+    score_is : str
+        What ``mean`` is of a number, in words: its expectation, or one of its quantiles.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Prediction:
     response_low: Float[np.ndarray, " n"] | None = None
     response_high: Float[np.ndarray, " n"] | None = None
     note: str = ""
+    score_is: str = "expected response"
 
     def to_dataset(self) -> xr.Dataset:
         """Everything as an :class:`xarray.Dataset` on the dim ``obs_id``."""
@@ -98,7 +101,7 @@ class Prediction:
     def __str__(self) -> str:
         n = len(self.mean)
         rows = list(range(n)) if n <= 12 else [*range(6), *range(n - 6, n)]
-        what = "expected response" if self.classes is None else f"probability of {self.classes[1]}"
+        what = self.score_is if self.classes is None else f"probability of {self.classes[1]}"
         title = f"{n:,} row{'s' * (n != 1)}, posterior {what}, {100 * self.probability:g} % interval"
 
         def number(value: float) -> str:
@@ -151,7 +154,8 @@ def predict(
     Prediction
         With two classes the posterior of the probability of the positive class; for a hinge that is its normalised
         pseudo-likelihood, which is not calibrated, and a note says so. With numbers the posterior of the expected
-        response, and an interval of a new response, which adds the noise of the features and of the response.
+        response, or under ``bd.Quantile`` of its quantile, and an interval of a new response, which adds the noise of
+        the features and of the response.
 
     Raises
     ------
@@ -205,7 +209,8 @@ def predict(
         interval[:, rows] = np.quantile(expected, tails, axis=1)
     low, high = interval
     if not loss.binary:
-        return Prediction(mean, sd, low, high, probability, response_low=response[0], response_high=response[1])
+        ends = {"response_low": response[0], "response_high": response[1]}
+        return Prediction(mean, sd, low, high, probability, **ends, score_is=loss.score_is)
     classes = np.array([-1, 1]) if draws.classes is None else draws.classes
     label = classes[(mean > 0.5).astype(int)]
     note = "" if loss.normalised else _NOT_CALIBRATED

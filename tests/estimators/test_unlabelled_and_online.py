@@ -18,7 +18,7 @@ def problem(n=60, p=5, seed=0):
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("bound", ["augmentation", "gaussian", "taylor"])
 def test_energy_with_unlabelled_rows_is_the_papers(bound, storage):
-    """Wager, Wang & Liang (2013, section 5) written once more, and its minimum by BFGS from the same place."""
+    """Wager, Wang & Liang (2013) written once more, and its minimum by BFGS from the same place."""
     X, y, more = problem()
     alpha, C, rate = 0.4, 0.7, 0.3
     model = bd.DropoutLogisticRegression(rate, C=C, expectation=bound, tol=1e-12)
@@ -96,8 +96,11 @@ def _passes(model, X, y, passes, size, rng, **options):
     return model
 
 
+NUMBERS = ("ridge", "svr", "quantile")
+
+
 @pytest.mark.default_cases("logistic", "ridge")
-@pytest.mark.parametrize("case", ["logistic", "hinge", "taylor", "softmax", "ridge", "svr"])
+@pytest.mark.parametrize("case", ["logistic", "hinge", "taylor", "softmax", *NUMBERS])
 def test_many_passes_approach_the_batch_optimum(case):
     """The gap in energy falls with the passes, below 1 % of what a fit gains over no weights at all."""
     X, y, _ = problem(n=400)
@@ -108,13 +111,14 @@ def test_many_passes_approach_the_batch_optimum(case):
         "softmax": (bd.DropoutLogisticRegression(0.3, multiclass="softmax"), None),
         "ridge": (bd.DropoutRidge(0.3), bd.Squared()),
         "svr": (bd.DropoutSVR(0.3), bd.EpsilonInsensitive()),
+        "quantile": (bd.DropoutQuantileRegressor(0.3, quantile=0.8), bd.Quantile(0.8)),
     }
     model, loss = models[case]
     rng = np.random.default_rng(1)
     options = {}
     if case == "softmax":
         y = (X @ rng.normal(size=(5, 3)) + rng.normal(size=(400, 3))).argmax(axis=1)
-    if case in ("ridge", "svr"):
+    if case in NUMBERS:
         y = X @ np.ones(5) + rng.normal(size=400)
     else:
         options["classes"] = np.unique(y)
@@ -128,7 +132,7 @@ def test_many_passes_approach_the_batch_optimum(case):
             whole = joint_energy(fitted, fitted._model(), as_design(X), code, ones, ones)
             return whole.value(np.vstack([fitted.coef_.T, fitted.intercept_]))
         w, b = np.ravel(fitted.coef_), np.ravel(fitted.intercept_)[0]
-        target = np.asarray(y, float) if case in ("ridge", "svr") else np.where(y == 1, 1.0, -1.0)
+        target = np.asarray(y, float) if case in NUMBERS else np.where(y == 1, 1.0, -1.0)
         mean, var = X @ (0.7 * w) + b, X**2 @ (0.21 * w**2)
         return 0.5 * w @ w + loss.value(target, mean, var).sum()
 

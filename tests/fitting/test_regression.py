@@ -61,7 +61,7 @@ def test_without_noise_svr_is_scikit_learns(bound, case):
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge])
+@pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge, bd.DropoutQuantileRegressor])
 def test_doubled_rows_are_weights_of_two(kind):
     X, y = problem()
     twice = kind(0.3, tol=1e-12).fit(np.vstack([X, X[:30]]), np.append(y, y[:30]))
@@ -69,7 +69,7 @@ def test_doubled_rows_are_weights_of_two(kind):
     np.testing.assert_allclose(twice.coef_, weighted.coef_, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge])
+@pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge, bd.DropoutQuantileRegressor])
 def test_rates_of_a_regression_are_not_learnt_by_signs(kind):
     X, y = problem()
     with pytest.raises(ValueError, match=r"two\s+classes.*bd\.Fixed.*bd\.sample"):
@@ -88,7 +88,7 @@ def test_warm_start_goes_on_from_the_last_fit():
 
 
 @pytest.mark.default_cases("Squared(expectation='augmentation', variance_prior=None)")
-@pytest.mark.parametrize("loss", [bd.Squared(), bd.EpsilonInsensitive(0.2)], ids=repr)
+@pytest.mark.parametrize("loss", [bd.Squared(), bd.EpsilonInsensitive(0.2), bd.Quantile(0.8)], ids=repr)
 def test_posterior_of_a_regression_is_the_enumerated_one(loss):
     """Weights, intercept and rates by importance sampling against 64 chains; false alarms below 1e-4 (9 means)."""
     import jax

@@ -2,8 +2,8 @@
 
 Parameters are drawn from the prior, masks and responses from the model, and the sampler runs on the responses. The
 rank of the true parameter among its draws is then uniform. It applies where the likelihood is normalised: logistic
-with C = 1, squared loss, and counts. Besides the parameters, the log-likelihood of the data at the truth is ranked,
-which sees errors that leave every marginal alone (Modrák et al. 2023).
+with C = 1, squared loss, counts, and the check loss of a quantile. Besides the parameters, the log-likelihood of the
+data at the truth is ranked, which sees errors that leave every marginal alone (Modrák et al. 2023).
 
 1024 replications, 4096 where there are no masks and a replication costs little, 31 thinned draws each. The ranks of
 each quantity are tested for uniformity twice: in 16 cells, and against a shift or another spread, by their first two
@@ -55,6 +55,15 @@ CASES = {
         bd.Model(bd.Squared(variance_prior=VARIANCE), rates=bd.PerFeature(PRIOR), fit_intercept=False),
         bd.Gibbs(),
     ),
+    "Gibbs, quantile": (
+        bd.Model(bd.Quantile(0.8), rates=bd.PerFeature(PRIOR), C=2.0, fit_intercept=False),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, quantile": (
+        bd.Model(bd.Quantile(0.8), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False),
+        bd.Gibbs(dtype="float64"),
+    ),
+    "HMC, quantile": (bd.Model(bd.Quantile(0.2), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False), bd.HMC()),
     "Gibbs without masks, Laplace": (logistic(bd.Fixed(0.0), weight_prior=bd.Laplace(0.7)), bd.Gibbs()),
     "Gibbs without masks": (logistic(bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
     "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
@@ -94,6 +103,10 @@ def simulate(model, generator, replications):
         return truth, generator.binomial(model.loss.trials, 1 / (1 + np.exp(-score))).astype(float)
     if isinstance(model.loss, bd.NegativeBinomial):
         return truth, generator.negative_binomial(model.loss.dispersion, 1 / (1 + np.exp(score))).astype(float)
+    if isinstance(model.loss, bd.Quantile):
+        # An asymmetric Laplace variable is a difference of exponential ones.
+        above, below = generator.exponential(size=(2, *score.shape))
+        return truth, score + (above / model.loss.tau - below / (1 - model.loss.tau)) / model.C
     variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
     truth["sigma"] = np.sqrt(variance)
     return truth, score + truth["sigma"][:, None] * generator.normal(size=score.shape)
@@ -209,3 +222,15 @@ def test_a_planted_error_of_the_slope_is_found(monkeypatch):
 
     monkeypatch.setattr(bd.Poisson, "plain_value_and_slope", wrong)
     assert least(*CASES["Poisson, HMC"]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_a_quantile(monkeypatch):
+    """The auxiliary variable drawn at three quarters of its residual: the ranks must show it."""
+    right = bd.Quantile.sample_pseudo
+
+    def wrong(self, key, y, mean, var, weight):
+        return right(self, key, y, y + 0.75 * (mean - y), var, weight)
+
+    monkeypatch.setattr(bd.Quantile, "sample_pseudo", wrong)
+    assert least(*CASES["Gibbs without masks, quantile"]) < FALSE_ALARM

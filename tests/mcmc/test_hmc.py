@@ -18,7 +18,7 @@ from scipy.special import logsumexp, ndtr
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
-from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from bayesdrop.mcmc.hmc import normal_approximation as laplace
 from bayesdrop.mcmc.hmc.normal_approximation import normal_approximation, score_spread
 from bayesdrop.mcmc.hmc.whitening import unwhiten
@@ -386,6 +386,10 @@ SLOW = [
     (bd.Model(Hinge(), rates=NO_NOISE, weight_prior=bd.Normal([0.5, 3.0])), SINGLE, True, None),
     (bd.Model(EpsilonInsensitive(0.3), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
     (bd.Model(EpsilonInsensitive(0.3), rates=NO_NOISE, C=3.0), DOUBLE, True, None),
+    (bd.Model(Quantile(0.8), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
+    (bd.Model(Quantile(0.8), rates=DROPOUT, C=3.0), SINGLE, True, WEIGHTS),
+    (bd.Model(Quantile(0.8, expectation="gaussian"), rates=DROPOUT, C=3.0), DOUBLE, True, None),
+    (bd.Model(Quantile(0.8), rates=bd.PerFeature(), C=3.0), SINGLE, False, None),
     (bd.Model(Squared(), rates=DROPOUT, C=2.0), SINGLE, True, WEIGHTS),
     *((bd.Model(loss, rates=DROPOUT, C=1.5), SINGLE, True, WEIGHTS) for loss in (
         Hinge(), Hinge(expectation="gaussian"),
@@ -603,6 +607,7 @@ KINKED = [
     bd.Model(Hinge(), rates=NO_NOISE, C=2.0),
     bd.Model(Hinge(0.5), rates=NO_NOISE, fit_intercept=False),
     bd.Model(EpsilonInsensitive(0.2), rates=NO_NOISE, C=3.0, weight_prior=bd.Normal([0.5, 1.0, 3.0])),
+    bd.Model(Quantile(0.8), rates=NO_NOISE, C=3.0),
 ]
 
 
@@ -616,6 +621,8 @@ def expected_slope(model, data, mean, covariance):
     if model.loss.binary:
         kinks = [(y * model.loss.margin, np.ones_like(y))]
         first = np.where(y > 0, -1.0, 0.0)
+    elif isinstance(model.loss, Quantile):
+        kinks, first = [(y, np.ones_like(y))], np.full_like(y, -model.loss.tau)
     else:
         kinks = [(y - model.loss.epsilon, np.ones_like(y)), (y + model.loss.epsilon, np.ones_like(y))]
         first = -np.ones_like(y)

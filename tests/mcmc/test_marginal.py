@@ -39,6 +39,7 @@ CASES = {
     "unknown variance": case(bd.Model(bd.Squared(variance_prior=bd.InverseGamma(3.0, 2.0)), rates=FIXED), ROWS),
 }
 SLOW = {
+    "quantile, C and row weights": case(bd.Model(bd.Quantile(0.8), rates=FIXED, C=3.0), ROWS),
     "hinge, plain": case(bd.Model(bd.Hinge(), rates=bd.Fixed(0.0))),
     "logistic, C and row weights": case(bd.Model(rates=FIXED, C=0.7), ROWS),
     "logistic, unbiased, single precision": case(

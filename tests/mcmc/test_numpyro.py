@@ -384,6 +384,7 @@ SLOW = [
     pytest.param(bd.Model(rates=NONE, C=2.0, fit_intercept=False), 2, AS_SCALE, id="logistic, weight 2"),
     pytest.param(bd.Model(bd.Hinge(), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="hinge, C"),
     pytest.param(bd.Model(bd.EpsilonInsensitive(), rates=NONE), 1, {"C": "power"}, id="epsilon, C"),
+    pytest.param(bd.Model(bd.Quantile(0.8), rates=NONE), 1, {"C": "power"}, id="quantile, C"),
     pytest.param(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, id="hinge, dropout"),
     pytest.param(bd.Model(rates=HALF, noise=bd.Dropout(unbiased=True)), 1, AS_SCALE, id="logistic, unbiased dropout"),
     pytest.param(bd.Model(noise=bd.GaussianNoise(0.8)), 1, AS_SCALE, id="logistic, Gaussian noise"),

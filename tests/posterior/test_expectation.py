@@ -39,12 +39,14 @@ def cost(loss, y, score):
         "Hinge": lambda: np.clip(1 - y * score, 0, None),
         "Squared": lambda: 0.5 * (y - score) ** 2,
         "EpsilonInsensitive": lambda: np.clip(np.abs(y - score) - 0.1, 0, None),
+        "Quantile": lambda: np.maximum(0.9 * (y - score), -0.1 * (y - score)),
     }[type(loss).__name__]()
 
 
 def log_constant(loss, C):
     name = type(loss).__name__
-    return {"Squared": 0.5 * np.log(C / (2 * np.pi)), "EpsilonInsensitive": -np.log(0.2 + 2 / C)}.get(name, 0.0)
+    numbers = {"Squared": 0.5 * np.log(C / (2 * np.pi)), "EpsilonInsensitive": -np.log(0.2 + 2 / C)}
+    return {**numbers, "Quantile": np.log(0.09 * C)}.get(name, 0.0)
 
 
 def _setting(build, loss, C, p, scale, unbiased, seed, n=4, draws=5):
@@ -68,7 +70,7 @@ def _masks(enumerate_masks, post, model, X):
 
 
 BINARY = [bd.Logistic(), bd.Hinge()]
-LOSSES = [*BINARY, bd.Squared(), bd.EpsilonInsensitive()]
+LOSSES = [*BINARY, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -182,7 +184,7 @@ def test_prediction_simulation_and_estimator_agree(build, kind, noise):
     assert np.max(np.abs(z)) < 5 + ERROR / 0.008
 
 
-@pytest.mark.parametrize("loss", [bd.Squared(), bd.EpsilonInsensitive()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("loss", LOSSES[2:], ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("q", [0.5, 0.9])
 def test_an_interval_of_new_responses_holds_what_it_says(build, enumerate_masks, loss, q):
     """Its content by the responses' own distribution function, summed over all draws and masks: √(q(1 − q)/N)."""
@@ -196,6 +198,8 @@ def test_an_interval_of_new_responses_holds_what_it_says(build, enumerate_masks,
         away = y[:, None, None] - score
         if isinstance(loss, bd.Squared):
             share = norm.cdf(away * np.sqrt(C))
+        elif isinstance(loss, bd.Quantile):  # nine tenths lie below the score
+            share = np.where(away > 0, 1 - 0.1 * np.exp(-0.9 * C * away), 0.9 * np.exp(0.1 * C * np.minimum(away, 0)))
         else:
             beyond = np.exp(-C * np.clip(np.abs(away) - 0.1, 0, None)) / C
             half = np.where(np.abs(away) > 0.1, 0.1 + 1 / C - beyond, np.abs(away))

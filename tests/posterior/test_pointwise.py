@@ -15,8 +15,9 @@ import bayesdrop as bd
 from bayesdrop.priors import InverseGamma
 from bayesdrop.warnings import InfluenceWarning, PseudoLikelihoodWarning
 
-LOSSES = [bd.Logistic(), bd.Hinge(2.0), bd.Squared(), bd.EpsilonInsensitive(0.5)]
+LOSSES = [bd.Logistic(), bd.Hinge(2.0), bd.Squared(), bd.EpsilonInsensitive(0.5), bd.Quantile(0.2)]
 CONSTANT = {"Squared": 0.5 * np.log(1.5 / (2 * np.pi)), "EpsilonInsensitive": -np.log(1.0 + 2 / 1.5)}
+CONSTANT["Quantile"] = np.log(1.5 * 0.2 * 0.8)
 
 
 def _setting(build, loss, rates, *, p=4, n=8, unbiased=False, row_weight=None, seed=0, C=1.5, chains=2, draws=3):
@@ -276,6 +277,7 @@ def test_influential_rows_are_named_with_advice(build):
         (bd.Logistic(), 1.0, None, None),
         (bd.Squared(), 0.5, None, None),
         (bd.EpsilonInsensitive(), 0.5, None, None),
+        (bd.Quantile(0.9), 0.5, None, None),
     ],
 )
 def test_a_pseudo_likelihood_is_called_one(build, loss, C, row_weight, reason):

@@ -125,6 +125,16 @@ def test_the_noise_of_the_features_widens_a_new_response(build):
     assert abs(np.mean(found.response_high) - norm.ppf(0.9) * sd) < 5 * error
 
 
+def test_what_the_score_is_is_said(build):
+    """Of a quantile the mean over draws is no expected response, and the interval of a new one is about it."""
+    post = build(bd.Model(bd.Quantile(0.9), rates=bd.Fixed(0.0), C=2.0), [[[1.0, -2.0]]], intercept=0.5)
+    found = bd.predict(post, np.zeros((2, 2)), probability=0.8)
+    assert "2 rows, posterior 0.9 quantile of the response, 80 % interval" in str(found)
+    np.testing.assert_allclose(found.mean, 0.5)
+    # A tenth lies above: the interval's upper end is the score, with √(0.09/40000) over a density of 0.18.
+    np.testing.assert_allclose(found.response_high, 0.5, atol=5 * np.sqrt(0.09 / 40_000) / 0.18)
+
+
 @pytest.mark.parametrize("classes", [("no", "yes"), (False, True), (-1, 1), (2, 3)])
 def test_labels_are_the_users(build, classes):
     post, X = _some(build, classes=classes)
@@ -133,7 +143,7 @@ def test_labels_are_the_users(build, classes):
     np.testing.assert_array_equal(found.label == classes[1], found.mean > 0.5)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, bd.Squared(), bd.EpsilonInsensitive()], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)], ids=repr)
 @pytest.mark.parametrize("convert", [sparse.csr_array, sparse.coo_matrix, lambda X: X.astype(np.float32)])
 def test_storage_does_not_matter(build, loss, convert):
     post, X = _some(build, loss=loss)

@@ -18,7 +18,7 @@ from bayesdrop.variational_bayes.mask_entries import Entries
 from bayesdrop.variational_bayes.mean_field import MeanField, Problem
 from bayesdrop.warnings import NarrowIntervalsWarning
 
-LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Squared()]
+LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8), bd.Squared()]
 COVARIANCES = ["full", "diagonal"]
 
 
@@ -131,6 +131,8 @@ def auxiliary(problem, i, mean, square):
     if isinstance(loss, bd.Hinge):
         return positive_part(loss.margin - y * mean, loss.margin**2 - 2 * loss.margin * y * mean + square)
     gap, gap_square = y - mean, y * y - 2 * y * mean + square
+    if isinstance(loss, bd.Quantile):  # ρ(u) = max(0, u) − (1 − τ)u
+        return positive_part(gap, gap_square) + C * (1 - loss.tau) * gap
     e = loss.epsilon
     return positive_part(gap - e, gap_square - 2 * e * gap + e * e) + positive_part(
         -gap - e, gap_square + 2 * e * gap + e * e

@@ -5,7 +5,7 @@ r"""Weights and intercept where noise is averaged inside the loss, drawn through
 
 with ``φ`` the augmentation bound. The same auxiliary variables that make the bound make it conjugate: with
 ``r² = ζ² + v`` the hinge's ``exp{−½C(ζ + r)}`` is a mixture of ``exp{−½ω r² − ½Cζ}`` over ``λ ~ GIG(½, 1, c²r²)``
-(Polson & Scott 2011; Chen, Zhu, Chen & Chen 2015, section 3), the logistic ``(2 cosh ½r)^{−C}`` one over
+(Polson & Scott 2011; Chen, Zhu, Chen & Chen 2015, section 4.1), the logistic ``(2 cosh ½r)^{−C}`` one over
 ``PG(C, r)`` (Polson, Scott & Windle 2013). Given them, ``v`` is a quadratic form of the weights and adds to their
 precision:
 

@@ -1,5 +1,7 @@
 """Double precision, strict promotion, the exactness that the laws of this folder ask for, and all losses."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from bayesdrop.distributions import (
 )
 from bayesdrop.losses import Loss
 from bayesdrop.losses.protocols import Augmented
-from bayesdrop.models import marginalised_dropout
+from bayesdrop.models import marginalised_dropout, quantile
 
 LAW = 1e-10
 """Two statements of one number differ by rounding alone: relative to the largest term that enters either."""
@@ -38,16 +40,19 @@ PLAIN = {
     "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob((1 + sign) / 2),
     "EpsilonInsensitive": lambda y, score: EpsilonInsensitivePseudoLikelihood(score).log_prob(y),
     "Squared": lambda y, score: NormalPseudoLikelihood(score).log_prob(y),
+    "Quantile": quantile.log_likelihood,
 }
 BOUND = {
     "Hinge": marginalised_dropout.hinge,
     "Logistic": marginalised_dropout.logistic,
     "EpsilonInsensitive": marginalised_dropout.epsilon_insensitive,
+    "Quantile": marginalised_dropout.quantile,
     "Squared": marginalised_dropout.squared,
     "Binomial": lambda y, m, v: _logistic_count(y, TRIALS, m, v),
     "NegativeBinomial": lambda y, m, v: _logistic_count(y, y + DISPERSION, m, v),
 }
-SETTINGS = {"Binomial": {"trials": TRIALS}, "NegativeBinomial": {"dispersion": DISPERSION}}
+# Settings other than the default, which for a median hides an error of sign.
+SETTINGS = {"Binomial": {"trials": TRIALS}, "NegativeBinomial": {"dispersion": DISPERSION}, "Quantile": {"tau": 0.8}}
 
 
 def _logistic_count(y, b, m, v):
@@ -97,16 +102,21 @@ def losses():
     return LOSSES
 
 
+def _with_settings(formulas, loss):
+    name = type(loss).__name__
+    return partial(formulas[name], **SETTINGS[name]) if name in SETTINGS else formulas[name]
+
+
 @pytest.fixture(scope="session")
 def plain():
     """``plain(loss)``: its log-likelihood without noise, ``(y, score)``, by its program."""
-    return lambda loss: PLAIN[type(loss).__name__]
+    return lambda loss: _with_settings(PLAIN, loss)
 
 
 @pytest.fixture(scope="session")
 def published_bound():
     """``published_bound(loss)``: the augmentation bound, ``(y, mean, var)``, by its program."""
-    return lambda loss: BOUND[type(loss).__name__]
+    return lambda loss: _with_settings(BOUND, loss)
 
 
 @pytest.fixture(autouse=True)

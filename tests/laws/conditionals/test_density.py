@@ -20,7 +20,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.energy import Energy
 from bayesdrop.mcmc.hmc.method import bind_density
 from bayesdrop.mcmc.matrix import samplers_matrix
-from bayesdrop.models import logistic, marginalised_dropout, normal_scores, ridge, svm, svr
+from bayesdrop.models import logistic, marginalised_dropout, normal_scores, quantile, ridge, svm, svr
 from bayesdrop.moments import ScoreMoments
 from bayesdrop.noise import Noise
 
@@ -140,9 +140,12 @@ def test_marginalised_density_is_the_program(loss, unbiased, storage, same, publ
 def test_density_without_noise_is_the_plain_program(loss, same):
     X, y, row_weight = _data(loss.binary)
     model = bd.Model(loss, rates=bd.Fixed(0.0), C=C, weight_prior=bd.Normal(SCALE))
-    program = {"Hinge": svm, "Logistic": logistic, "EpsilonInsensitive": svr, "Squared": ridge}[type(loss).__name__]
+    program = {"Hinge": svm, "Logistic": logistic, "EpsilonInsensitive": svr, "Quantile": quantile, "Squared": ridge}[
+        type(loss).__name__
+    ]
     extra = (jnp.zeros(P),) if program is ridge else ()
-    arguments = (jnp.asarray(X), _coded(loss, y), *extra, C * jnp.asarray(row_weight), jnp.asarray(SCALE))
+    last = (loss.tau,) if program is quantile else ()
+    arguments = (jnp.asarray(X), _coded(loss, y), *extra, C * jnp.asarray(row_weight), jnp.asarray(SCALE), *last)
     for marginalised in (True, False):
         density, operands = _bound(model, X, y, row_weight, marginalised)
         assert not density.has_variance
@@ -230,7 +233,7 @@ def test_gradient_under_every_noise(noise, same):
     _check_gradient(bd.Hinge(), noise, None, True, same)
 
 
-@pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4)], ids=repr)
+@pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4), bd.Quantile(0.3)], ids=repr)
 def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(loss, same):
     """The mean slope over the width from the losses' definitions, whose slope is a step: the share beyond each kink."""
     X, y, row_weight = _data(loss.binary)
@@ -249,6 +252,8 @@ def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(
     if loss.binary:  # the slope is −y where the agreement is below the margin
         below = np.where(y > 0, 1 - share_above(y * loss.margin), share_above(y * loss.margin))
         slope = -y * below
+    elif isinstance(loss, bd.Quantile):  # −τ below y, 1 − τ above it
+        slope = share_above(y) - loss.tau
     else:
         slope = share_above(y + loss.epsilon) - 1 + share_above(y - loss.epsilon)
     assert np.mean((slope != 0) & (np.abs(slope) < 1)) > 0.1

@@ -10,7 +10,7 @@ from scipy.special import roots_legendre
 from scipy.stats import norm
 
 from bayesdrop.distributions import HingePseudoLikelihood
-from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Poisson
+from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Poisson, Quantile
 
 POWERS = (0.1, 1.0, 2.5)
 
@@ -39,8 +39,8 @@ def _smooth_grid(loss):
 
 def test_losses_are_found(losses):
     old, new = {"Hinge", "Logistic", "EpsilonInsensitive", "Squared"}, {"Poisson", "Binomial", "NegativeBinomial"}
-    assert {type(loss).__name__ for loss in losses} >= old | new
-    assert len(losses) >= 2 + 3 + 2 + 3 + 3 + 3 + 3
+    assert {type(loss).__name__ for loss in losses} >= old | new | {"Quantile"}
+    assert len(losses) >= 2 + 3 + 2 + 3 + 3 + 3 + 3 + 2
 
 
 def test_a_piecewise_linear_loss_has_no_taylor_penalty(loss):
@@ -94,7 +94,7 @@ def test_gaussian_form_is_the_expectation(loss, plain):
 
 
 def test_taylor_form_is_the_quadratic_penalty(loss, same, plain):
-    """Wager, Wang & Liang (2013, eq. 7): the plain loss and half its second derivative, by autodiff."""
+    """Wager, Wang & Liang (2013): the plain loss and half its second derivative, by autodiff."""
     if loss.expectation == "taylor":
         log_likelihood = plain(loss)
         y, mean, var = _grid(MEANS, VARIANCES, loss)
@@ -216,7 +216,7 @@ def test_bound_is_above_what_it_bounds(augmentable, same, plain):
 # Draws of the pseudo-observation at every power, label, mean and variance of the score. Each statistic is a mean of n
 # = 2e4 independent draws with a known standard deviation and a skewness below 6.5, which raises the normal tail
 # beyond |z| = 5.7 (1.2e-8) by less than a factor of five. With 96 cells and at most two statistics each the file
-# raises a false alarm in fewer than 2e-5 of runs.
+# raises a false alarm in fewer than 3e-5 of runs.
 DRAWS, LIMIT = 20_000, 5.7
 CELLS = np.array(list(itertools.product(POWERS, (-1.0, 1.0), (-7.0, -1.0, 0.0, 0.3, 0.9, 1.0, 2.0, 5.0), (0.0, 0.7))))
 
@@ -264,6 +264,38 @@ def test_epsilon_insensitive_draws_are_two_of_the_hinge():
         expected = half**2 / np.where(nu > 0, nu, 1.0)  # E c²/λ = c²/ν, variance c⁴/ν³
         assert np.sum(tame) > 15
         assert _worst(part[tame], expected[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
+
+
+def test_quantile_draws_have_the_moments_of_their_mixture():
+    """``κ = ωy + C(τ − ½)``, and ``λ = c²/ω`` is the hinge's of the residual; ω itself has no mean without one."""
+    C, y, mean, var = CELLS.T
+    half, tau = C / 2, 0.8
+    omega, kappa = _draw(Quantile(tau), jax.random.key(14))
+    np.testing.assert_allclose(kappa, omega * y[:, None] + (C * (tau - 0.5))[:, None], rtol=1e-12)
+    nu = half * np.sqrt((y - mean) ** 2 + var)
+    assert np.sum(nu == 0) > 0
+    assert _worst(half[:, None] ** 2 / omega, nu + 1, np.sqrt(nu + 2)) < LIMIT
+    tame = nu > 0.5
+    assert _worst(omega[tame], _expected_omega(Quantile(tau))[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
+
+
+def test_the_median_is_half_of_no_tube(same):
+    """``τ = ½`` is half of the ε-insensitive loss of ``ε = 0``, whose pseudo-observation it has at twice the weight."""
+    y, mean, var = _grid(MEANS, VARIANCES[1:])
+    for expectation in ("augmentation", "gaussian"):
+        median, tube = Quantile(0.5, expectation), EpsilonInsensitive(0.0, expectation)
+        same(2 * median.value(y, mean, var), tube.value(y, mean, var))
+        for half, whole in zip(median.derivatives(y, mean, var), tube.derivatives(y, mean, var), strict=True):
+            same(2 * half, whole)
+        pseudo = median.pseudo(y, mean, var, jnp.full_like(y, 3.0)), tube.pseudo(y, mean, var, jnp.full_like(y, 1.5))
+        for found, expected in zip(*pseudo, strict=True):
+            same(found, expected)
+    weight = np.full(len(y), 3.0)
+    parts = tuple(np.asarray(part) for part in (y, mean, var))
+    costs = Quantile().score_cost(*parts, weight), EpsilonInsensitive(0.0).score_cost(*parts, weight / 2)
+    for found, expected in zip(*costs, strict=True):
+        same(found, expected)
+    same(Quantile().log_constant(3.0), EpsilonInsensitive(0.0).log_constant(1.5))
 
 
 @pytest.mark.slow

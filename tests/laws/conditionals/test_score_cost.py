@@ -16,12 +16,14 @@ from bayesdrop.distributions import (
     LogisticPseudoLikelihood,
     NormalPseudoLikelihood,
 )
+from bayesdrop.models import quantile
 
 LOSSES = [
     bd.Hinge(),
     bd.Hinge(0.3),
     bd.EpsilonInsensitive(0.4),
     bd.EpsilonInsensitive(0.0),
+    bd.Quantile(0.2),
     bd.Squared(),
     bd.Logistic(),
 ]
@@ -34,6 +36,7 @@ PLAIN = {
     bd.EpsilonInsensitive(0.0): (lambda y, s: EpsilonInsensitivePseudoLikelihood(s, 1.0, 0.0).log_prob(y), (1.0,)),
     bd.Squared(): (lambda y, s: NormalPseudoLikelihood(s).log_prob(y), ()),
     bd.Logistic(): (lambda y, s: LogisticPseudoLikelihood(s).log_prob((1 + y) / 2), ()),
+    bd.Quantile(0.2): (lambda y, s: quantile.log_likelihood(y, s, 0.2), (1.0,)),
 }
 POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
 
@@ -44,7 +47,7 @@ def loss(request):
 
 
 def grid():
-    """``(y, m, v, C)``; ``y`` is 1 and then, with the mean turned round, −1, which for every loss is the same."""
+    """``(y, m, v, C)``; ``y`` is 1 and then, with the mean turned round, −1: the same but to a quantile."""
     rows = np.array(list(itertools.product(MEANS, SDS, POWERS)))
     mean, sd, power = rows.T
     return tuple(
@@ -70,7 +73,9 @@ def test_it_is_the_integral(loss):
     y, mean, var, power = grid()
     found = loss.score_cost(y, mean, var, power).value
     half = len(y) // 2
-    np.testing.assert_allclose(found[half:], found[:half], rtol=1e-13, atol=1e-13)
+    mirror = bd.Quantile(1 - loss.tau) if isinstance(loss, bd.Quantile) else loss
+    turned = mirror.score_cost(y, mean, var, power).value
+    np.testing.assert_allclose(turned[half:], found[:half], rtol=1e-13, atol=1e-13)
     expected = np.array(
         [-integral(loss, m, np.sqrt(v), C) for m, v, C in zip(mean[:half], var[:half], power[:half], strict=True)]
     )

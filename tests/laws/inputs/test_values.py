@@ -229,7 +229,7 @@ def _start(where, function):
 
 
 def _target(kind):
-    regression = any(word in kind.__name__ for word in ("SVR", "Ridge"))
+    regression = any(word in kind.__name__ for word in ("SVR", "Ridge", "Regressor"))
     return NUMBERS if regression else Y
 
 

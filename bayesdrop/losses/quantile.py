@@ -1,0 +1,143 @@
+r"""Check loss ``ρ(u) = τ max(0, u) + (1 − τ) max(0, −u)`` of a quantile, with the residual ``u = y − s``.
+
+Its minimiser over ``s`` is the ``τ`` quantile of ``y`` (Koenker & Bassett 1978), and ``C τ(1 − τ) exp(−Cρ)`` is the
+asymmetric Laplace density (Yu & Moyeed 2001). As ``ρ(u) = ½|u| + (τ − ½)u``, one auxiliary variable serves both sides:
+
+    e^{−Cρ(u)} = 2 e^{−C(τ − ½)u} ∫ N(½Cu; 0, λ) Exp(λ; rate ½) dλ,    λ | u ~ GIG(½, 1, ¼C²u²),
+
+which is the mixture of Kozumi & Kobayashi (2011, section 2.2) in the scale of :mod:`bayesdrop.losses.positive_part`.
+Jensen's bound with λ profiled out is
+
+    φ = ½√(Δ² + v) + (τ − ½)Δ,    ω = C / (2√(Δ² + v)),    κ = ωy + C(τ − ½),    Δ = y − m.
+
+Twice the loss of ``τ = ½`` is the ε-insensitive loss of ``ε = 0``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._typing import AnyArray, Float
+from .._validation import check_number
+from . import normal_score, positive_part
+from .base import (
+    Derivatives,
+    Loss,
+    Pseudo,
+    Responses,
+    ScoreCost,
+    Scores,
+    choose_form,
+    misplaced_expectation,
+    pseudo_from,
+)
+
+__all__ = ["Quantile"]
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """Check loss of quantile regression: the score is the ``tau`` quantile of ``y``.
+
+    Parameters
+    ----------
+    tau : float
+        Which quantile, in (0, 1); 0.5 is the median.
+    expectation : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Quantile(0.75).value(np.array([2.0, -2.0]), np.zeros(2), np.zeros(2)).tolist()
+    [1.5, 0.5]
+    """
+
+    tau: float = 0.5
+    expectation: str = "augmentation"
+    kinked: ClassVar[bool] = True
+    binary: ClassVar[bool] = False
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        advice = misplaced_expectation(self.tau, positive_part.FORMS) or "the median has 0.5, the upper decile 0.9"
+        check_number(self.tau, "tau", above=0, below=1, advice=advice)
+        choose_form(
+            positive_part.FORMS,
+            self.expectation,
+            "Quantile",
+            ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
+        )
+
+    @property
+    def augmented(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.expectation == "augmentation"
+
+    @property
+    def plain(self) -> Quantile:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, expectation="augmentation")
+
+    @property
+    def score_is(self) -> str:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return f"{self.tau:g} quantile of the response"
+
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
+        part, residual = positive_part.FORMS[self.expectation], y - mean
+        return self.tau * part.value(residual, var) + (1 - self.tau) * part.value(-residual, var)
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        part, residual = positive_part.FORMS[self.expectation], y - mean
+        above, below = part.derivatives(residual, var), part.derivatives(-residual, var)
+        up, down = self.tau, 1 - self.tau
+        return Derivatives(
+            mean=down * below.mean - up * above.mean,
+            var=up * above.var + down * below.var,
+            mean_mean=up * above.mean_mean + down * below.mean_mean,
+            mean_var=down * below.mean_var - up * above.mean_var,
+            var_var=up * above.var_var + down * below.var_var,
+        )
+
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
+        """``ρ(y − s)``, and ``−τ`` below ``y``, ``1 − τ`` above it, 0 on it."""
+        xp = score.__array_namespace__()
+        residual = y - score
+        zero = xp.zeros_like(residual)
+        value = self.tau * xp.maximum(residual, zero) + (1 - self.tau) * xp.maximum(-residual, zero)
+        return value, xp.where(residual > 0, zero - self.tau, xp.where(residual < 0, zero + (1 - self.tau), zero))
+
+    def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
+        """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
+        part = normal_score.of_check_loss(y - mean, self.tau, var, weight)
+        return part._replace(mean=-part.mean)
+
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """E-step: ``ω = C / (2√(Δ² + v))``."""
+        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
+
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """Draw ``λ ~ GIG(½, 1, ¼C²(Δ² + v))`` and return ``(¼C²/λ, ωy + C(τ − ½))``."""
+        omega = positive_part.draw_precision(key, y - mean, var, weight / 2)
+        return Pseudo(omega, omega * y + weight * (self.tau - 0.5))
+
+    def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
+        """Draw ``y`` with density ``C τ(1 − τ) exp{−Cρ(y − s)}``, which is asymmetric Laplace.
+
+        It lies above the score with chance ``1 − τ``, by an exponential of rate ``Cτ``, and else below by one of rate
+        ``C(1 − τ)``.
+        """
+        shape = np.shape(score)
+        distance = generator.exponential(size=shape) / weight
+        above = generator.random(shape) >= self.tau
+        return score + np.where(above, distance / self.tau, -distance / (1 - self.tau))
+
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """``log{C τ(1 − τ)}``; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        return np.log(self.tau * (1 - self.tau) * np.asarray(weight, dtype=np.float64))
