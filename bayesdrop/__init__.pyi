@@ -14,7 +14,7 @@ from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.lbfgs import LBFGS
 from .latent.minibatch import Minibatch
 from .latent.posterior import sample_latent
-from .losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from .losses import EpsilonInsensitive, Hinge, Logistic, Softmax, Squared
 from .mcmc.gibbs.method import Gibbs
 from .mcmc.hmc.method import HMC
 from .mcmc.hmc.nuts import NUTS
@@ -102,6 +102,7 @@ __all__ = [
     "PseudoLikelihoodWarning",
     "RatePath",
     "Shared",
+    "Softmax",
     "Squared",
     "Stop",
     "UnscaledWarning",

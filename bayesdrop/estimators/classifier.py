@@ -25,7 +25,7 @@ from .classes import ClassScores, check_rows, shares, signs, unique_labels, weig
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .probabilities import positive_probability
-from .softmax import fit_joint, joint_chances, joint_rates
+from .softmax import fit_joint, joint_chances, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
 
@@ -71,7 +71,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
         joint = self._is_joint(classes)
-        settled = self._settle(model, design, weight, joint_rates(self, model) if joint else None)
+        model = joint_model(self, model) if joint else model
+        settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, unlabelled_weight, design)
@@ -210,7 +211,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
         What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
-        Wang & Liang 2013) at fixed rates, 0.5 by default.
+        Wang & Liang 2013), at rates that they share: 0.5 by default, or learnt by
+        :mod:`bayesdrop.fitting.many_classes`.
     {class_weight}
     {common}
 

@@ -4,6 +4,7 @@ from .base import Derivatives, Loss, Pseudo
 from .epsilon_insensitive import EpsilonInsensitive
 from .hinge import Hinge
 from .logistic import Logistic
+from .softmax import Softmax
 from .squared import Squared
 
-__all__ = ["Derivatives", "EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Pseudo", "Squared"]
+__all__ = ["Derivatives", "EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Pseudo", "Softmax", "Squared"]

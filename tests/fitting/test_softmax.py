@@ -9,9 +9,10 @@ from scipy import optimize, sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.softmax_energy import FORMS, SoftmaxEnergy, expected_softmax
+from bayesdrop.fitting.softmax_energy import SoftmaxEnergy
 from bayesdrop.fitting.softmax_fit import fit_softmax
 from bayesdrop.losses import Logistic
+from bayesdrop.losses.softmax_forms import FORMS, expected_softmax
 from bayesdrop.models import softmax
 from bayesdrop.moments import ScoreMoments
 
