@@ -70,6 +70,10 @@ class Softmax(Loss):
         plain = level - np.take_along_axis(mean, y[:, None], axis=1)[:, 0]
         return np.asarray(plain + FORMS[self.expectation](mean, var)[0]) if np.any(var) else plain
 
+    def log_constant(self, weight: Any) -> Float[np.ndarray, ...]:
+        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        return np.zeros(np.shape(weight))
+
     def probability(self, score: Float[np.ndarray, "*rows K"], weight: Any = 1.0) -> Float[np.ndarray, "*rows K"]:
         """Probability of each class given the scores, over the last axis; ``C`` tempers the posterior, not them."""
         del weight

@@ -20,13 +20,13 @@ import numpy as np
 
 from .._typing import Float
 
-__all__ = ["FORMS", "expected_softmax", "log_sum_exp", "normal_points"]
+__all__ = ["FORMS", "JITTER", "expected_softmax", "log_sum_exp", "normal_points"]
 
 _POINTS = 128
 # Probabilities at normal points that are held at a time: 2 MB.
 _VALUES = 1 << 18
-# Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor.
 JITTER = 1e-9
+"""Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor."""
 
 
 @runtime_checkable

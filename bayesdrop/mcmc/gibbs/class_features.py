@@ -99,7 +99,7 @@ def log_softmax_of(
 
 
 def log_class_weight(
-    weight: Float[jax.Array, "K *shape"], log_multiplier: Elementwise, precision: Elementwise
+    weight: Float[jax.Array, "K ..."], log_multiplier: Elementwise, precision: Elementwise
 ) -> Elementwise:
     """Log density of effective weights that sum to zero over ``K`` classes, up to a constant; ``log k`` is given."""
     square = jnp.sum(weight * weight, axis=0) * jnp.exp(-2 * log_multiplier)

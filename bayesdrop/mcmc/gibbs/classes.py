@@ -341,6 +341,6 @@ class ClassGibbsKernel(NoisingModel):
         return {**draw, "lp": lp}
 
 
-def _centred(values: Float[jax.Array, "K *rest"]) -> Float[jax.Array, "K *rest"]:
+def _centred(values: Float[jax.Array, "K ..."]) -> Float[jax.Array, "K ..."]:
     """The same, with the mean over the classes taken off."""
     return values - jnp.mean(values, axis=0)[None]
