@@ -1,4 +1,4 @@
-"""Checked data: a design, targets (classes as signs or by number, or numbers), row weights and names, made at the door."""
+"""Checked data: a design, targets (signs, numbers of classes, or numbers), row weights and names, made at the door."""
 
 from __future__ import annotations
 

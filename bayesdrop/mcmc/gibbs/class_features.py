@@ -8,13 +8,13 @@ sum to zero, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains i
 so that no auxiliary variable comes into a mask. As in :mod:`.features` the density of ``(v, η)`` with the column summed
 out is ``N(v; 0, k²/P) p(η) Π_i [(1 − η) e^{g_i} + η]``, and an entry is kept with probability ``σ(g_i − logit η)``.
 
-The weights move by a Metropolis step with the proposal ``N(v + H⁻¹∇, H⁻¹)``, where ``∇`` is the gradient of that density
-and, with ``q_i = σ(g_i − logit η)``,
+The weights move by a Metropolis step with the proposal ``N(v + H⁻¹∇, H⁻¹)``, where ``∇`` is the gradient of the log
+density and, with ``q_i = σ(g_i − logit η)``,
 
     H = (P/k²) I + Σ_i q_i s_i x_i² (diag π_i − π_i π_iᵀ),
 
 its curvature but for what the uncertainty of the masks takes off, which may leave none (a Newton proposal; Gamerman
-1997). It is far from the chain's weights if the column's masks are: they are summed out.
+1997).
 
 Shapes: ``C`` chains, ``K`` classes, ``m`` entries of the column.
 """
@@ -79,7 +79,7 @@ class ClassStep(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Log density of the weights of all chains, its gradient (K, C) and a Cholesky factor of the curvature (C, K, K)."""
+    """Log density of the weights of all chains, its gradient and a Cholesky factor of the curvature; gains of the rows."""
 
     value: Float[jax.Array, " C"]
     gradient: Float[jax.Array, "K C"]

@@ -1,10 +1,10 @@
 r"""Partially collapsed Gibbs sampling of the feature-noising model of many classes, which share the masks.
 
     w_k ~ N(0, P⁻¹) for k = 1 … K,  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
-    P(y_i = k) ∝ exp(s_ik),  s_ik = Σ_d w_dk k(η_d) x_id α_id + b_k,  the likelihood to the power C s_i.
+    P(y_i = k) ∝ exp(s_ik),  s_ik = Σ_d w_dk k(η_d) x_id α_id + b_k,  its likelihood to the power C s_i.
 
-A vector added to the weights of all classes changes no probability: its posterior is its prior, independent of all else.
-It is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
+A vector added to the weights of all classes changes no probability: its posterior is its prior, whatever the rest. It
+is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
 the data speak of; they are also what is recorded. One sweep is
 
 0. the priors of the rates, where they are drawn, given the rates;
