@@ -187,7 +187,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """
         from ..posterior.sampling import sample
 
-        model, many = self._model(), len(np.unique(np.asarray(y, dtype=object).astype(str))) > 2
+        model, many = self._model(), len(set(np.ravel(np.asarray(y)).tolist())) > 2
         if many:
             model = self._model_of_many()
         if self.class_weight is not None:

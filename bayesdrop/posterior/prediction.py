@@ -239,7 +239,8 @@ def _predict_classes(
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
         interval[:, rows] = np.quantile(expected, tails, axis=1)
     classes = np.arange(K) if draws.classes is None else draws.classes
-    return Prediction(mean, sd, *interval, probability, classes[np.argmax(mean, axis=1)], classes)
+    low, high = interval
+    return Prediction(mean, sd, low, high, probability, classes[np.argmax(mean, axis=1)], classes)
 
 
 def _mean(draws: Draws, X: Any, corrupted_inputs: bool) -> Float[np.ndarray, "n S"]:

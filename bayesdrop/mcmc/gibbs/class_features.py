@@ -79,7 +79,7 @@ class ClassStep(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Log density of the weights of all chains, its gradient and a Cholesky factor of the curvature; gains of the rows."""
+    """Log density of the weights, its gradient and a Cholesky factor of the curvature, and gains of the rows."""
 
     value: Float[jax.Array, " C"]
     gradient: Float[jax.Array, "K C"]

@@ -159,11 +159,15 @@ class ClassDensity:
         place[first, second] = place[second, first] = np.arange(len(first))
         cov = jnp.moveaxis(pairs, 1, 2)[:, :, place]
         if self.loss.convex:
+            # As in the point fit: contrasts with the last class, whose score stays at its mean.
+            last = basis[:-1] - basis[-1:]
+            cov = jnp.einsum("aj,cnjl,bl->cnab", last, cov, last)
             points = jnp.asarray(normal_points(J), score.dtype)
             scale = jnp.trace(cov, axis1=2, axis2=3) / J
             ridge = (max(JITTER, float(jnp.finfo(score.dtype).eps)) * scale + 1e-14)[:, :, None, None]
             root = jnp.linalg.cholesky(cov + ridge * jnp.eye(J, dtype=score.dtype)[None, None])
-            spread = jnp.einsum("kj,cnjl,sl->cksn", basis, root, points)
+            spread = jnp.einsum("cnab,sb->casn", root, points)
+            spread = jnp.concatenate([spread, jnp.zeros_like(spread[:, :1])], axis=1)
             return jnp.mean(jax.nn.logsumexp(score[:, :, None, :] + spread, axis=1), axis=1) - level
         chance = jax.nn.softmax(score, axis=1)
         every = jnp.einsum("kj,cnjl,ml->ckmn", basis, cov, basis)

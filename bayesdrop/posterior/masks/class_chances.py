@@ -74,8 +74,8 @@ class _Pairs:
 
     def take(self, chosen: Int[np.ndarray, " some"]) -> _Pairs:
         """Some of the pairs."""
-        parts = (part[chosen] for part in (self.mean, self.cov, self.entries, self.keep))
-        return _Pairs(*parts, self.count)
+        entries, keep = self.entries[chosen], self.keep[chosen]
+        return _Pairs(self.mean[chosen], self.cov[chosen], entries, keep, self.count)
 
     def factors(
         self, J: int
