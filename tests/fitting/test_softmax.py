@@ -119,7 +119,5 @@ def test_names_of_forms():
     X, y = problem()
     with pytest.raises(ValueError, match=r"expectation: expected one of .*gaussian.*taylor"):
         bd.DropoutLogisticRegression(0.3, multiclass="softmax", expectation="augmentation").fit(X, y)
-    with pytest.raises(ValueError, match="sign rule"):
-        bd.DropoutLogisticRegression(bd.PerFeature(), multiclass="softmax").fit(X, y)
     with pytest.raises(ValueError, match="multiclass: expected"):
         bd.DropoutLogisticRegression(multiclass="joint").fit(X, y)

@@ -41,6 +41,8 @@ __all__ = ["class_chances", "class_log_likelihood"]
 
 _FIRST, _STEP, _MOST = 3, 2, 11
 _POINTS = 64
+# Entries that may be dropped where nothing is dropped and all of them are noisy.
+_UNCOUNTED = 1 << 30
 # Products of exponentials of scores further than this below the largest underflow: they count as so far.
 _LOWEST = -340.0
 
@@ -58,8 +60,8 @@ class _Pairs:
         What the largest entries add to the scores if they are kept, times nothing.
     keep : array (N, J)
         Probability that they are.
-    count : int
-        Largest number of entries that may be dropped: with so many enumerated nothing is left.
+    count : int array (N,)
+        Number of entries that may be dropped: with so many enumerated nothing is left.
     """
 
     def __init__(
@@ -68,14 +70,14 @@ class _Pairs:
         cov: Float[np.ndarray, "N K K"],
         entries: Float[np.ndarray, "N J K"],
         keep: Float[np.ndarray, "N J"],
-        count: int,
+        count: Int[np.ndarray, " N"],
     ) -> None:
         self.mean, self.cov, self.entries, self.keep, self.count = mean, cov, entries, keep, count
 
     def take(self, chosen: Int[np.ndarray, " some"]) -> _Pairs:
         """Some of the pairs."""
         entries, keep = self.entries[chosen], self.keep[chosen]
-        return _Pairs(self.mean[chosen], self.cov[chosen], entries, keep, self.count)
+        return _Pairs(self.mean[chosen], self.cov[chosen], entries, keep, self.count[chosen])
 
     def factors(
         self, J: int
@@ -89,7 +91,7 @@ class _Pairs:
             chance *= np.where(masks[:, j] == 1, keep[:, j, None], 1 - keep[:, j, None])
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
-        if self.count <= J:
+        if np.all(self.count <= J):
             points = np.zeros((N, K, 1))
         else:
             rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
@@ -169,7 +171,7 @@ def class_chances(
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
     doubt = _Doubt()
-    for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs):
+    for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
         shape = (rows.stop - rows.start, part.stop - part.start, -1)
         result[rows, part] = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt).reshape(shape)
     doubt.tell(result.size)
@@ -181,7 +183,7 @@ def class_log_likelihood(
 ) -> Float[np.ndarray, "S n"]:
     """``log E π_{y_i}^{C s_i}`` of each draw and row, the noise summed out; classes and row weights (n,)."""
     result, doubt = np.empty((draws.size, X.shape[0])), _Doubt()
-    for rows, part, pairs in _pairs_of(draws, X, False):
+    for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (rows.stop - rows.start, part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
         power = np.repeat(weight[rows], size[1]) * np.tile(draws.C[part], size[0])
@@ -215,23 +217,25 @@ class _Doubt:
 
 def _adaptive(pairs: _Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
-    limit, every = int(masks).bit_length() - 1, np.arange(len(pairs.mean))
-    most = pairs.entries.shape[1]
-    if pairs.count <= min(limit, most):
-        return _reduced(pairs, reduce, pairs.count, every)
+    limit, most = int(masks).bit_length() - 1, pairs.entries.shape[1]
+    result, few = None, np.flatnonzero(pairs.count <= limit)
+    todo = np.flatnonzero(pairs.count > limit)
     J = min(_FIRST, most)
-    result = _reduced(pairs, reduce, J, every)
-    todo, change = every, np.zeros(0)
-    while J < most:
+    for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
+        if len(chosen):
+            found = _reduced(pairs.take(chosen), reduce, size, chosen)
+            result = np.empty((len(pairs.mean), found.shape[1])) if result is None else result
+            result[chosen] = found
+    while len(todo) and J < most and result is not None:
         J = min(J + _STEP, most)
         new = _reduced(pairs.take(todo), reduce, J, todo)
         change = np.abs(new - result[todo]).max(axis=1)
         result[todo] = new
-        todo, change = todo[change > ERROR], change[change > ERROR]
-        if pairs.count <= J or not len(todo):
-            return result
-    doubt.add(change)
-    return result
+        going = (change > ERROR) & (pairs.count[todo] > J)
+        todo, last = todo[going], change[going]
+        if J == most:
+            doubt.add(last)
+    return np.asarray(result)
 
 
 def _reduced(pairs: _Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
@@ -245,7 +249,7 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
     return np.arange(part.start, part.stop)
 
 
-def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool) -> Iterator[tuple[slice, slice, _Pairs]]:
+def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[slice, slice, _Pairs]]:
     """Rows with draws, a block at a time; a row of a sparse matrix by itself, with the columns that it has."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
     sparse = hasattr(X, "tocsr")
@@ -261,13 +265,14 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool) -> Iterator[tuple[sl
         width = max(1, most // max(step * max(len(columns) // (K * K), 1), 1))
         for first in range(0, draws.size, width):
             part = slice(first, min(first + width, draws.size))
-            make = _masked if masked else _unmasked
-            yield rows, part, make(draws, block, columns, part, corrupted_inputs)
+            if masked:
+                yield rows, part, _masked(draws, block, columns, part, max(_MOST, int(masks).bit_length() - 1))
+            else:
+                yield rows, part, _unmasked(draws, block, part, corrupted_inputs)
 
 
-def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, corrupted: bool) -> _Pairs:
-    """Pairs of a model with masks; rows (r, q) of the given columns."""
-    del corrupted
+def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, most: int) -> _Pairs:
+    """Pairs of a model with masks; rows (r, q) of the given columns, and at most so many entries to enumerate."""
     weight, intercept = draws.weight[part][:, :, columns].astype(np.float64), draws.intercept[part]
     rate = draws.rate(part)[:, columns].astype(np.float64)
     s, K, q = weight.shape
@@ -279,9 +284,8 @@ def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice
     cov = np.empty((len(X), s, K, K))
     cov[:, :, first, second] = cov[:, :, second, first] = pairs
     size = np.linalg.norm(spread - spread.mean(axis=1, keepdims=True), axis=1)
-    count = int(np.max(np.sum((X[:, None, :] != 0) & (rate > 0)[None], axis=2), initial=0))
-    most = min(_MOST, count, q) if count <= _MOST + _STEP else _MOST
-    most = max(min(most, q), min(count, q, 6))
+    count = np.sum((X[:, None, :] != 0) & (rate > 0)[None], axis=2)
+    most = min(most, int(count.max(initial=0)))
     moves = np.abs(X)[:, None, :] * size[None]
     place = np.argsort(-moves, axis=2)[:, :, :most] if most else np.zeros((len(X), s, 0), int)
     x = np.take_along_axis(np.broadcast_to(X[:, None, :], moves.shape), place, axis=2)
@@ -290,11 +294,12 @@ def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice
     keep = 1 - rate[draw, place]
     N = len(X) * s
     return _Pairs(
-        mean.reshape(N, K), cov.reshape(N, K, K), entries.reshape(N, most, K), keep.reshape(N, most), count
+        mean.reshape(N, K), cov.reshape(N, K, K), entries.reshape(N, most, K), keep.reshape(N, most),
+        count.reshape(N),
     )  # fmt: skip
 
 
-def _unmasked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, corrupted: bool) -> _Pairs:
+def _unmasked(draws: Draws, X: Float[np.ndarray, "r p"], part: slice, corrupted: bool) -> _Pairs:
     """Pairs of a model whose noise has no masks, or without noise."""
     from ...designs import as_design
 
@@ -311,5 +316,6 @@ def _unmasked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: sli
         pairs = moments.covariance((weight[:, first] * weight[:, second]).reshape(-1, p).T)
     cov = np.empty((N, K, K))
     cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
-    nothing = int(np.any(cov))
-    return _Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), nothing)
+    # Of normal scores all entries remain, as it were; of known ones none.
+    remaining = np.full(N, _UNCOUNTED if np.any(cov) else 0)
+    return _Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)
