@@ -16,7 +16,6 @@ from scipy import sparse, stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.fitting.many_classes import softmax_energy
-from bayesdrop.mcmc.gibbs import class_features
 from bayesdrop.mcmc.hmc.class_density import contrasts
 from bayesdrop.mcmc.hmc.method import bind_density
 from bayesdrop.mcmc.run.runner import as_key, run
@@ -324,7 +323,12 @@ def test_ranks_are_uniform(name):
 
 @pytest.mark.slow
 def test_a_planted_error_is_found(monkeypatch):
-    """Rates by a likelihood that counts every row for 1.3: their ranks must show it."""
-    right = class_features.log_mask_sum
-    monkeypatch.setattr(class_features, "log_mask_sum", lambda gain, logit: 1.3 * right(gain, logit))
+    """The pull of the pseudo-observations half too strong; the moves by feature, which are right, repair some of it."""
+    right = bd.Logistic.sample_pseudo
+
+    def wrong(self, key, y, mean, var, weight):
+        pseudo = right(self, key, y, mean, var, weight)
+        return pseudo._replace(kappa=1.5 * pseudo.kappa)
+
+    monkeypatch.setattr(bd.Logistic, "sample_pseudo", wrong)
     assert calibration(*CALIBRATED["Gibbs, per feature"]) < FALSE_ALARM
