@@ -39,7 +39,7 @@ def _changed(kind):
             settings[field.name] = not field.default
         elif isinstance(field.default, float):
             settings[field.name] = 0.25
-        elif field.default == "augmentation":
+        elif field.default in ("augmentation", "taylor"):
             settings[field.name] = "gaussian"
         else:
             raise AssertionError(f"{kind.__name__}.{field.name}: say here what another value of it is")
