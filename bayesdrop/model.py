@@ -29,8 +29,8 @@ class Model:
     Parameters
     ----------
     loss : Loss
-        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` or ``bd.Squared()``, each with an
-        ``expectation``, or any other :class:`bayesdrop.losses.Loss`.
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Squared()``, or ``bd.Softmax()`` for many
+        classes, each with an ``expectation``, or any other :class:`bayesdrop.losses.Loss`.
     noise : Noise
         ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
         value of it; see ``centre`` there.

@@ -1,7 +1,7 @@
-"""Posteriors of many classes: digits 0 to 4 with a rate for every pixel, and without masks beside NumPyro's NUTS.
+"""Many classes: digits 0 to 4 with a rate for every pixel, without masks beside NumPyro's NUTS, and learnt rates.
 
-``python -m benchmarks.many_classes`` runs its parts, ``masks`` and ``plain``, each in a process of its own, so that its
-time has all of its compilation.
+``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain`` and ``learnt``, each in a process of its own, so
+that a time has all of its compilation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import arviz as az
 import numpy as np
 import xarray as xr
 from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import bayesdrop as bd
 
@@ -104,11 +106,25 @@ def nuts() -> tuple[xr.Dataset, float, float]:
     return xr.Dataset(variables), wall, cpu
 
 
+def learnt() -> None:
+    """Point fits of all ten digits: one softmax, its rates fixed or learnt, beside one class against the rest."""
+    X, y = load_digits(return_X_y=True)
+    print("\n| fit | CPU, s | error, % | log loss |\n|---|---|---|---|")
+    for rates in (bd.Fixed(0.1), bd.Fixed(0.5), bd.PerFeature()):
+        for multiclass in ("softmax", "one_vs_rest"):
+            model, cpu = bd.DropoutLogisticRegression(rates, multiclass=multiclass), time.process_time()
+            chance = cross_val_predict(model, X / 16, y, cv=StratifiedKFold(5), method="predict_proba")
+            error = 100 * np.mean(chance.argmax(axis=1) != y)
+            cells = f"| {multiclass}, {rates!r} | {time.process_time() - cpu:.1f} | {error:.2f} "
+            print(cells + f"| {log_loss(y, chance):.4f} |", flush=True)
+
+
 def main() -> None:
-    """Run both parts, or the one that is named."""
-    for name in sys.argv[1:] or ["masks", "plain"]:
+    """Run all parts, or the one that is named."""
+    parts = {"masks": masks, "plain": plain, "learnt": learnt}
+    for name in sys.argv[1:] or parts:
         if len(sys.argv) > 1:
-            {"masks": masks, "plain": plain}[name]()
+            parts[name]()
         else:
             subprocess.run([sys.executable, "-m", "benchmarks.many_classes", name], check=True)
 

@@ -223,6 +223,24 @@ def test_what_has_no_posterior_sampler_says_what_to_use():
         bd.DropoutSVC().sample(X, y)
 
 
+def test_the_classifier_samples_three_classes():
+    """Its posterior is ``bd.sample``'s, class weights are row weights, and the dims are named."""
+    X, y = problem()
+    y = np.array(["one", "two", "three"])[y]
+    options = {"chains": 2, "draws": 25, "tune": 25, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = bd.DropoutLogisticRegression(0.0, class_weight={"one": 2.0, "two": 1.0, "three": 1.0})
+        ours = model.sample(X, y, **options)
+        weight = np.where(y == "one", 2.0, 1.0)
+        plain = bd.sample(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), X, y, sample_weight=weight, **options)
+    ours, plain = (bd.groups.dataset(post, "posterior") for post in (ours, plain))
+    assert ours["weight"].dims == ("chain", "draw", "class", "feature")
+    assert ours["intercept"].dims == ("chain", "draw", "class")
+    assert ours["class"].values.tolist() == ["one", "three", "two"]
+    np.testing.assert_array_equal(ours["weight"], plain["weight"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.PerFeature(PRIOR), bd.Fixed(0.0)], ids=["masks", "no masks"])
 def test_two_classes_are_the_logistic_model(rates):
