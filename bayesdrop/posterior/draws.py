@@ -297,6 +297,12 @@ def draws_of(
         if len(centre) != len(names):
             raise ValueError(f"post: expected a centre for each of {len(names)} features, got {len(centre)} of them.")
         intercept = intercept + weight.astype(np.float64) @ centre
+    known = weight.shape[1] if many else 2
+    if classes is not None and len(classes) != known:
+        raise ValueError(
+            f"post: expected {known} labels in the attribute 'classes', for {model.loss!r}, got {classes.tolist()}; "
+            "the file was changed since bd.sample wrote it."
+        )
     values = (weight, free, C, intercept)
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")
