@@ -22,7 +22,17 @@ from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.lbfgs import LBFGS
 from .latent.minibatch import Minibatch
 from .latent.posterior import sample_latent
-from .losses import Binomial, EpsilonInsensitive, Hinge, Logistic, NegativeBinomial, Poisson, Quantile, Squared
+from .losses import (
+    Binomial,
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+)
 from .mcmc.gibbs.method import Gibbs
 from .mcmc.hmc.method import HMC
 from .mcmc.hmc.nuts import NUTS
@@ -117,6 +127,7 @@ __all__ = [
     "Quantile",
     "RatePath",
     "Shared",
+    "Softmax",
     "Squared",
     "Stop",
     "UnscaledWarning",

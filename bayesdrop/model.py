@@ -29,9 +29,9 @@ class Model:
     Parameters
     ----------
     loss : Loss
-        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``; of counts
-        ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with an ``expectation``; or any other
-        :class:`bayesdrop.losses.Loss`.
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``; of many
+        classes ``bd.Softmax()``; of counts ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with
+        an ``expectation``; or any other :class:`bayesdrop.losses.Loss`.
     noise : Noise
         ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
         value of it; see ``centre`` there.

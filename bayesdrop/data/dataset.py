@@ -1,4 +1,4 @@
-"""Checked data: a design, targets (two classes as signs, or numbers), row weights and names, made once at the door."""
+"""Checked data: a design, targets (signs, numbers of classes, or numbers), row weights and names, made at the door."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Dataset", "as_dataset", "feature_names_of"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Data of a two-class problem or a regression.
+    """Data of two classes, of more, or of a regression.
 
     Attributes
     ----------
@@ -26,20 +26,20 @@ class Dataset:
         Features, finite. The other fields lie where its rows are: in memory, on the cluster, or with the rows of this
         process.
     target : array (n,)
-        Labels as −1 and +1, or numbers.
+        Labels as −1 and +1, those of many classes as 0 to K − 1, or numbers.
     weight : array (n,)
         Row weights, >= 0.
     feature_names : list of str
         Names of the columns, ``x0, x1, …`` where the input has none.
-    classes : array (2,) or None
-        The user's labels, negative class first; None in a regression.
+    classes : array (K,) or None
+        The user's labels, of two the negative class first; None in a regression.
     """
 
     design: Design
     target: PerRow
     weight: PerRow
     feature_names: list[str]
-    classes: Shaped[np.ndarray, " 2"] | None
+    classes: Shaped[np.ndarray, " K"] | None
 
     @property
     def X(self) -> Any:
@@ -79,8 +79,11 @@ def as_dataset(
     feature_names: Sequence[str] | None = None,
     binary: bool = True,
     wrap: Callable[..., Design] = as_local_design,
+    multiclass: bool = False,
 ) -> Dataset:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
+
+    With ``multiclass`` the labels of two classes or more are coded by their numbers.
 
     ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
     works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
@@ -89,8 +92,8 @@ def as_dataset(
     Raises
     ------
     ValueError
-        On NaN, infinite, complex or text features, no rows or columns, other than two classes, or weights and
-        names that do not fit.
+        On NaN, infinite, complex or text features, no rows or columns, other than two classes (of many: fewer, one
+        for every row, or one without rows of some weight), or weights and names that do not fit.
     TypeError
         If features that are elsewhere are needed in memory.
 
@@ -108,6 +111,8 @@ def as_dataset(
     if feature_names is None and given is not None:
         given = [str(name) for name in given]
     names = [f"x{d}" for d in range(p)] if given is None else check_names(given, p)
+    if multiclass:
+        return _many(design, y, sample_weight, names)
     if not binary:
         target = design.targets(y)
         return Dataset(design, target, design.row_weights(sample_weight), names, None)
@@ -117,11 +122,32 @@ def as_dataset(
         advice = (
             "a classifier needs two"
             if len(classes) < 2
-            else "use DropoutSVC or DropoutLogisticRegression, which "
-            "solve more classes one against the rest, or take y == one_class"
+            else "take loss=bd.Softmax(), which fits and samples all of them jointly, DropoutSVC or "
+            "DropoutLogisticRegression, which solve one against the rest, or y == one_class"
         )
         raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
     for label, total in zip(classes, design.class_totals(code, weight, 2), strict=True):
         if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
     return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes)
+
+
+def _many(design: Design, y: Any, sample_weight: Any, names: list[str]) -> Dataset:
+    """Labels of several classes by their numbers."""
+    classes, code = design.codes(y)
+    weight = design.row_weights(sample_weight)
+    K = len(classes)
+    if K < 2:
+        raise ValueError(f"y: expected at least two classes, got one ({classes.tolist()}); a classifier needs two.")
+    if K > 2 and K >= design.shape[0]:
+        raise ValueError(
+            f"y: expected classes of several rows each, got {K} in {design.shape[0]} rows; if y holds numbers, take a "
+            "loss of regression such as bd.Squared()."
+        )
+    totals = design.class_totals(code, weight, K)
+    if np.any(totals == 0):
+        raise ValueError(
+            f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out or "
+            "give a row some weight."
+        )
+    return Dataset(design, code, weight, names, classes)

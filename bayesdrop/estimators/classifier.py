@@ -6,6 +6,7 @@ by the softmax.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,15 @@ from ..data.dataset import as_dataset
 from ..designs import as_design, as_sampling_design
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
-from ..losses import Hinge, Logistic, Loss
+from ..losses import Hinge, Logistic, Loss, Softmax
+from ..model import Model
 from ..rates import PerFeature
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .probabilities import positive_probability
-from .softmax import fit_joint, joint_chances, joint_rates
+from .softmax import fit_joint, joint_chances, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
 
@@ -71,7 +73,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
         joint = self._is_joint(classes)
-        settled = self._settle(model, design, weight, joint_rates(self, model) if joint else None)
+        model = joint_model(self, model) if joint else model
+        settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, unlabelled_weight, design)
@@ -179,16 +182,29 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
-        ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is.
+        ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
+        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two.
         """
         from ..posterior.sampling import sample
 
+        model, many = self._model(), len(set(np.ravel(np.asarray(y)).tolist())) > 2
+        if many:
+            model = self._model_of_many()
         if self.class_weight is not None:
-            data = as_dataset(X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design)
-            code = (data.target > 0).astype(int)
+            data = as_dataset(
+                X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design, multiclass=many
+            )
+            code = data.target if many else (data.target > 0).astype(int)
             sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight, data.design)
             X, options = data.design, options | {"feature_names": data.feature_names}
-        return sample(self._model(), X, y, sample_weight=sample_weight, **options)
+        return sample(model, X, y, sample_weight=sample_weight, **options)
+
+    def _model_of_many(self) -> Model:
+        """The model of three classes or more, for sampling."""
+        raise ValueError(
+            f"y: expected two classes, got more, and {type(self).__name__} has no likelihood of more; take "
+            "DropoutLogisticRegression, or bd.sample with loss=bd.Softmax()."
+        )
 
 
 @with_parameters
@@ -210,7 +226,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
         What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
-        Wang & Liang 2013) at fixed rates, 0.5 by default.
+        Wang & Liang 2013), at rates that they share: 0.5 by default, or learnt by
+        :mod:`bayesdrop.fitting.many_classes`.
     {class_weight}
     {common}
 
@@ -258,6 +275,10 @@ class DropoutLogisticRegression(_DropoutClassifier):
 
     def _loss(self) -> Loss:
         return Logistic("augmentation" if self.expectation is None else self.expectation)
+
+    def _model_of_many(self) -> Model:
+        form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
+        return replace(self._model(), loss=Softmax(form))
 
     def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
         check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))

@@ -1,7 +1,8 @@
-"""Softmax fit and probabilities of a classifier; the model is that of :mod:`bayesdrop.fitting.softmax_energy`."""
+"""Softmax fit and probabilities of a classifier; the fit is that of :mod:`bayesdrop.fitting.many_classes`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,23 +10,31 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._typing import Float, PerRow
 from ..designs import Design
-from ..fitting.centring import Settled
-from ..fitting.driver import status_at
-from ..fitting.fit import row_weights
-from ..fitting.overflow import refuse_overflow
-from ..fitting.softmax_energy import SoftmaxEnergy, expected_softmax
-from ..fitting.softmax_fit import fit_softmax
+from ..fitting.centring import Settled, warn_of_counts
+from ..fitting.many_classes import centred, fit_classes, softmax_energy
+from ..fitting.result import RatePosterior
+from ..fitting.softmax_energy import SoftmaxEnergy
+from ..losses import Softmax
+from ..losses.softmax_forms import expected_softmax
 from ..model import Model
 from ..moments import ScoreMoments
+from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..warnings import warn
 from .validation import check_features, default_names
 
-__all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_rates"]
+__all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_model", "joint_rates"]
 
 _DEFAULT_RATE = 0.5
 # Rows whose covariances are held at once when probabilities are asked for.
 _ROWS = 2048
+
+
+def joint_model(estimator: Any, model: Model) -> Model:
+    """The estimator's model with the softmax for its loss, and the rate 0.5 where it names none."""
+    loss = Softmax() if estimator.expectation is None else Softmax(estimator.expectation)
+    default = estimator.rates is None and model.noise.has_rate
+    return replace(model, loss=loss, rates=Fixed(_DEFAULT_RATE) if default else model.rates)
 
 
 def fit_joint(
@@ -41,56 +50,49 @@ def fit_joint(
     model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    p, K = design.shape[1], len(estimator.classes_)
-    known, noisy, _ = row_weights(model, weight, unlabelled)
     rate_map = joint_rates(estimator, model)
-    energy = joint_energy(estimator, model, design, code, model.C * known, noisy[:, 0])
-    start = np.zeros((p + 1, K)) if earlier is None else settled.inward(earlier[0])
-    weights, trace = fit_softmax(energy, start, estimator.tol, estimator.max_iter)
-    refuse_overflow(weights=weights, energy=trace.values[-1])
-    if trace.status.is_unfinished:
-        warn(trace.status.value, ConvergenceWarning)
-    weights = settled.outward(weights)
+    found = fit_classes(
+        model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        start=None if earlier is None else (settled.inward(earlier[0]), earlier[1][:, 0]), unlabelled=unlabelled,
+    )  # fmt: skip
+    if not estimator.corrupted_inputs:
+        warn_of_counts(design, found.one_signed, default_names(estimator), model.fit_intercept)
+    if found.status.is_unfinished:
+        warn(found.status.value, ConvergenceWarning)
+    weights = centred(settled.outward(found.weights))
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
-    estimator.rates_ = rate_map.initial.copy()
+    estimator.rates_ = found.rates
     estimator.rate_posterior_ = None
+    if found.posterior is not None and found.occurrences is not None:
+        law = map_arrays(lambda part: part[:, 0], found.posterior)
+        estimator.rate_posterior_ = RatePosterior(law, found.occurrences[:, 0], rate_map.names, rate_map.dim)
     estimator._counts = None
-    estimator.objective_trace_ = np.array(trace.values)[:, 0]
-    estimator.n_iter_ = trace.iterations
-    # One energy of all classes, whose weights lie in one block.
-    estimator.status_ = status_at(weights[:-1].reshape(-1, 1), trace.values[-1], trace.status)
+    estimator.objective_trace_ = found.trace
+    estimator.n_iter_ = found.iterations
+    estimator.status_ = found.status
     return estimator
 
 
 def joint_rates(estimator: Any, model: Model) -> RateMap:
-    """Fixed rates of the features, 0.5 by default; raise ValueError if they are to be learnt."""
-    default = estimator.rates is None and model.noise.has_rate
-    rates = Fixed(_DEFAULT_RATE) if default else model
-    rate_map = rates.bind(default_names(estimator))
-    if rate_map.is_free:
-        raise ValueError(
-            "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
-            'give a fixed rate, or multiclass="one_vs_rest".'
-        )
-    return rate_map
+    """Rates of the features, shared by the classes; 0.5 by default."""
+    return joint_model(estimator, model).bind(default_names(estimator))
 
 
 def joint_energy(
     estimator: Any, model: Model, design: Design, code: PerRow, loss_weight: PerRow, noise_weight: PerRow
 ) -> SoftmaxEnergy:
-    """Energy of all classes on a block of rows."""
-    model.noise.check(design.minimum())
-    rate = joint_rates(estimator, model).initial[:, None]
-    return SoftmaxEnergy(
-        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
-        form="taylor" if estimator.expectation is None else estimator.expectation,
-        n_classes=len(estimator.classes_),
-        code=code,
-        loss_weight=loss_weight,
-        noise_weight=noise_weight,
-        precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
-    )
+    """Energy of all classes on a block of rows, at fixed rates."""
+    rate_map = joint_rates(estimator, model)
+    if rate_map.is_free:
+        raise ValueError(
+            "rates: a block of rows does not say which rates all of them will have; give a fixed rate, or call fit."
+        )
+    return softmax_energy(
+        joint_model(estimator, model), design, rate_map.initial, code, len(estimator.classes_), loss_weight,
+        noise_weight,
+    )  # fmt: skip
 
 
 def joint_chances(estimator: Any, X: Any) -> Float[np.ndarray, "m K"]:

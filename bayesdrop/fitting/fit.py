@@ -14,26 +14,28 @@ import numpy as np
 
 from .._typing import Bool, Float, Num, PerRow
 from ..data.counts import check_responses
-from ..data.dataset import as_dataset
+from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from ..warnings import warn
 from .auxiliary import Auxiliary, auxiliary_at, first_problem
-from .centring import settle, warn_of_counts
+from .centring import Settled, settle, warn_of_counts
 from .driver import ROUND_OFF, Status, Trace, minimise, status_at
 from .energy import Energy
 from .exponential_moments import moments_for
+from .many_classes import ClassFit, fit_dataset
 from .newton import Newton
 from .overflow import double_range, refuse_overflow
 from .protocols import FitMethod, check_minimiser
 from .rate_update import RateLearner, SignCounts
 from .result import Fit, RatePosterior
+from .row_weights import row_weights
 from .shapes import FeatureBlock, WeightBlock
 from .state import SolverState
 
-__all__ = ["BlockFit", "fit", "fit_block", "row_weights"]
+__all__ = ["BlockFit", "fit", "fit_block"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
@@ -156,30 +158,6 @@ def fit_block(
     )
 
 
-def row_weights(
-    model: Model, weight: PerRow, unlabelled: tuple[int, float] | None
-) -> tuple[PerRow, PerRow, PerRow | None]:
-    """Row weights of the labels (n,), of the noised loss and of the plain loss, (n, 1) each.
-
-    Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
-    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013).
-    """
-    if unlabelled is None:
-        return weight, model.C * weight[:, None], None
-    if not model.loss.separable:
-        raise ValueError(
-            f"unlabelled: what noise adds to {type(model.loss).__name__} depends on the label, so that rows without "
-            "one say nothing; use the logistic loss."
-        )
-    count, share = unlabelled
-    known = np.append(weight[:-count], np.zeros(count))
-    total = known.sum()
-    ratio = total / (total + share * count)
-    free = np.append(np.zeros(len(weight) - count), np.full(count, share))
-    noisy = model.C * ratio * (known + free)
-    return known, noisy[:, None], (model.C * ((1 - ratio) * known - ratio * free))[:, None]
-
-
 def _learn(
     learner: RateLearner,
     energy_at: Callable[[FeatureBlock], Energy],
@@ -223,7 +201,7 @@ def fit(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit weights and dropout rates to a two-class problem, numbers or counts.
+    """Fit weights and dropout rates to two classes, to more by ``bd.Softmax()``, or to numbers or counts.
 
     Parameters
     ----------
@@ -234,9 +212,10 @@ def fit(
         several devices, or on one that is not a CPU, stays there. Where several processes hold its rows
         (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
     y : sequence of n labels or numbers
-        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
+        Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
+        loss of regression.
     method : Newton or EM, optional
-        ``bd.Newton()`` by default.
+        ``bd.Newton()`` by default, and the only one for ``bd.Softmax()``.
     sample_weight : array (n,), optional
         Row weights, >= 0.
     feature_names : sequence of p str, optional
@@ -245,7 +224,8 @@ def fit(
     Returns
     -------
     Fit
-        Weights, intercept, rates, their plug-in posterior, objective trace and status.
+        Weights, intercept, rates, their plug-in posterior, objective trace and status. Those of many classes are
+        (K, p) and (K,), sum to zero over the classes, and share the rates; see :mod:`.many_classes`.
 
     Raises
     ------
@@ -271,17 +251,18 @@ def fit(
     """
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
-    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=as_design)
+    many = model.loss.multiclass
+    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many)
     data = given.with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
+    if many:
+        joint, rest = fit_dataset(model, settled, data, rate_map, method)
+        _warn_of(settled, rest, data)
+        return joint
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)
-    warn_of_counts(settled.design, block.one_signed, data.feature_names, model.fit_intercept)
-    if block.status.is_unfinished:
-        from sklearn.exceptions import ConvergenceWarning
-
-        warn(block.status.value, ConvergenceWarning)
+    _warn_of(settled, block, data)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
         law = map_arrays(lambda part: part[:, 0], block.posterior)
@@ -301,3 +282,12 @@ def fit(
         centre=settled.centre,
         _auxiliary=first_problem(block.auxiliary, given.weight),
     )
+
+
+def _warn_of(settled: Settled, found: BlockFit | ClassFit, data: Dataset) -> None:
+    """Warn of columns that dropout takes where they never are, and of a fit that is not finished."""
+    warn_of_counts(settled.design, found.one_signed, data.feature_names, settled.model.fit_intercept)
+    if found.status.is_unfinished:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warn(found.status.value, ConvergenceWarning)

@@ -125,9 +125,9 @@ class Fit:
 
     Attributes
     ----------
-    weight : array (p,)
-        Weights of the features, un-noised.
-    intercept : float
+    weight : array (p,) or (K, p)
+        Weights of the features, un-noised; of many classes, (K, p), which sum to zero over them.
+    intercept : float or array (K,)
         Intercept.
     rates : array (p,)
         Dropout rate of each feature.
@@ -145,8 +145,8 @@ class Fit:
         Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
     """
 
-    weight: Float[np.ndarray, " p"]
-    intercept: float
+    weight: Float[np.ndarray, "*classes p"]
+    intercept: float | Float[np.ndarray, " K"]
     rates: Float[np.ndarray, " p"]
     rate_posterior: RatePosterior | None
     objective_trace: Float[np.ndarray, " iterations"]
@@ -184,16 +184,18 @@ class Fit:
         )
 
     def to_dataset(self) -> xr.Dataset:
-        """Everything but the model as an :class:`xarray.Dataset`, on dims ``feature``, ``group``, ``iteration``."""
+        """All but the model as an :class:`xarray.Dataset`, on ``feature``, ``group``, ``class`` and ``iteration``."""
         import xarray as xr
 
+        classes = ("class",) * (self.weight.ndim - 1)
         data: dict[str, Any] = {
-            "weight": ("feature", self.weight),
-            "intercept": ((), self.intercept),
+            "weight": ((*classes, "feature"), self.weight),
+            "intercept": (classes, self.intercept),
             "rate": ("feature", self.rates),
             "objective": ("iteration", self.objective_trace),
         }
         coords: dict[str, Any] = {"feature": self.feature_names}
+        coords |= {dim: [str(label) for label in self.classes] for dim in classes}
         if self.centre is not None:
             data["centre"] = ("feature", self.centre)
         posterior = self.rate_posterior

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import Float, Int, Num
-from ..fitting.softmax_energy import FORMS, expected_softmax, log_sum_exp
+from ..losses.softmax_forms import FORMS, expected_softmax, log_sum_exp
 
 __all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "unpack"]
 
@@ -89,7 +89,7 @@ class OneVersusRest:
 
 @dataclass(frozen=True)
 class Softmax:
-    """``log Σ exp(s_k) − s_y`` and what the noise adds to it; see :mod:`bayesdrop.fitting.softmax_energy`.
+    """``log Σ exp(s_k) − s_y`` and what the noise adds to it; see :mod:`bayesdrop.losses.softmax_forms`.
 
     Attributes
     ----------

@@ -21,10 +21,10 @@ from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import FLOATS, default_names
 from ..fitting.driver import Trace
 from ..fitting.overflow import double_range, refuse_overflow
-from ..fitting.softmax_energy import FORMS
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require
+from ..losses.softmax_forms import FORMS
 from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap

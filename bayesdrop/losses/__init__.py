@@ -7,6 +7,7 @@ from .logistic import Logistic
 from .logistic_counts import Binomial, NegativeBinomial
 from .poisson import Poisson
 from .quantile import Quantile
+from .softmax import Softmax
 from .squared import Squared
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "Poisson",
     "Pseudo",
     "Quantile",
+    "Softmax",
     "Squared",
 ]

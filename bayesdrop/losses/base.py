@@ -103,6 +103,10 @@ class Loss(Protocol):
     binary: ClassVar[bool]
     """True if ``y`` is a class, coded −1 and +1; False if it is a number."""
 
+    multiclass: ClassVar[bool] = False
+    """True if ``y`` is one of ``K`` classes, coded 0 to K − 1, with a score for each: means are (n, K), variances
+    covariances (n, K, K). ``binary`` is false then."""
+
     kinked: ClassVar[bool] = False
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
 

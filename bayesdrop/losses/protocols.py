@@ -31,6 +31,7 @@ __all__ = [
     "Simulated",
     "Sloped",
     "likelihood_of",
+    "one_score",
     "require",
 ]
 
@@ -156,6 +157,21 @@ def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Abili
         f"loss: {user} needs a loss that is {ability.__name__} ({ability.__module__}), and {type(loss).__name__} has "
         f"no {missing}; {advice}."
     )
+
+
+def one_score(loss: Loss, user: str, advice: str) -> None:
+    """Raise ValueError if a row has a score for each of several classes; ``advice`` says what to use for them.
+
+    Examples
+    --------
+    >>> from bayesdrop.losses import Softmax
+    >>> one_score(Softmax(), "bd.variational", "bd.sample draws from the posterior")
+    Traceback (most recent call last):
+    ValueError: loss: bd.variational takes one score a row, and Softmax(expectation='taylor') has one for every class;
+    bd.sample draws from the posterior.
+    """
+    if loss.multiclass:
+        raise ValueError(f"loss: {user} takes one score a row, and {loss!r} has one for every class; {advice}.")
 
 
 def likelihood_of(loss: Loss) -> Callable[[Any, Any], Any] | None:

@@ -76,7 +76,8 @@ class Problem:
         >>> found.data.target.tolist(), found.marginalised
         ([-1.0, 1.0], False)
         """
-        data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap=wrap).with_weight()
+        many = model.loss.multiclass
+        data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap, many).with_weight()
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(
@@ -122,6 +123,8 @@ class Problem:
     def coords(self) -> dict[str, list[str]]:
         """Names along the dims that a sampler of this problem may declare."""
         named = {"feature": self.data.feature_names}
+        if self.settled.stated.loss.multiclass:
+            named["class"] = [str(label) for label in np.asarray(self.data.classes)]
         if self.rate_map.is_free:
             named[self.rate_map.dim] = self.rate_map.names
         if self.rate_map.hierarchy is not None:

@@ -144,7 +144,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     """Scatter the dropout rate of each feature over its weight.
 
     A feature with a large weight and a small rate is one that the model relies on; small weights with large rates
-    are features whose sign the rows contradict.
+    are features whose sign the rows contradict. Of many classes the norm of the weights over them is drawn.
 
     Parameters
     ----------
@@ -171,13 +171,19 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     check_count(labels, "labels", 0)
     ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
+    many = weight.ndim > 1
+    weight = np.sqrt(np.sum(weight**2, axis=0)) if many else weight
     crowd = 0.85 if len(weight) <= 200 else 0.35
-    for side, marker, color in ((weight >= 0, "^", BLUE), (weight < 0, "v", VERMILLION)):
+    sides = (
+        [(np.full(len(weight), True), "o", GREY)] if many else [(weight >= 0, "^", BLUE), (weight < 0, "v", VERMILLION)]
+    )
+    for side, marker, color in sides:
         if np.any(side):
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
+            what = f"norm over {len(fit.weight)} classes" if many else f"speaks for {shortened(label)}"
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
-                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=f"speaks for {shortened(label)}",
+                markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=what,
             )  # fmt: skip
     ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
     ax.set_ylim(-0.04, 1.04)

@@ -20,7 +20,10 @@ def check_fit(fit: Any, none: bool = False) -> None:
 
 
 def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], list[str], str]:
-    """Draws (chain, draw, k), the k names and their dim, from an ArviZ object or a posterior dataset."""
+    """Draws (chain, draw, k), the k names and their dim, from an ArviZ object or a posterior dataset.
+
+    A variable that has a value for each of several classes is laid out class after class.
+    """
     import xarray as xr
 
     from ..posterior.draws import read_group
@@ -30,6 +33,11 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
         raise ValueError(f"var: no variable {shown(var)} in the posterior; expected one of {sorted(map(str, group))}.")
     array = group[var]
     dims = [str(dim) for dim in array.dims if dim not in ("chain", "draw")]
+    if len(dims) == 2 and "class" in dims:
+        (other,) = (dim for dim in dims if dim != "class")
+        values = np.asarray(array.transpose("chain", "draw", "class", other).values, dtype=float)
+        names = [f"{name} ({label})" for label in array["class"].values for name in array[other].values]
+        return values.reshape(*values.shape[:2], -1), names, other
     if len(dims) > 1:
         raise ValueError(f"var: expected a scalar or one dim beside chain and draw, got {var!r} on {dims}.")
     values = np.asarray(array.transpose("chain", "draw", *dims).values, dtype=float)

@@ -20,7 +20,7 @@ from .._typing import AnyArray, Float, Int, Num, Shaped
 from .._validation import check_count
 from ..data.dataset import feature_names_of
 from ..designs import as_design, in_memory
-from ..fitting.centring import moved, shifted
+from ..fitting.centring import shifted
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise.centre import centre_of
@@ -54,9 +54,9 @@ class Draws:
         What was sampled; the centre of its noise is None or numbers.
     feature_names : list of p str
         Columns.
-    weight : array (S, p)
+    weight : array (S, p), of many classes (S, K, p)
         Weights, in the precision in which they were stored.
-    intercept : array (S,)
+    intercept : array (S,) or (S, K)
         Intercepts of ``X − c``, 0 if there is none.
     free_rate : array (S, k)
         Free rates.
@@ -70,23 +70,23 @@ class Draws:
         Power of each likelihood: 1, or the model's ``C`` where the noise variance was drawn too.
     marginalised : bool
         True if the draws are those of ``exp(−U)``, with the noise averaged inside the loss.
-    classes : array (2,) or None
-        The user's labels, negative class first.
+    classes : array (K,) or None
+        The user's labels, of two the negative class first.
     steps : dict of arrays
         Coordinates ``chain`` and ``draw``.
     """
 
     model: Model
     feature_names: list[str]
-    weight: Float[np.ndarray, "S p"]
-    intercept: Float[np.ndarray, " S"]
+    weight: Float[np.ndarray, "S ..."]
+    intercept: Float[np.ndarray, "S ..."]
     free_rate: Float[np.ndarray, "S k"]
     index: Int[np.ndarray, " p"]
     fixed_rate: Num[np.ndarray, " p"] | None
     C: Float[np.ndarray, " S"]
     power: float
     marginalised: bool
-    classes: Shaped[np.ndarray, " 2"] | None
+    classes: Shaped[np.ndarray, " K"] | None
     steps: dict[str, Shaped[np.ndarray, " _"]]
 
     @property
@@ -101,9 +101,8 @@ class Draws:
 
     def rate(self, part: slice) -> Float[np.ndarray, "draws p"]:
         """Rates of the features, float64: (draws, p)."""
-        weight = self.weight[part]
         if self.fixed_rate is not None:
-            return np.broadcast_to(self.fixed_rate, weight.shape)
+            return np.broadcast_to(self.fixed_rate, (len(self.weight[part]), len(self.fixed_rate)))
         # A rate that single precision rounds to 1 would divide by zero.
         return np.clip(self.free_rate[part].astype(np.float64), 0.0, 1 - 1e-12)[:, self.index]
 
@@ -149,6 +148,26 @@ class Draws:
                 terms = np.where(np.abs(weight) < limit, terms, np.inf)
                 logs[rows[starts], part] += np.add.reduceat(terms, starts, axis=1).T
         return logs
+
+    def noised_class_scores(
+        self, X: Any, part: slice, generator: Any, corrupted_inputs: bool = False
+    ) -> Float[np.ndarray, "n draws K"]:
+        """Scores of all classes of each row under fresh noise, the same for all of them, (n, draws, K)."""
+        weight, total = self.weight[part].astype(np.float64), part.stop - part.start
+        scores = np.repeat(self.intercept[None, part].astype(np.float64), X.shape[0], axis=0)
+        if corrupted_inputs:
+            flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(-1, weight.shape[2]).T))
+            return np.asarray(scores + flat.reshape(scores.shape))
+        for rows, columns, values in self._entries(X):
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            for some in blocks(total, len(values)):
+                here = slice(part.start + some.start, part.start + some.stop)
+                clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
+                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
+                for k in range(weight.shape[1]):
+                    own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
+                    scores[rows[starts], some, k] += own.T
+        return scores
 
     def _entries(
         self, X: Any
@@ -239,9 +258,10 @@ def draws_of(
     classes: Shaped[np.ndarray, " 2"] | None = None,
 ) -> Draws:
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
-    needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", "feature")}
+    many = ("class",) if model.loss.multiclass else ()
+    needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", *many, "feature")}
     if model.fit_intercept:
-        needed["intercept"] = ("chain", "draw")
+        needed["intercept"] = ("chain", "draw", *many)
     for name, dims in needed.items():
         if name not in posterior or set(posterior[name].dims) != set(dims):
             came = posterior[name].dims if name in posterior else sorted(map(str, posterior.data_vars))
@@ -258,7 +278,7 @@ def draws_of(
         values = posterior[name].transpose("chain", "draw", *dims).values
         return values.reshape(-1, *values.shape[2:])
 
-    weight = flat("weight", "feature")
+    weight = flat("weight", *many, "feature")
     total = len(weight)
     if total == 0:
         raise ValueError("post: expected at least one draw, got none.")
@@ -284,12 +304,19 @@ def draws_of(
             f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
             "bd.sample drew them."
         )
-    intercept = flat("intercept").astype(np.float64) if model.fit_intercept else np.zeros(total)
+    plain = np.zeros(weight.shape[:-1])
+    intercept = flat("intercept", *many).astype(np.float64) if model.fit_intercept else plain
     centre = centre_of(model.noise)
     if centre is not None:
         if len(centre) != len(names):
             raise ValueError(f"post: expected a centre for each of {len(names)} features, got {len(centre)} of them.")
-        intercept = moved(np.vstack([weight.T, intercept]), centre, 1.0)[-1]
+        intercept = intercept + weight.astype(np.float64) @ centre
+    known = weight.shape[1] if many else 2
+    if classes is not None and len(classes) != known:
+        raise ValueError(
+            f"post: expected {known} labels in the attribute 'classes', for {model.loss!r}, got {classes.tolist()}; "
+            "the file was changed since bd.sample wrote it."
+        )
     values = (weight, free, C, intercept)
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")

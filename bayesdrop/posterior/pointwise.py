@@ -22,10 +22,12 @@ from .._typing import Float, Int, PerRow
 from .._validation import check_count, refuse_masked
 from ..designs import as_design
 from ..losses.protocols import Scored, Simulated, require
+from ..moments import ScoreMoments
 from ..warnings import InfluenceWarning, PseudoLikelihoodWarning
 from .arviz_groups.groups import dataset, extend, group_names
 from .arviz_groups.responses import read_response
 from .draws import Draws, blocks, match_columns, read_draws, read_group
+from .masks.class_chances import class_log_likelihood
 from .masks.expectation import MASKS, expectation
 from .simulation import check_rows
 
@@ -91,15 +93,19 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
 
 def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
     """Signs or numbers of the rows, which must be those that were sampled."""
-    target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
+    binary, many = draws.model.loss.binary, draws.model.loss.multiclass
+    target = read_response(read_group(post, "observed_data"), binary=binary)
     refuse_masked(y, "y")
     came = np.asarray(y)
     if came.shape != target.shape:
         raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
-    if draws.model.loss.binary and draws.classes is not None:
+    if binary and draws.classes is not None:
         came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
-        if np.any(np.isnan(came)):
-            raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
+    if many and draws.classes is not None:
+        same = came[:, None] == draws.classes
+        came = np.where(np.any(same, axis=1), np.argmax(same, axis=1).astype(float), np.nan)
+    if (binary or many) and draws.classes is not None and np.any(np.isnan(came)):
+        raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
     differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
     if differ:
         raise ValueError(
@@ -115,7 +121,9 @@ def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, m
 
     n = X.shape[0]
     weight = draws.power * weight
-    if draws.marginalised or not draws.model.noise.has_rate:
+    if draws.model.loss.multiclass:
+        values = _of_classes(draws, X, target, weight, masks)
+    elif draws.marginalised or not draws.model.noise.has_rate:
         values = np.empty((draws.size, n))
         _marginal(draws, X, target, weight, values)
     else:
@@ -125,6 +133,26 @@ def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, m
     shape = (*draws.shape, n)
     coords = {**draws.steps, "obs_id": np.arange(n)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+
+
+def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
+    """Log-likelihood of the class numbers (n,) of rows of a model of many classes."""
+    if not draws.marginalised:
+        return class_log_likelihood(draws, X, code, weight, masks)
+    loss, (_, K, p), values = draws.model.loss, draws.weight.shape, np.empty((draws.size, X.shape[0]))
+    first, second = np.triu_indices(K)
+    rate = np.zeros(p) if draws.fixed_rate is None else draws.fixed_rate
+    for rows in blocks(X.shape[0], p + K * K):
+        moments = ScoreMoments(as_design(X[rows]), draws.model.noise, rate[:, None], draws.model.fit_intercept)
+        y, cov = code[rows].astype(int), np.zeros((rows.stop - rows.start, K, K))
+        for s in range(draws.size):
+            own = draws.weight[s].T.astype(np.float64)
+            mean = moments.mean(np.vstack([own, draws.intercept[s]]))
+            if moments.has_variance:
+                pairs = moments.covariance(own[:, first] * own[:, second])
+                cov[:, first, second] = cov[:, second, first] = pairs
+            values[s, rows] = -draws.C[s] * weight[rows] * loss.value(y, mean, cov)
+    return values
 
 
 def _marginal(draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"]) -> None:
@@ -277,7 +305,8 @@ def _pseudo(post: Any, draws: Draws) -> str:
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     if not loss.normalised:
         return f"{loss!r} is no likelihood"
-    if draws.model.C != 1 and (loss.binary or loss.largest_count is not None or draws.power != 1):
+    classes = loss.binary or loss.multiclass
+    if draws.model.C != 1 and (classes or loss.largest_count is not None or draws.power != 1):
         return f"C = {draws.model.C:g} raises the likelihood to a power"
     if "row_weight" in constant:
         return "the row weights raise likelihoods to powers"

@@ -4,6 +4,7 @@ A new row suffers the noise that the model has, so each draw averages over it. W
 weights and rates of the draw,
 
     two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.expectation`: exact, or to 0.002)
+    many classes  P(y = k | w, b, η) = E softmax(s)_k          (:mod:`.masks.class_chances`: exact, or to about 0.002)
     numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
 
@@ -23,6 +24,7 @@ from .._validation import check_flag, check_number, check_seed
 from ..losses.protocols import Simulated, require
 from .draws import Draws, blocks, match_columns, read_draws
 from .expected_response import expected_response
+from .masks.class_chances import class_chances
 from .masks.expectation import class_probability
 
 if TYPE_CHECKING:
@@ -44,18 +46,19 @@ class Prediction:
 
     Attributes
     ----------
-    mean : array (n,)
-        Posterior mean of the probability of the positive class, or of the expected response.
-    sd : array (n,)
+    mean : array (n,), of many classes (n, K)
+        Posterior mean of the probability of the positive class, or of each of many, or of the expected response.
+    sd : array (n,) or (n, K)
         Its posterior standard deviation.
-    low, high : array (n,)
+    low, high : array (n,) or (n, K)
         Equal-tailed posterior interval of it.
     probability : float
         What the intervals hold.
     label : array (n,) or None
-        Predicted class, in the user's labels: the positive one where ``mean`` is above 1/2; None in a regression.
-    classes : array (2,) or None
-        The labels, negative class first.
+        Predicted class, in the user's labels: the positive one where ``mean`` is above 1/2, of many the one with the
+        largest ``mean``; None in a regression.
+    classes : array (K,) or None
+        The labels, of two the negative class first.
     response_low, response_high : array (n,) or None
         Equal-tailed interval of a new response itself, its noise included; None for classes.
     note : str
@@ -72,36 +75,47 @@ class Prediction:
       0  0.900  0.850 to 0.940  yes
     """
 
-    mean: Float[np.ndarray, " n"]
-    sd: Float[np.ndarray, " n"]
-    low: Float[np.ndarray, " n"]
-    high: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, "n ..."]
+    sd: Float[np.ndarray, "n ..."]
+    low: Float[np.ndarray, "n ..."]
+    high: Float[np.ndarray, "n ..."]
     probability: float
     label: Shaped[np.ndarray, " n"] | None = None
-    classes: Shaped[np.ndarray, " 2"] | None = None
+    classes: Shaped[np.ndarray, " K"] | None = None
     response_low: Float[np.ndarray, " n"] | None = None
     response_high: Float[np.ndarray, " n"] | None = None
     note: str = ""
     score_is: str = "expected response"
 
     def to_dataset(self) -> xr.Dataset:
-        """Everything as an :class:`xarray.Dataset` on the dim ``obs_id``."""
+        """Everything as an :class:`xarray.Dataset` on the dim ``obs_id``, and ``class`` if there are many."""
         import xarray as xr
 
         names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
         found = {name: getattr(self, name) for name in names}
         attrs: dict[str, Any] = {"probability": self.probability}
-        if self.classes is not None:
+        coords: dict[str, Any] = {"obs_id": np.arange(len(self.mean))}
+        if self.mean.ndim > 1 and self.classes is not None:
+            coords["class"] = np.array([str(label) for label in self.classes])
+        elif self.classes is not None:
             attrs["positive_class"] = str(self.classes[1])
         if self.note:
             attrs["note"] = self.note
-        data = {name: ("obs_id", values) for name, values in found.items() if values is not None}
-        return xr.Dataset(data, coords={"obs_id": np.arange(len(self.mean))}, attrs=attrs)
+        dims = ("obs_id", "class")
+        data = {name: (dims[: values.ndim], values) for name, values in found.items() if values is not None}
+        return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def __str__(self) -> str:
         n = len(self.mean)
         rows = list(range(n)) if n <= 12 else [*range(6), *range(n - 6, n)]
+        many = self.mean.ndim > 1
         what = self.score_is if self.classes is None else f"probability of {self.classes[1]}"
+        what = "probability of the class predicted" if many else what
+        top = np.argmax(self.mean, axis=1) if many else None
+        mean, low, high = (
+            part if top is None else np.take_along_axis(part, top[:, None], axis=1)[:, 0]
+            for part in (self.mean, self.low, self.high)
+        )
         title = f"{n:,} row{'s' * (n != 1)}, posterior {what}, {100 * self.probability:g} % interval"
 
         def number(value: float) -> str:
@@ -111,7 +125,7 @@ class Prediction:
         table[0] += ["label"] if self.label is not None else []
         table[0] += ["new response"] if self.response_low is not None else []
         for i in rows:
-            cells = [str(i), number(self.mean[i]), f"{number(self.low[i])} to {number(self.high[i])}"]
+            cells = [str(i), number(mean[i]), f"{number(low[i])} to {number(high[i])}"]
             if self.label is not None:
                 cells.append(str(self.label[i]))
             if self.response_low is not None and self.response_high is not None:
@@ -152,7 +166,8 @@ def predict(
     Returns
     -------
     Prediction
-        With two classes the posterior of the probability of the positive class; for a hinge that is its normalised
+        With two classes the posterior of the probability of the positive class, with more (``bd.Softmax()``) of that
+        of each, (n, K); for a hinge that is its normalised
         pseudo-likelihood, which is not calibrated, and a note says so. With numbers the posterior of the expected
         response, or under ``bd.Quantile`` of its quantile, and an interval of a new response, which adds the noise of
         the features and of the response.
@@ -193,6 +208,8 @@ def predict(
     matrix = match_columns(X, draws.feature_names, draws.model)
     loss = draws.model.loss
     tails = [(1 - probability) / 2, (1 + probability) / 2]
+    if loss.multiclass:
+        return _predict_classes(draws, matrix, probability, tails, corrupted_inputs)
     n, total = matrix.shape[0], draws.size
     mean, sd = np.empty(n), np.empty(n)
     interval, response = np.empty((2, n)), np.empty((2, n))
@@ -215,6 +232,21 @@ def predict(
     label = classes[(mean > 0.5).astype(int)]
     note = "" if loss.normalised else _NOT_CALIBRATED
     return Prediction(mean, sd, low, high, probability, label, classes, note=note)
+
+
+def _predict_classes(
+    draws: Draws, X: Any, probability: float, tails: list[float], corrupted_inputs: bool
+) -> Prediction:
+    """Probabilities of many classes."""
+    n, K = X.shape[0], draws.weight.shape[1]
+    mean, sd, interval = np.empty((n, K)), np.empty((n, K)), np.empty((2, n, K))
+    for rows in blocks(n, draws.size * K):
+        expected = class_chances(draws, X[rows], corrupted_inputs)
+        mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
+        interval[:, rows] = np.quantile(expected, tails, axis=1)
+    classes = np.arange(K) if draws.classes is None else draws.classes
+    low, high = interval
+    return Prediction(mean, sd, low, high, probability, classes[np.argmax(mean, axis=1)], classes)
 
 
 def _responses(

@@ -76,7 +76,8 @@ def sample(
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``.
     y : sequence of n labels or numbers
-        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
+        Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
+        loss of regression.
     draws, tune, chains : int
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
         is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
@@ -126,7 +127,9 @@ def sample(
         ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
         the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
         of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
-        the run ended: "draws", "target", "budget" or "interrupted".
+        the run ended: "draws", "target", "budget" or "interrupted". Of ``bd.Softmax()`` ``weight`` is on
+        (chain, draw, class, feature) and ``intercept`` on (chain, draw, class), and ``y`` is the number of the class.
+        Both sum to zero over the classes: what all classes share changes no probability, and is not stored.
 
     Raises
     ------
@@ -296,7 +299,13 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
         variables=result.variables,
         statistics=result.statistics,
         coords=problem.coords,
-        observed=observed_group(data.target, data.classes, binary=loss.binary, counts=loss.largest_count is not None),
+        observed=observed_group(
+            data.target,
+            data.classes,
+            binary=loss.binary,
+            counts=loss.largest_count is not None,
+            multiclass=loss.multiclass,
+        ),
         constants=model_constants(
             model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
         ),

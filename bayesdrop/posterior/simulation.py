@@ -17,7 +17,7 @@ from .._validation import check_count, check_flag, check_names, check_number, ch
 from ..data.dataset import Dataset, feature_names_of
 from ..designs import as_design, in_memory
 from ..fitting.centring import settle
-from ..losses.protocols import Simulated, require
+from ..losses.protocols import Simulated, one_score, require
 from ..model import Model, check_model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
@@ -115,13 +115,15 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
 
     n = X.shape[0]
     loss = require(draws.model.loss, Simulated, "bd.posterior_predictive", "write how y is drawn given the score")
-    counted = np.int64 if loss.largest_count is not None else np.float64
-    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else counted)
-    for part in blocks(draws.size, n):
-        score = draws.noised_scores(X, part, generator, corrupted_inputs)
+    named = loss.binary or loss.multiclass
+    whole = loss.multiclass or loss.largest_count is not None
+    values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.int64 if whole else np.float64)
+    noised = draws.noised_class_scores if loss.multiclass else draws.noised_scores
+    for part in blocks(draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
+        score = noised(X, part, generator, corrupted_inputs)
         drawn = loss.sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
-    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if loss.binary else None)}
+    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 
@@ -172,6 +174,7 @@ def prior_draws(
     (1, 10, 2)
     """
     check_model(model)
+    one_score(model.loss, "bd.prior_draws", "simulate from its program, bayesdrop.models.softmax")
     check_count(draws, "draws", most=_MOST_DRAWS)
     check_seed(seed)
     if model.fit_intercept and intercept_scale is None:

@@ -26,7 +26,7 @@ from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..fitting.centring import Settled, moved, settle
 from ..fitting.result import RatePosterior
-from ..losses.protocols import Augmented, require
+from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
 from ..rates import RateMap
 from ..warnings import NarrowIntervalsWarning
@@ -176,6 +176,7 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
             f"noise: with {model.noise!r} the score depends on 1/(1 − η), so that the rates have no update in closed "
             "form; use bd.Dropout(unbiased=False), or bd.sample for this noise."
         )
+    one_score(model.loss, "bd.variational", "bd.sample draws from the posterior, bd.fit finds its mode")
     require(model.loss, Augmented, "variational Bayes", "use bd.fit with bd.Newton(), which needs derivatives only")
     if not model.loss.augmented:
         raise ValueError(

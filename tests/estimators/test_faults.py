@@ -67,7 +67,7 @@ def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
     from bayesdrop import moments
     from bayesdrop.estimators import softmax as joint
     from bayesdrop.estimators import validation as names
-    from bayesdrop.fitting.softmax_energy import expected_softmax
+    from bayesdrop.losses.softmax_forms import expected_softmax
 
     model = bd.DropoutLogisticRegression(0.4, multiclass="softmax", corrupted_inputs=corrupted).fit(X, MANY)
     calls = []

@@ -9,9 +9,10 @@ from scipy import optimize, sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.softmax_energy import FORMS, SoftmaxEnergy, expected_softmax
+from bayesdrop.fitting.softmax_energy import SoftmaxEnergy
 from bayesdrop.fitting.softmax_fit import fit_softmax
 from bayesdrop.losses import Logistic
+from bayesdrop.losses.softmax_forms import FORMS, expected_softmax
 from bayesdrop.models import softmax
 from bayesdrop.moments import ScoreMoments
 
@@ -118,7 +119,5 @@ def test_names_of_forms():
     X, y = problem()
     with pytest.raises(ValueError, match=r"expectation: expected one of .*gaussian.*taylor"):
         bd.DropoutLogisticRegression(0.3, multiclass="softmax", expectation="augmentation").fit(X, y)
-    with pytest.raises(ValueError, match="sign rule"):
-        bd.DropoutLogisticRegression(bd.PerFeature(), multiclass="softmax").fit(X, y)
     with pytest.raises(ValueError, match="multiclass: expected"):
         bd.DropoutLogisticRegression(multiclass="joint").fit(X, y)

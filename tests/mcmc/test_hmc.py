@@ -714,7 +714,7 @@ def test_kinks_are_rounded_where_there_are_some_and_no_noise_rounds_them():
 def test_directions_without_curvature_get_unit_length():
     """A Hessian with a negative and a zero eigenvalue, as Taylor's penalty may have: the factor stays finite."""
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    factor = laplace._root_inverse((basis * [4.0, 0.0, -2.0]) @ basis.T)
+    factor = laplace.root_inverse((basis * [4.0, 0.0, -2.0]) @ basis.T)
     np.testing.assert_allclose(factor @ factor.T, (basis * [0.25, 1.0, 1.0]) @ basis.T, atol=1e-12)
 
 

@@ -39,7 +39,7 @@ def _changed(kind):
             settings[field.name] = not field.default
         elif isinstance(field.default, float):
             settings[field.name] = 0.25
-        elif field.default == "augmentation":
+        elif field.default in ("augmentation", "taylor"):
             settings[field.name] = "gaussian"
         else:
             raise AssertionError(f"{kind.__name__}.{field.name}: say here what another value of it is")
@@ -197,10 +197,16 @@ def test_labels_keep_their_types(labels):
     np.testing.assert_array_equal(again, labels)
 
 
-@pytest.mark.parametrize("text", ["", "[0", "[0]", "[0, 1, 2]", '{"a": 1}', "[[0], 1]", "[null, 1]"])
+@pytest.mark.parametrize("text", ["", "[0", "[0]", '{"a": 1}', "[[0], 1]", "[null, 1]"])
 def test_damaged_labels_are_refused(text):
     with pytest.raises(ValueError, match="two labels"):
         read_classes(text)
+
+
+def test_labels_of_another_number_are_refused(build):
+    post = build(bd.Model(), np.zeros((1, 2, 2)), intercept=0.0, rate=0.5, classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="expected 2 labels"):
+        bd.predict(post, np.zeros((1, 2)))
 
 
 def test_a_file_returns_the_model(build, tmp_path):

@@ -97,17 +97,18 @@ def group_blocks(columns: Columns, index: Int[np.ndarray, " p"], size: int, n: i
 def interweave(
     columns: Columns,
     blocks: Sequence[GroupBlock],
-    total_cost: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, " C"]],
+    total_cost: Callable[[Float[jax.Array, "scores n"]], Float[jax.Array, " C"]],
     log_multiplier: Callable[[Float[jax.Array, "*shape"]], Float[jax.Array, "*shape"]],
-    score: Float[jax.Array, "C n"],
+    score: Float[jax.Array, "scores n"],
     kept: Sequence[Bool[jax.Array, "_ C _"]],
-    weight: Float[jax.Array, "C p"],
+    weight: Float[jax.Array, "scores p"],
     logit: Float[jax.Array, "C k"],
     index: Int[jax.Array, " p"],
     precision: Float[jax.Array, "C p"],
     rate_prior: Any,
     key: PRNGKeyArray,
-) -> tuple[Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...], Float[jax.Array, "C k"]]:
+    classes: int = 1,
+) -> tuple[Float[jax.Array, "scores n"], tuple[Bool[jax.Array, "_ C _"], ...], Float[jax.Array, "C k"]]:
     """Draw the rates of groups twice: given the masks, and given the uniform variables behind them.
 
     Parameters
@@ -122,6 +123,9 @@ def interweave(
         Group of each feature.
     precision, rate_prior
         Priors: (C, p), and a RateLaw of shape (C, k).
+    classes : int
+        ``K`` classes that share the masks: scores and weights are (K C, …), the chains of one class after another, the
+        weights sum to zero over the classes, and ``total_cost`` takes all of them. 1 for a single score.
 
     Returns
     -------
@@ -137,7 +141,10 @@ def interweave(
     dropped = by_group(columns.per_feature(drops, (chains,), jnp.int32), index, k).astype(dtype)
     total = jnp.broadcast_to(columns.occurrences[:, None], (index.shape[0], chains))
     occurrences = by_group(total, index, k).astype(dtype)
-    penalty = by_group((precision * weight * weight).T, index, k)
+    square = jnp.sum((weight * weight).reshape(classes, chains, -1), axis=0)
+    penalty = by_group((precision * square).T, index, k)
+    # Weights that sum to zero over the classes have one dimension less than there are classes.
+    size = size * max(classes - 1, 1)
 
     def prior(
         logit: Float[jax.Array, "*shape"], law: Any, penalty: Float[jax.Array, "*shape"], size: Float[jax.Array, ...]
@@ -163,10 +170,11 @@ def interweave(
         key_uniform, key_rate = jax.random.split(key)
         uniform = jax.random.uniform(key_uniform, here.shape, dtype)
         latent = _latent_logit(logit[None, :, None], here, uniform)
-        base = add(score, -jnp.where(here, contribution, 0))
+        every = lambda mask: jnp.tile(mask, (1, classes, 1))  # noqa: E731
+        base = add(score, -jnp.where(every(here), contribution, 0))
 
-        def at(logit: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
-            return add(base, jnp.where(latent > logit[None, :, None], contribution, 0))
+        def at(logit: Float[jax.Array, " C"]) -> Float[jax.Array, "scores n"]:
+            return add(base, jnp.where(every(latent > logit[None, :, None]), contribution, 0))
 
         def given_uniforms(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
             return prior(logit, law, penalty, size) - total_cost(at(logit))
@@ -200,8 +208,8 @@ def _latent_logit(
 
 
 def _entries(
-    columns: Columns, block: Any, weight: Float[jax.Array, "C p"]
-) -> tuple[Any, Any, Any, Float[jax.Array, "q 1 m"], Float[jax.Array, "q C m"]]:
+    columns: Columns, block: Any, weight: Float[jax.Array, "scores p"]
+) -> tuple[Any, Any, Any, Float[jax.Array, "q 1 m"], Float[jax.Array, "q scores m"]]:
     """How to read and write the masks of one group and to add to scores; its values and their shares of scores.
 
     A sparse group is laid out as one long column; masks, values and contributions are (columns, C, entries).

@@ -13,9 +13,11 @@ from scipy.special import logit
 
 from ..._validation import check_choice, check_count
 from ...data.dataset import Dataset
+from ...losses import Logistic
 from ...losses.protocols import Augmented, require
 from ...model import Model
 from ...rates import RateMap
+from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
 from .hierarchy import hierarchy_operands
 from .interweaving import group_blocks
@@ -33,6 +35,9 @@ _TEMPERED = 0.2
 @dataclass(frozen=True)
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
+
+    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.mcmc.gibbs.classes`, which makes no joint
+    moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.mcmc.gibbs.marginalised`.
@@ -95,7 +100,15 @@ class Gibbs:
             "bd.reweight corrects it. Counts: bd.NegativeBinomial(dispersion) has them, and is near bd.Poisson() for "
             "a large dispersion"
         )
-        loss = require(model.loss, Augmented, f"bd.{type(self).__name__}", advice)
+        many = model.loss.multiclass
+        if many and marginalised:
+            raise ValueError(
+                f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
+                f"{type(self).__name__} has one class against the rest at a time and is slower."
+            )
+        # The augmentation of a softmax is that of the logistic loss of each class against the rest.
+        stated = Logistic() if many else model.loss
+        loss = require(stated, Augmented, f"bd.{type(self).__name__}", advice)
         n, p = data.design.shape
         model.weight_prior.check(p)
         dense = not data.design.is_sparse
@@ -115,26 +128,38 @@ class Gibbs:
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
+        if many and not prior.gaussian:
+            raise ValueError(
+                f"weight_prior: {model.loss!r} takes bd.Normal(...), got {prior!r}, whose scales are drawn for one "
+                "score a row; fit one class against the rest, or take a normal prior."
+            )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
-        kernel = GibbsKernel(
-            loss=loss.plain,
-            noise=model.noise,  # type: ignore[arg-type]  # has_rate was checked above
-            fit_intercept=model.fit_intercept,
-            per_feature=per_feature,
-            grouped=grouped,
-            hierarchical=hierarchy is not None,
-            unit_weight=variance is None and not tempered and bool(np.all(row_weight == 1)),
-            unknown_variance=variance is not None,
-            tempered=tempered,
-            scale_mixture=None if prior.gaussian else type(prior),
-            scale_names=tuple(prior.record(scales)),
-            gaussian_draw=gaussian_draw,
-            sweeps=int(self.sweeps_per_draw),
-            joint_moves=int(self.joint_moves),
-            rate_dim=rate_map.dim,
-        )
+        common: dict[str, Any] = {
+            "loss": loss.plain,
+            "noise": model.noise,
+            "fit_intercept": model.fit_intercept,
+            "per_feature": per_feature,
+            "grouped": grouped,
+            "hierarchical": hierarchy is not None,
+            "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
+            "unknown_variance": variance is not None,
+            "tempered": tempered,
+            "gaussian_draw": gaussian_draw,
+            "sweeps": int(self.sweeps_per_draw),
+            "rate_dim": rate_map.dim,
+        }
+        kernel: GibbsKernel | ClassGibbsKernel
+        if many:
+            kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
+        else:
+            kernel = GibbsKernel(
+                scale_mixture=None if prior.gaussian else type(prior),
+                scale_names=tuple(prior.record(scales)),
+                joint_moves=int(self.joint_moves),
+                **common,
+            )
         rate_prior = None
         if hierarchy is None:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))

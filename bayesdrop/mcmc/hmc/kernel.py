@@ -20,7 +20,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
-from .density import Density, DensityOperands, Evaluation, Point
+from .density import DensityOperands, Evaluation, LogDensity, Point
 from .trajectory import split_trajectory
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
@@ -116,13 +116,13 @@ class HMCKernel:
 
     Attributes
     ----------
-    density : Density
+    density : LogDensity
         What is sampled.
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
     """
 
-    density: Density
+    density: LogDensity
     trust: float
 
     @property

@@ -17,6 +17,7 @@ from ...losses.protocols import Curved, Scored, Sloped, require
 from ...model import Model
 from ...rates import RateMap
 from ..matrix import samplers_matrix
+from .class_density import ClassDensity, class_approximation
 from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
 from .normal_approximation import Factor, normal_approximation, score_spread
@@ -94,13 +95,14 @@ class HMC:
 
 def bind_density(
     name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str
-) -> tuple[Density, DensityOperands]:
+) -> tuple[Density | ClassDensity, DensityOperands]:
     """Density and operands of a model; ``name`` is the sampler's, for errors.
 
     Raises
     ------
     ValueError
-        If the weight prior is a scale mixture or the noise variance unknown.
+        If the weight prior is a scale mixture or the noise variance unknown, or masks of many classes would have to be
+        integrated.
     """
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
         raise ValueError(
@@ -111,6 +113,14 @@ def bind_density(
     model.noise.check(data.design.minimum())
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
     there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    if model.loss.multiclass:
+        if not marginalised:
+            raise ValueError(
+                f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
+                "bd.Gibbs() draws them."
+            )
+        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
+        return classes, operands_of(model, data, rate_map, dtype)
     noisy = there["quadratic"] or there["linear"] or there["constant"]
     ability = Sloped if not noisy else Curved if marginalised else Scored
     require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
@@ -158,6 +168,8 @@ def operands_of(
 
 def start_of(model: Model, data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates."""
+    if model.loss.multiclass:
+        return class_approximation(model, data, rate_map)
     if not rate_map.is_free:
         return normal_approximation(model, data, rate_map.initial)
     from scipy.stats import norm

@@ -29,7 +29,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed
 
-__all__ = ["Factor", "normal_approximation", "score_spread"]
+__all__ = ["Factor", "normal_approximation", "root_inverse", "score_spread"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -111,7 +111,7 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     return energy.curvature(slopes, spread, np.zeros(1), exact=energy.moments.has_variance)
 
 
-def _root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
     """``T`` with ``H⁻¹ = TTᵀ``; a direction without curvature is given unit length."""
     from scipy.linalg import cholesky, eigh, solve_triangular
 
@@ -128,7 +128,7 @@ def _factor(
     energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: PerRow, keep: slice, dense: bool
 ) -> Factor:
     if dense:
-        return _root_inverse(_hessian(energy, weights, smoothing, keep))
+        return root_inverse(_hessian(energy, weights, smoothing, keep))
     curvature = _curvature(energy, weights, smoothing)
     diagonal = energy.moments.diagonal(np.maximum(curvature.mean_mean, 0)) + curvature.diagonal
     return 1 / np.sqrt(np.maximum(diagonal[keep, 0], 1e-10))
@@ -144,7 +144,7 @@ def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"],
         mean, var = energy.moments.scores(weights)
         value = energy.value(weights, mean, var, spread)
         gradient, _ = energy.gradient(weights, energy.derivatives(mean, var, spread))
-        factor = _root_inverse(_hessian(energy, weights, spread, keep))
+        factor = root_inverse(_hessian(energy, weights, spread, keep))
         whitened = factor.T @ gradient[keep]
         step = np.zeros_like(weights)
         step[keep] = -factor @ whitened

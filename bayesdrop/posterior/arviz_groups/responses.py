@@ -29,19 +29,23 @@ def class_names(classes: Any) -> dict[str, Shaped[np.ndarray, " classes"]]:
     return {} if classes is None else {"class": np.array([str(label) for label in classes])}
 
 
-def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool, counts: bool = False) -> xr.Dataset:
-    """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts as int64, other numbers as they are.
+def observed_group(
+    y: Num[AnyArray, " n"], classes: Any, *, binary: bool, counts: bool = False, multiclass: bool = False
+) -> xr.Dataset:
+    """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts and classes int64, numbers as they are.
 
     Parameters
     ----------
     y : array (n,)
-        Labels as −1 and +1, or numbers.
-    classes : sequence of 2 labels, optional
-        Labels of −1 and of +1.
+        Labels as −1 and +1, numbers of classes, or numbers.
+    classes : sequence of K labels, optional
+        Labels of −1 and of +1, or by number.
     binary : bool
         True if ``y`` holds signs.
     counts : bool
         True if it holds counts.
+    multiclass : bool
+        True if ``y`` holds numbers of classes.
 
     Examples
     --------
@@ -52,8 +56,8 @@ def observed_group(y: Num[AnyArray, " n"], classes: Any, *, binary: bool, counts
     import xarray as xr
 
     y = np.asarray(y)
-    y = (y > 0).astype(np.int8) if binary else y.astype(np.int64) if counts else y
-    coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if binary else {})}
+    y = (y > 0).astype(np.int8) if binary else y.astype(np.int64) if counts or multiclass else y
+    coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if binary or multiclass else {})}
     return xr.Dataset({"y": ("obs_id", y)}, coords=coords)
 
 

@@ -163,17 +163,17 @@ def stored_model(attrs: Mapping[str, Any]) -> Model | None:
 
 
 def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
-    """Labels (2,) that :func:`attributes` stored; None where there are none."""
+    """Labels (K,) that :func:`attributes` stored; None where there are none."""
     return read_classes(attrs[_CLASSES]) if _CLASSES in attrs else None
 
 
 def read_classes(text: str) -> np.ndarray:
-    """Labels (2,) as :func:`attributes` stored them, numbers, texts and booleans as such.
+    """Labels (K,) as :func:`attributes` stored them, numbers, texts and booleans as such.
 
     Raises
     ------
     ValueError
-        If the text is no JSON list of two labels.
+        If the text is no JSON list of two labels or more.
 
     Examples
     --------
@@ -185,9 +185,9 @@ def read_classes(text: str) -> np.ndarray:
     except (json.JSONDecodeError, RecursionError, TypeError):
         labels = None
     if not (
-        isinstance(labels, list) and len(labels) == 2 and all(isinstance(v, bool | int | float | str) for v in labels)
+        isinstance(labels, list) and len(labels) >= 2 and all(isinstance(v, bool | int | float | str) for v in labels)
     ):
-        raise ValueError(f"classes: expected a JSON list of two labels, got {_short(text)}.")
+        raise ValueError(f"classes: expected a JSON list of two labels or more, got {_short(text)}.")
     return np.array(labels)
 
 

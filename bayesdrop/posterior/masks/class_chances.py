@@ -1,0 +1,322 @@
+r"""Probabilities of many classes under the noise of a row, for every draw of a posterior.
+
+    E softmax(s_i),      s_i = b + Σ_d w_d x̃_id      (K,)
+
+Masks move all scores of a row together, so that there is no Fourier series in one variable as for two classes
+(:mod:`.expectation`). Instead the ``J`` entries that move the scores most have their masks enumerated, and the sum of
+the others is taken for normal, with its own mean and covariance, at 128 quasi-random points or fewer:
+
+    E f(s) ≈ Σ_a p(a) · mean_z f(base + Σ_{j ≤ J} a_j c_j + L z),      c_j = w_j x_ij.
+
+It is exact where a row has no more than ``J`` entries that may be dropped, six by default. Elsewhere ``J`` begins at 3
+and grows by 2 until its last step changed no result by more than ``ERROR`` = 0.002, of a probability, or relative to a
+likelihood; at 11 it ends, with an :class:`bayesdrop.AccuracyWarning` that names the change. What a step changes is what
+normality and the points made of the entries that it took up, the largest. That is an estimate and no bound: on digits
+of five classes (30 entries a row, against 10⁶ drawn masks) probabilities were off by 0.0015 (root mean square of the
+worst class) and by 0.0035 at most. Noise without masks is taken for normal, which it is
+for ``bd.GaussianNoise``.
+
+A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
+points are two products of small matrices: no exponential is taken for pairs of a mask and a point.
+
+Shapes: ``N`` pairs of a row and a draw, ``J`` entries enumerated, ``A = 2^J`` masks, ``M`` points.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float, Int, PerRow
+from ...designs import as_design
+from ...losses.softmax_forms import JITTER, normal_points
+from ...moments import ScoreMoments
+from ...warnings import AccuracyWarning, warn
+from ..draws import BLOCK, Draws, blocks
+from .expectation import ERROR, MASKS
+
+__all__ = ["class_chances", "class_log_likelihood"]
+
+_FIRST, _STEP, _MOST = 3, 2, 11
+_POINTS = 128
+# Entries that may be dropped where nothing is dropped and all of them are noisy.
+_UNCOUNTED = 1 << 30
+# Products of exponentials of scores further than this below the largest underflow: they count as so far.
+_LOWEST = -340.0
+
+Reduce = Callable[..., Float[np.ndarray, "N _"]]
+
+
+class _Pairs:
+    """Some rows with some draws: moments of the scores and the entries that may be dropped, the largest first.
+
+    Parameters
+    ----------
+    mean, cov : array (N, K), (N, K, K)
+        Moments of the scores.
+    entries : array (N, J, K)
+        What the largest entries add to the scores if they are kept, times nothing.
+    keep : array (N, J)
+        Probability that they are.
+    count : int array (N,)
+        Number of entries that may be dropped: with so many enumerated nothing is left.
+    """
+
+    def __init__(
+        self,
+        mean: Float[np.ndarray, "N K"],
+        cov: Float[np.ndarray, "N K K"],
+        entries: Float[np.ndarray, "N J K"],
+        keep: Float[np.ndarray, "N J"],
+        count: Int[np.ndarray, " N"],
+    ) -> None:
+        self.mean, self.cov, self.entries, self.keep, self.count = mean, cov, entries, keep, count
+
+    def take(self, chosen: Int[np.ndarray, " some"]) -> _Pairs:
+        """Some of the pairs."""
+        entries, keep = self.entries[chosen], self.keep[chosen]
+        return _Pairs(self.mean[chosen], self.cov[chosen], entries, keep, self.count[chosen])
+
+    def factors(
+        self, J: int
+    ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A K"], Float[np.ndarray, "N K M"]]:
+        """Probability of each mask of the first ``J`` entries, and the exponentials of scores at masks and points."""
+        (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
+        chosen, keep = self.entries[:, :J], self.keep[:, :J]
+        masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
+        chance = np.ones((N, 2**J))
+        for j in range(J):
+            chance *= np.where(masks[:, j] == 1, keep[:, j, None], 1 - keep[:, j, None])
+        base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
+        scores = base[:, None, :] + masks @ chosen
+        if np.all(self.count <= J):
+            points = np.zeros((N, K, 1))
+        else:
+            rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
+            points = _root(rest) @ _few_points(K - 1, J).T
+        return chance, _rise(scores, 2), _rise(points, 1)
+
+
+def _rise(score: Float[np.ndarray, "N a b"], axis: int) -> Float[np.ndarray, "N a b"]:
+    """Exponentials relative to the largest of the classes, which lie along ``axis``."""
+    return np.exp(np.maximum(score - score.max(axis=axis, keepdims=True), _LOWEST))
+
+
+@cache
+def _few_points(dimension: int, J: int) -> Float[np.ndarray, "M k"]:
+    """Normal points with mean 0 and covariance 1, in mirrored pairs; the fewer, the less is left to them."""
+    points = normal_points(dimension)
+    half = points[: len(points) // 2]
+    few = half[: max((_POINTS // 2) >> max(J - _FIRST - _STEP, 0), 2 * dimension)]
+    few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
+    return np.concatenate([few, -few])
+
+
+def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
+    """Factor of the covariances of the contrasts with the last class, with a row of zeros for it."""
+    contrast = cov[:, :-1, :-1] - cov[:, :-1, -1:] - cov[:, -1:, :-1] + cov[:, -1:, -1:]
+    size = contrast.shape[1]
+    scale = np.maximum(np.einsum("nkk->n", contrast) / size, 0.0)
+    # What is subtracted may leave −1e-16 of what was there.
+    ridge = (max(JITTER, 1e-12) * scale + 1e-12)[:, None, None] * np.eye(size)
+    try:
+        root = np.linalg.cholesky(contrast + ridge)
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(contrast)
+        root = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
+    return np.concatenate([root, np.zeros((len(root), 1, size))], axis=1)
+
+
+def _probabilities(pairs: _Pairs, J: int) -> Float[np.ndarray, "N K"]:
+    """``E softmax(s)``."""
+    chance, at_mask, at_point = pairs.factors(J)
+    total = at_mask @ at_point
+    share = chance[:, :, None] / (total * total.shape[2])
+    return np.asarray(np.sum((np.swapaxes(at_mask, 1, 2) @ share) * at_point, axis=2))
+
+
+def _log_power(
+    pairs: _Pairs, J: int, code: Int[np.ndarray, " N"], power: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "N 1"]:
+    """``log E π_y^c`` of the class and the power of each pair."""
+    chance, at_mask, at_point = pairs.factors(J)
+    number = np.arange(len(code))
+    own = at_mask[number, :, code][:, :, None] * at_point[number, code][:, None, :] / (at_mask @ at_point)
+    if np.any(power != 1):
+        own = own ** power[:, None, None]
+    return np.log(np.einsum("na,nam->n", chance, own) / own.shape[2])[:, None]
+
+
+def class_chances(
+    draws: Draws, X: Any, corrupted_inputs: bool = False, masks: int = MASKS
+) -> Float[np.ndarray, "n S K"]:
+    """Probability of each class for each row and draw, averaged over the noise, to :data:`ERROR`.
+
+    Parameters
+    ----------
+    draws : Draws
+        Draws of a model of many classes.
+    X : array or scipy sparse (n, p)
+        Rows that fit them.
+    corrupted_inputs : bool
+        Say that there is no noise to average over.
+    masks : int
+        Rows of no more masks have them enumerated.
+
+    Warns
+    -----
+    AccuracyWarning
+        If the last step of some results was above :data:`ERROR`.
+    """
+    result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
+    doubt = _Doubt()
+    for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
+        shape = (rows.stop - rows.start, part.stop - part.start, -1)
+        result[rows, part] = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt).reshape(shape)
+    doubt.tell(result.size)
+    return result
+
+
+def class_log_likelihood(
+    draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int = MASKS
+) -> Float[np.ndarray, "S n"]:
+    """``log E π_{y_i}^{C s_i}`` of each draw and row, the noise summed out; classes and row weights (n,)."""
+    result, doubt = np.empty((draws.size, X.shape[0])), _Doubt()
+    for rows, part, pairs in _pairs_of(draws, X, False, masks):
+        size = (rows.stop - rows.start, part.stop - part.start)
+        own = np.repeat(code[rows].astype(int), size[1])
+        power = np.repeat(weight[rows], size[1]) * np.tile(draws.C[part], size[0])
+
+        def likelihood(some: _Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
+            return _log_power(some, J, own[chosen], power[chosen])
+
+        result[part, rows] = _adaptive(pairs, likelihood, masks, doubt).reshape(size).T
+    doubt.tell(result.size)
+    return result
+
+
+class _Doubt:
+    """Results that did not settle."""
+
+    def __init__(self) -> None:
+        self.failed, self.worst = 0, 0.0
+
+    def add(self, change: Float[np.ndarray, " failed"]) -> None:
+        if len(change):
+            self.failed, self.worst = self.failed + len(change), max(self.worst, float(change.max()))
+
+    def tell(self, total: int) -> None:
+        if self.failed:
+            warn(
+                f"{self.failed} of {total} averages over the noise of a row are known only to {self.worst:.2g} "
+                f"(expected {ERROR:g}): a few entries move the scores far.",
+                AccuracyWarning,
+            )
+
+
+def _adaptive(pairs: _Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
+    """Results of all pairs, with as many entries enumerated as each needs."""
+    limit, most = int(masks).bit_length() - 1, pairs.entries.shape[1]
+    result, few = None, np.flatnonzero(pairs.count <= limit)
+    todo = np.flatnonzero(pairs.count > limit)
+    J = min(_FIRST, most)
+    for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
+        if len(chosen):
+            found = _reduced(pairs.take(chosen), reduce, size, chosen)
+            result = np.empty((len(pairs.mean), found.shape[1])) if result is None else result
+            result[chosen] = found
+    while len(todo) and J < most and result is not None:
+        J = min(J + _STEP, most)
+        new = _reduced(pairs.take(todo), reduce, J, todo)
+        change = np.abs(new - result[todo]).max(axis=1)
+        result[todo] = new
+        going = (change > ERROR) & (pairs.count[todo] > J)
+        todo, last = todo[going], change[going]
+        if J == most:
+            doubt.add(last)
+    return np.asarray(result)
+
+
+def _reduced(pairs: _Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
+    """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
+    size = 2 ** min(J, pairs.entries.shape[1]) * (_POINTS + pairs.mean.shape[1])
+    parts = [reduce(pairs.take(part), J, chosen[part]) for part in map(_range, blocks(len(chosen), size))]
+    return np.concatenate(parts)
+
+
+def _range(part: slice) -> Int[np.ndarray, " some"]:
+    return np.arange(part.start, part.stop)
+
+
+def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[slice, slice, _Pairs]]:
+    """Rows with draws, a block at a time; a row of a sparse matrix by itself, with the columns that it has."""
+    K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
+    sparse = as_design(X).is_sparse
+    most = BLOCK // (8 * K * K)
+    step = 1 if sparse and masked else max(1, most // max(draws.size, X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, min(start + step, X.shape[0]))
+        block, columns = X[rows], np.arange(X.shape[1])
+        if sparse:
+            block = block.toarray()
+            columns = np.flatnonzero(np.any(block != 0, axis=0)) if masked else columns
+        block = np.asarray(block[:, columns], dtype=np.float64)
+        width = max(1, most // max(step * max(len(columns) // (K * K), 1), 1))
+        for first in range(0, draws.size, width):
+            part = slice(first, min(first + width, draws.size))
+            if masked:
+                yield rows, part, _masked(draws, block, columns, part, max(_MOST, int(masks).bit_length() - 1))
+            else:
+                yield rows, part, _unmasked(draws, block, part, corrupted_inputs)
+
+
+def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, most: int) -> _Pairs:
+    """Pairs of a model with masks; rows (r, q) of the given columns, and at most so many entries to enumerate."""
+    weight, intercept = draws.weight[part][:, :, columns].astype(np.float64), draws.intercept[part]
+    rate = draws.rate(part)[:, columns].astype(np.float64)
+    s, K, q = weight.shape
+    value = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate))[:, None, :]
+    mean = (X @ (value * (1 - rate)[:, None, :]).reshape(s * K, q).T).reshape(len(X), s, K) + intercept[None]
+    spread = value * np.sqrt(rate * (1 - rate))[:, None, :]
+    first, second = np.triu_indices(K)
+    pairs = ((X * X) @ (spread[:, first] * spread[:, second]).reshape(-1, q).T).reshape(len(X), s, len(first))
+    cov = np.empty((len(X), s, K, K))
+    cov[:, :, first, second] = cov[:, :, second, first] = pairs
+    size = np.linalg.norm(spread - spread.mean(axis=1, keepdims=True), axis=1)
+    count = np.sum((X[:, None, :] != 0) & (rate > 0)[None], axis=2)
+    most = min(most, int(count.max(initial=0)))
+    moves = np.abs(X)[:, None, :] * size[None]
+    place = np.argsort(-moves, axis=2)[:, :, :most] if most else np.zeros((len(X), s, 0), int)
+    x = np.take_along_axis(np.broadcast_to(X[:, None, :], moves.shape), place, axis=2)
+    draw = np.arange(s)[None, :, None]
+    entries = value.transpose(0, 2, 1)[draw, place] * x[..., None]
+    keep = 1 - rate[draw, place]
+    N = len(X) * s
+    return _Pairs(
+        mean.reshape(N, K), cov.reshape(N, K, K), entries.reshape(N, most, K), keep.reshape(N, most),
+        count.reshape(N),
+    )  # fmt: skip
+
+
+def _unmasked(draws: Draws, X: Float[np.ndarray, "r p"], part: slice, corrupted: bool) -> _Pairs:
+    """Pairs of a model whose noise has no masks, or without noise."""
+    weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
+    s, K, p = weight.shape
+    block = np.vstack([weight.reshape(s * K, p).T, intercept.reshape(1, s * K)])
+    N, design = len(X) * s, as_design(X)
+    first, second = np.triu_indices(K)
+    if corrupted:
+        mean, pairs = design.matvec(block[:-1]) + block[-1], np.zeros((len(X), s * len(first)))
+    else:
+        moments = ScoreMoments(design, draws.model.noise, np.zeros((p, 1)), draws.model.fit_intercept)
+        mean = moments.mean(block)
+        pairs = moments.covariance((weight[:, first] * weight[:, second]).reshape(-1, p).T)
+    cov = np.empty((N, K, K))
+    cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
+    # Of normal scores all entries remain, as it were; of known ones none.
+    remaining = np.full(N, _UNCOUNTED if np.any(cov) else 0)
+    return _Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)
