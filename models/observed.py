@@ -3,7 +3,7 @@
 import numpy as np
 from numpyro.util import not_jax_tracer
 
-__all__ = ["check_labels", "check_numbers"]
+__all__ = ["check_counts", "check_labels", "check_numbers"]
 
 
 def check_labels(y, n, classes=2):
@@ -29,6 +29,18 @@ def check_numbers(y, shape, missing=False):
     if values.dtype.kind not in "biuf" or not np.all(np.isfinite(values) | (missing & np.isnan(values))):
         wanted = "numbers that are finite, or NaN where missing" if missing else "finite numbers"
         raise ValueError(f"y: expected {wanted}, got {values.dtype} values such as {_odd(values)}; clean or code them.")
+
+
+def check_counts(y, n):
+    """Raise ValueError unless ``y`` is None or has a whole number >= 0 for each of ``n`` rows."""
+    check_numbers(y, (n,))
+    if _has_shape(y, (n,)):
+        values = np.asarray(y)
+        odd = values[(values < 0) | (values != np.floor(values))]
+        if len(odd):
+            raise ValueError(
+                f"y: expected counts, whole numbers from 0 on, got {odd[:1].tolist()[0]!r}; rates are no counts."
+            )
 
 
 def _has_shape(y, shape):

@@ -15,9 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS, Predictive
 
-__all__ = ["augmented", "log_likelihood", "program"]
+from bayesdrop.models.observed import check_numbers
+from bayesdrop.models.steps import six_steps
+
+__all__ = ["augmented", "demonstrate", "log_likelihood", "program"]
 
 
 def log_likelihood(y, score, tau=0.5):
@@ -37,6 +39,7 @@ def scores(X, scale, intercept_scale):
 
 def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
     """Plain program: ``X`` (n, p), ``y`` (n,), ``C`` a number or (n,), prior sds."""
+    check_numbers(y, (len(X),))
     score = scores(X, scale, intercept_scale)
     with numpyro.plate("obs_id", X.shape[0]):
         numpyro.sample("y", dist.AsymmetricLaplaceQuantile(score, 1 / C, tau), obs=y)
@@ -44,15 +47,17 @@ def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
 
 def augmented(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
     """Same posterior of ``weight`` and ``intercept``, with the latent scale of each row explicit."""
+    check_numbers(y, (len(X),))
     score = scores(X, scale, intercept_scale)
     with numpyro.plate("obs_id", X.shape[0]):
         latent = numpyro.sample("latent_scale", dist.Exponential(2 * tau * (1 - tau)))
         numpyro.sample("y", dist.Normal(score + 2 / C * (1 - 2 * tau) * latent, 2 / C * jnp.sqrt(latent)), obs=y)
 
 
+def demonstrate(**options):
+    """Run the six steps on 40 rows, for the upper decile."""
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), tau=0.9, **options)
+
+
 if __name__ == "__main__":
-    X = jax.random.normal(jax.random.key(0), (100, 3))
-    y = Predictive(program, num_samples=1)(jax.random.key(1), X, C=4.0, tau=0.9)["y"][0]
-    mcmc = MCMC(NUTS(program), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized")
-    mcmc.run(jax.random.key(2), X, y, C=4.0, tau=0.9)
-    mcmc.print_summary()
+    demonstrate()
