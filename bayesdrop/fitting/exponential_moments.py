@@ -163,16 +163,16 @@ class ExponentialMoments(ScoreMoments):
         stored ``always`` is the value of a zero.
         """
         w, p = weights[:-1, 0], self.design.shape[1]
-        columns, sparse = np.arange(p), self.design.is_sparse
+        columns = np.arange(p)
         for rows, part in self.design.parts():
             matrix = part.matrix()
-            if not hasattr(matrix, "indptr"):
+            if not part.is_sparse:
                 for start in range(0, len(matrix), max(1, _BLOCK // p)):
                     some = matrix[start : start + max(1, _BLOCK // p)].astype(np.float64)
                     here = slice(rows.start + start, rows.start + start + len(some))
                     yield here, _finite(function(w, some - self._origin, columns)), np.zeros(p)
                 continue
-            zero = _finite(function(w, -self._origin, columns)) if sparse else np.zeros(p)
+            zero = _finite(function(w, -self._origin, columns))
             change, index = matrix.astype(np.float64).tocsr(copy=True), matrix.indices
             values = _finite(function(w[index], change.data - self._origin[index], index))
             change.data = values - zero[index]
