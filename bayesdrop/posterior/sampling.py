@@ -15,6 +15,7 @@ from .._validation import check_count, check_flag, check_instance, check_number
 from ..data.dataset import Dataset
 from ..designs import as_sampling_design
 from ..fitting.result import centred_columns
+from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
 from ..mcmc.scales import natural
 from ..mcmc.target import Problem, sampler_settings
@@ -265,8 +266,9 @@ def _approximation(posterior: xr.Dataset, model: Model, data: Dataset) -> Attrib
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     few = draws_of(posterior, model, min(-(-_REPORTED_DRAWS // chains), draws), marginalised=False)
     found = approximation_error(few, data)
+    mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
     attrs: Attributes = {
-        "approximation": "masks are integrated as if scores were normal; bd.Gibbs() draws them",
+        "approximation": f"masks are integrated as if scores were normal; {mend}",
         "approximation_error": found.per_row,
         "approximation_total": found.total,
         "approximation_bound": found.bound,
