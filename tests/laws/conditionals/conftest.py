@@ -33,9 +33,9 @@ def _of(score):
 # The published formulas, each as its program states it: of the plain log-likelihood, and of the augmentation bound.
 PLAIN = {
     # Counts up to a term of y alone: a Poisson count from the best of all laws of y on.
-    "Poisson": lambda y, s: y * s - _of(s).exp(s) + y - y * _of(s).log(y + (y == 0)),
-    "Binomial": lambda y, s: y * s - TRIALS * _of(s).logaddexp(s, 0 * s),
-    "NegativeBinomial": lambda y, s: y * s - (y + DISPERSION) * _of(s).logaddexp(s, 0 * s),
+    "Poisson": lambda y, s: y * s - _of(s).exp(s) + y - y * _of(s).log(_of(s).where(y == 0, _of(s).ones_like(y), y)),
+    "Binomial": lambda y, s, trials: y * s - trials * _of(s).logaddexp(s, 0 * s),
+    "NegativeBinomial": lambda y, s, dispersion: y * s - (y + dispersion) * _of(s).logaddexp(s, 0 * s),
     "Hinge": lambda sign, score: HingePseudoLikelihood(score).log_prob((1 + sign) / 2),
     "Logistic": lambda sign, score: LogisticPseudoLikelihood(score).log_prob((1 + sign) / 2),
     "EpsilonInsensitive": lambda y, score: EpsilonInsensitivePseudoLikelihood(score).log_prob(y),
@@ -48,8 +48,8 @@ BOUND = {
     "EpsilonInsensitive": marginalised_dropout.epsilon_insensitive,
     "Quantile": marginalised_dropout.quantile,
     "Squared": marginalised_dropout.squared,
-    "Binomial": lambda y, m, v: _logistic_count(y, TRIALS, m, v),
-    "NegativeBinomial": lambda y, m, v: _logistic_count(y, y + DISPERSION, m, v),
+    "Binomial": lambda y, m, v, trials: _logistic_count(y, trials, m, v),
+    "NegativeBinomial": lambda y, m, v, dispersion: _logistic_count(y, y + dispersion, m, v),
 }
 # Settings other than the default, which for a median hides an error of sign.
 SETTINGS = {"Binomial": {"trials": TRIALS}, "NegativeBinomial": {"dispersion": DISPERSION}, "Quantile": {"tau": 0.8}}
