@@ -79,7 +79,7 @@ def test_what_it_declares_comes_back_with_dims_and_coords():
     assert posterior["tension"].dims == ("chain", "draw", "knot", "feature")
     assert posterior["knot"].values.tolist() == [0, 1, 2]
     assert posterior["tension"].coords["feature"].values.tolist() == ["age", "dose"]
-    np.testing.assert_array_equal(posterior["tension"].sel(knot=2), 2 * posterior["weight"])
+    np.testing.assert_allclose(posterior["tension"].sel(knot=2), 2 * posterior["weight"], rtol=1e-6)
     assert set(stats.data_vars) == set(STATISTICS)
     assert stats["temperature"].dims == ("chain", "draw")
     assert np.all(stats["temperature"] == 2)

@@ -25,6 +25,7 @@ OTHERS = {
     "mean_prior": bd.Beta(2.0, 3.0),
     "strength_prior": Gamma(3.0, 4.0),
     "prior": bd.Beta(2.0, [3.0, 4.0, 5.0]),
+    "trials": 7,
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 
@@ -39,7 +40,7 @@ def _changed(kind):
             settings[field.name] = not field.default
         elif isinstance(field.default, float):
             settings[field.name] = 0.25
-        elif field.default in ("augmentation", "taylor"):
+        elif field.default in ("augmentation", "taylor", "exact"):
             settings[field.name] = "gaussian"
         else:
             raise AssertionError(f"{kind.__name__}.{field.name}: say here what another value of it is")

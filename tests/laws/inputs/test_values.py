@@ -230,6 +230,8 @@ def _start(where, function):
 
 def _target(kind):
     regression = any(word in kind.__name__ for word in ("SVR", "Ridge", "Regressor"))
+    if "Poisson" in kind.__name__ or "Binomial" in kind.__name__:
+        return np.abs(np.round(NUMBERS))
     return NUMBERS if regression else Y
 
 
