@@ -126,6 +126,15 @@ def _exact_arithmetic():
 
 
 @pytest.fixture(scope="session")
+def thorough():
+    """Options of XLA for autodiff, whose products of nought and infinity cancel where it optimises, as by default.
+
+    The suite asks it to compile quickly instead.
+    """
+    return {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+
+
+@pytest.fixture(scope="session")
 def same():
     """``same(a, b, *terms)``: equal to the law's accuracy, relative to 1 and to the largest of all that is given."""
 

@@ -226,7 +226,7 @@ def test_marginalised_density_is_the_energy_of_the_fit(noise, same):
             same(found.gradient[c], gradient[: theta.shape[1], 0], found.gradient)
 
 
-def _check_gradient(loss, noise, rates, marginalised, same):
+def _check_gradient(loss, noise, rates, marginalised, same, thorough):
     """By autodiff of the value; the points, drawn at random, are away from the kinks almost surely."""
     X, y, row_weight = (part[3:] for part in _data_of(loss))  # autodiff fails at a root of zero
     fixed = bd.Fixed(RATE) if noise.has_rate else None
@@ -235,7 +235,7 @@ def _check_gradient(loss, noise, rates, marginalised, same):
     theta = _theta(density)
     found = _evaluate(density, operands, theta)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=thorough)
     def value_and_slope(theta):
         total, pull_back = jax.vjp(lambda t: _potential(density, operands, t), theta)
         return total, pull_back(jnp.ones(CHAINS))[0]
@@ -248,18 +248,18 @@ def _check_gradient(loss, noise, rates, marginalised, same):
         same(here, there)
 
 
-def test_gradient_is_that_of_the_value(loss, same):
+def test_gradient_is_that_of_the_value(loss, same, thorough):
     """Every loss under the noise with all five coefficients, and with masks integrated, whatever its bound."""
     if _is_refused(loss, NOISES[-1]):
         return
-    _check_gradient(loss, NOISES[-1], None, True, same)
+    _check_gradient(loss, NOISES[-1], None, True, same, thorough)
     if loss.expectation == "augmentation":
-        _check_gradient(loss, bd.Dropout(), "groups", False, same)
+        _check_gradient(loss, bd.Dropout(), "groups", False, same, thorough)
 
 
 @pytest.mark.parametrize("noise", NOISES[:-1], ids=repr)
-def test_gradient_under_every_noise(noise, same):
-    _check_gradient(bd.Hinge(), noise, None, True, same)
+def test_gradient_under_every_noise(noise, same, thorough):
+    _check_gradient(bd.Hinge(), noise, None, True, same, thorough)
 
 
 @pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4), bd.Quantile(0.3)], ids=repr)
@@ -292,8 +292,8 @@ def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(
 
 
 @pytest.mark.parametrize("rates", [*FREE, None])
-def test_gradient_in_rates_of_every_structure(rates, same):
-    _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same)
+def test_gradient_in_rates_of_every_structure(rates, same, thorough):
+    _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same, thorough)
 
 
 def test_a_row_without_noise_has_a_finite_gradient(losses):
