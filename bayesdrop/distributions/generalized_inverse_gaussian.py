@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax import lax, random
 from jax.scipy.special import logsumexp
 from jaxtyping import PRNGKeyArray

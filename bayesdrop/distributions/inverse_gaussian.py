@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax.scipy.special import log_ndtr
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints

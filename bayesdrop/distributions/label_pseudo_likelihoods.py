@@ -13,6 +13,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax import random
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints

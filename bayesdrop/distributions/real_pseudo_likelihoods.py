@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax import lax, random
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints

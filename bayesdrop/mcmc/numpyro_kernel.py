@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax import numpy as jnp
 from jaxtyping import PRNGKeyArray
 from numpyro.infer.mcmc import MCMCKernel

@@ -116,6 +116,13 @@ def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("part", ["bayesdrop.distributions import PolyaGamma", "bayesdrop import NumpyroKernel"])
+def test_numpyro_is_whole_where_arviz_came_first(part):
+    # ArviZ 1.3 puts a lazy stand-in for numpyro among the modules, whose parts Python would otherwise load twice.
+    code = f"import arviz\nfrom {part}\nimport numpyro\nnumpyro.infer.initialization, numpyro.distributions.distribution"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 def test_importing_everything_allocates_nothing_on_a_device():
     code = (
         "import bayesdrop as bd, bayesdrop.distributions\n"
