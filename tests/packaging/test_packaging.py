@@ -119,7 +119,7 @@ def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they
 @pytest.mark.parametrize("part", ["bayesdrop.distributions import PolyaGamma", "bayesdrop import NumpyroKernel"])
 def test_numpyro_is_whole_where_arviz_came_first(part):
     # ArviZ 1.3 puts a lazy stand-in for numpyro among the modules, whose parts Python would otherwise load twice.
-    code = f"import arviz\nfrom {part}\nimport numpyro\nnumpyro.infer.initialization, numpyro.distributions.distribution"
+    code = f"import arviz\nfrom {part}\nimport numpyro as n\nn.infer.initialization, n.distributions.distribution"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
