@@ -14,10 +14,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a test with ``default_cases`` the other cases are slow: each of them compiles a program of its own."""
+    """Of a test with ``default_cases`` the other cases are slow: each of them compiles a program of its own.
+
+    So are those of a test with ``slow_cases`` whose names hold one of the words.
+    """
     for item in items:
-        chosen = item.get_closest_marker("default_cases")
         case = getattr(item, "callspec", None)
+        for words in item.iter_markers("slow_cases"):
+            if any(word in case.id for word in words.args):
+                item.add_marker(pytest.mark.slow)
+        chosen = item.get_closest_marker("default_cases")
         if chosen is not None and (case is None or case.id not in chosen.args):
             item.add_marker(pytest.mark.slow)
 

@@ -107,6 +107,7 @@ def test_polya_gamma_one_at_scores_whose_masses_underflow():
     assert np.all(np.isnan(polya_gamma_one(jax.random.key(0), jnp.full(3, jnp.inf, jnp.float32))))
 
 
+@pytest.mark.slow_cases("-0.1-", "float32-150.0-1.0")
 @pytest.mark.parametrize(
     ("b", "z"),
     [

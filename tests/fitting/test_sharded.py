@@ -80,6 +80,7 @@ def _ones_of(folder, name):
     return [dict(np.load(folder / f"{name}{rank}.npz")) for rank in range(2)]
 
 
+@pytest.mark.slow
 def test_two_processes_are_one(worker, folder):
     """Fits of halves in two processes are those of the whole in one, and are the same bits in both processes."""
     numbers = worker.problem()

@@ -55,6 +55,7 @@ def evidence(X, y, largest):
     return total
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_horseshoe_is_infinite_if_and_only_if_the_classes_are_apart():
     """With local scales up to 3,000 it grows as the logarithm of the largest scale shared, or not at all."""
     mixed, apart = ([evidence(X, y, largest) for largest in (1e3, 1e6, 1e9)] for X, y in (MIXED, APART))

@@ -100,6 +100,7 @@ def dims(site):
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
 
 
+@pytest.mark.slow_cases("factors, all masks", "logistic augmented")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
@@ -168,7 +169,7 @@ def test_masks_are_kept_with_one_minus_the_rate(groups):
         assert binomtest(int(kept[..., d].sum()), kept[..., d].size, chance[d]).pvalue > 3e-6
 
 
-@pytest.mark.default_cases("logistic", "feature_noising")
+@pytest.mark.default_cases("logistic")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_runs_all_six_steps(name):
     demonstrate = importlib.import_module(f"bayesdrop.models.{name}").demonstrate

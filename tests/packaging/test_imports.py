@@ -5,6 +5,7 @@ Every ``from`` inside the package counts, those inside functions and those for t
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def imports(name, path, known):
     return found - {"", name}
 
 
+@cache
 def arrows(folder):
     known = modules(folder)
     return {name: imports(name, path, known) for name, path in known.items() if name}

@@ -55,9 +55,10 @@ def test_the_wheel_installs_and_imports_elsewhere(wheel, tmp_path):
     """A clean environment that borrows the dependencies from this one, and nothing else: not the checkout."""
     import sysconfig
 
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", str(wheel)]
+    options = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)]
     subprocess.run(install, check=True, capture_output=True, text=True)
     code = (
         f"import sys; sys.path.append({sysconfig.get_paths()['purelib']!r})\n"
@@ -116,6 +117,7 @@ def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow_cases("Kernel")
 @pytest.mark.parametrize("part", ["bayesdrop.distributions import PolyaGamma", "bayesdrop import NumpyroKernel"])
 def test_numpyro_is_whole_where_arviz_came_first(part):
     # ArviZ 1.3 puts a lazy stand-in for numpyro among the modules, whose parts Python would otherwise load twice.

@@ -73,6 +73,7 @@ BINARY = [bd.Logistic(), bd.Hinge()]
 LOSSES = [*BINARY, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)]
 
 
+@pytest.mark.slow_cases("1.0-", "10.0-Squared", "100.0-Eps", "100.0-Hinge")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("C", [0.3, 1.0, 10.0, 100.0])
 def test_the_average_is_that_over_all_masks(build, enumerate_masks, loss, C):

@@ -254,6 +254,7 @@ def test_a_sweep_takes_every_mask_with_the_others_where_they_are(storage, covari
     np.testing.assert_allclose(field.keep, keep[entries.row, entries.column], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow_cases("shared", "group-diagonal", "feature-full", "EpsilonInsensitive")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("covariance", COVARIANCES)
 @pytest.mark.parametrize("kind", ["fixed", "shared", "group", "feature"])

@@ -79,6 +79,7 @@ def test_the_power_of_the_variables_counts(rows, same):
         same(rest[0], rest[-1])
 
 
+@pytest.mark.slow_cases("binomial")
 @pytest.mark.parametrize("name", AUGMENTED)
 def test_drawn_variables_have_the_stated_mean(name):
     """Means of 4,000 draws, skewness below 3, within 5.7 standard errors; 15 cells a law: 1e-6 a law."""

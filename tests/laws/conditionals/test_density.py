@@ -140,6 +140,9 @@ def test_noises_are_found():
     assert names >= {"Dropout", "GaussianNoise", "LaplaceNoise", "PoissonNoise", "MultiplicativeNoise"}
 
 
+@pytest.mark.slow_cases(
+    "trials=5, expectation='gau", "dispersion=2.5, expectation='gau", "(expectation='gaussian')-False"
+)
 @pytest.mark.parametrize(("unbiased", "storage"), [(False, csr_array), (True, np.asarray)])
 def test_marginalised_density_is_the_program(loss, unbiased, storage, same, published_bound):
     """``exp(−U)``: the bound is the program's own where it has one, else the loss's, which has laws of its own."""
@@ -248,6 +251,10 @@ def _check_gradient(loss, noise, rates, marginalised, same, thorough):
         same(here, there)
 
 
+@pytest.mark.slow_cases(
+    *("Logistic(expectation='gaussian')", "Binomial(", "EpsilonInsensitive", "Squared"),
+    *("tau=0.8, expectation='aug", "margin=1.0, expectation='gau"),
+)
 def test_gradient_is_that_of_the_value(loss, same, thorough):
     """Every loss under the noise with all five coefficients, and with masks integrated, whatever its bound."""
     if _is_refused(loss, NOISES[-1]):
@@ -291,6 +298,7 @@ def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(
     same(rounded.gradient, expected)
 
 
+@pytest.mark.slow_cases("shared", "per feature", "relative")
 @pytest.mark.parametrize("rates", [*FREE, None])
 def test_gradient_in_rates_of_every_structure(rates, same, thorough):
     _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same, thorough)

@@ -85,6 +85,7 @@ def test_augmentation_is_the_published_formula(loss, same, published_bound):
     assert loss.plain.expectation == "augmentation" or type(loss).__name__ in ("Squared", "Poisson")
 
 
+@pytest.mark.slow_cases("epsilon=0.1, expectation='gau")
 def test_gaussian_form_is_the_expectation(loss, plain):
     """By quadrature in panels; exact up to what quadrature and the mixture of 20 normals leave, 1e-10 together."""
     if loss.expectation == "gaussian":
@@ -126,6 +127,7 @@ def test_expected_probability_is_the_expectation():
         assert float(sigma(np.asarray(mean), np.asarray(var), 1.0)) == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.slow_cases("trials=5, expectation='gau", "dispersion=2.5, expectation='gau")
 def test_derivatives_are_those_of_the_value(loss, same):
     y, mean, var = _smooth_grid(loss)
 
