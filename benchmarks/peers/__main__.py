@@ -29,6 +29,7 @@ from types import ModuleType
 
 from benchmarks.peers import picture, table
 from benchmarks.peers.methods import METHODS, REFERENCE, SHORT, applies
+from benchmarks.peers.report import Results, of_set, summary
 from benchmarks.peers.sets import SETS
 from benchmarks.published.cells import complete, elapsed, stored
 from benchmarks.reproduce import RESULTS, insert
@@ -62,15 +63,15 @@ def forget(path: Path, text: str) -> None:
         path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
 
-def report(results: table.Results) -> str:
+def report(results: Results) -> str:
     """All tables as Markdown, the summary first."""
     work, wall = sum(one["seconds"] for one in results.values()), elapsed(results.values())
     packages = ", ".join(f"{package} {version(package)}" for package in ("bayesdrop", "scikit-learn", "numpy"))
     made = f"`python -m benchmarks.peers`, {time.strftime('%Y-%m-%d')}, {packages}; "
     made += f"{wall / 60:.0f} min for {work / 60:.0f} min of work."
-    tables = [part for part in (table.of_set(results, data) for data in SETS) if part]
+    tables = [part for part in (of_set(results, data) for data in SETS) if part]
     shown = "![Log losses beside those of cross-validated ridge](../docs/peers.png)"
-    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", shown, table.summary(results), *tables, ""])
+    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", shown, summary(results), *tables, ""])
 
 
 def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
     def wanted(name: str) -> bool:
         data, method, number = name.split(" | ")
         if given.quick:
-            return method not in ("posterior", "dropout SVC CV") and int(number) < 2
+            return method not in ("posterior", "dropout SVC CV", "dropout logistic CV") and int(number) < 2
         asked = any(text in method for text in texts) or method == REFERENCE
         return asked and method != SHORT and applies(method, data, long=given.long)
 
@@ -121,12 +122,12 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
             print(f"{data} is skipped: {error}", file=sys.stderr)
         # Those of other runs too, as a table is of all that is known.
         results |= {name: one for name, one in stored(path, table).items() if SHORT not in name or given.quick}
-        print(f"\n{table.of_set(results, data)}", flush=True)
+        print(f"\n{of_set(results, data)}", flush=True)
     if given.write:
         picture.draw(results, PICTURE)
         RESULTS.write_text(insert(RESULTS.read_text(encoding="utf-8"), "peers", report(results)), encoding="utf-8")
     elif len(given.sets) != 1:
-        print(f"\n{table.summary(results)}")
+        print(f"\n{summary(results)}")
 
 
 if __name__ == "__main__":

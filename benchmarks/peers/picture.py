@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers.methods import METHODS, REFERENCE, SHORT
+from benchmarks.peers.report import Results, compare
 from benchmarks.peers.sets import SETS
-from benchmarks.peers.table import Results, compare
 
 __all__ = ["draw"]
 
@@ -32,7 +32,7 @@ def draw(results: Results, path: Path) -> None:
     found = {method: gaps for method, gaps in found.items() if any(gaps.values())}
     names = [data for data in SETS if any(gaps[data] for gaps in found.values())]
     columns = min(5, max(1, len(found)))
-    lines = -(-len(found) // columns)
+    lines = max(1, -(-len(found) // columns))
     figure, axes = plt.subplots(
         lines, columns, figsize=(2.6 * columns + 1.6, (0.24 * len(names) + 0.9) * lines), sharey=True, squeeze=False,
         layout="constrained",

@@ -92,7 +92,7 @@ def _table(name: str) -> Rows:
     parts = [columns[:, ~text].astype(float)]
     if text.any():
         parts.append(OneHotEncoder(sparse_output=False).fit_transform(columns[:, text]))
-    return np.hstack(parts), (y == np.max(y)).astype(int)
+    return np.hstack(parts), (y == np.unique(y)[-1]).astype(int)
 
 
 def _amazon(domain: str) -> tuple[Rows, Rows]:
