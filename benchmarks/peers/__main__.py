@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                here = part_of(lambda name, data=data: name.startswith(f"{data} |") and wanted(name))  # type: ignore[misc]
+                here = part_of(lambda name, data=data: name.startswith(f"{data} |") and wanted(name))
                 if not given.stored:
                     complete(here, path, jobs=given.jobs)
         except FileNotFoundError as error:

@@ -12,8 +12,8 @@ from benchmarks.peers.sets import SETS
 
 __all__ = ["draw"]
 
-# Nats up to which the axis is linear, and where it ends.
-_LINEAR, _END = 0.01, 1.0
+# Nats at which the axis ends; what lies beyond is an arrow there.
+_END = 0.2
 _COLOURS = {"ahead": "#1b6ca8", "level": "#8a8a8a", "behind": "#b5403a"}
 
 
@@ -49,14 +49,12 @@ def draw(results: Results, path: Path) -> None:
             colour = _COLOURS["ahead" if gap < -reach else "behind" if gap > reach else "level"]
             inside = float(np.clip(gap, -_END, _END))
             marker = "o" if inside == gap else ">" if gap > 0 else "<"
+            reach = reach if inside == gap else 0.0
             axis.errorbar(inside, place, xerr=reach, fmt=marker, color=colour, markersize=4, linewidth=1.2)
         axis.set_title(method, fontsize=9, fontweight="bold" if METHODS[method].ours else "normal")
-        axis.set_xscale("symlog", linthresh=_LINEAR)
-        axis.set_xlim(-_END, 1.15 * _END)
-        axis.set_xticks([-0.1, 0, 0.1, 1], ["−0.1", "0", "0.1", "1"])
+        axis.set_xlim(-1.05 * _END, 1.05 * _END)
         axis.set_yticks(range(len(names)), [SETS[data].label for data in names], fontsize=8)
         axis.tick_params(axis="x", labelsize=8)
-        axis.minorticks_off()
         axis.grid(axis="y", color="#e6e6e6", linewidth=0.6)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].invert_yaxis()
