@@ -102,7 +102,8 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
     def wanted(name: str) -> bool:
         data, method, number = name.split(" | ")
         if given.quick:
-            return method not in ("posterior", "dropout SVC CV", "dropout logistic CV") and int(number) < 2
+            late = method in ("posterior", "dropout SVC CV", "dropout logistic CV")
+            return not late and int(number) < (1 if method == SHORT else 2)
         asked = any(text in method for text in texts) or method == REFERENCE
         return asked and method != SHORT and applies(method, data, long=given.long)
 
