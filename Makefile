@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-arviz test-slow test-lowest lint types bench bench-sampling bench-scale reproduce clean
+.PHONY: demo test test-arviz test-slow test-lowest lint types bench bench-sampling bench-scale bench-peers reproduce clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -80,6 +80,10 @@ bench-scale: $(STAMP)
 	$(BIN)/python -m benchmarks.dask_scale
 	$(BIN)/python -m benchmarks.sharding
 	$(BIN)/python -m benchmarks.gpu
+
+# Ours beside what users would pick instead, in hours; a stopped run goes on where it was.
+bench-peers: $(STAMP)
+	$(BIN)/python -m benchmarks.peers
 
 # The published tables from real data; a stopped run goes on where it was.
 reproduce: $(STAMP)

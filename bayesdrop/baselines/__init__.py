@@ -1,7 +1,8 @@
-"""Baselines that papers on dropout training compare with: explicit corruption, marginalised losses, worst deletion."""
+"""Baselines of papers on dropout training and on words: explicit corruption, MCF, FDROP and NBSVM."""
 
 from .explicit_corruption import ExplicitCorruption
 from .fdrop import FDROP
 from .mcf import MCFExponential, MCFLogistic, MCFQuadratic
+from .nbsvm import NBSVM
 
-__all__ = ["FDROP", "ExplicitCorruption", "MCFExponential", "MCFLogistic", "MCFQuadratic"]
+__all__ = ["FDROP", "NBSVM", "ExplicitCorruption", "MCFExponential", "MCFLogistic", "MCFQuadratic"]

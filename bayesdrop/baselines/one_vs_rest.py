@@ -53,6 +53,10 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         """Gain and shift of the features' means at prediction; (p,) or numbers."""
         return np.ones(1), np.zeros(1)
 
+    def _seen(self, X: Any) -> Any:
+        """Checked features (n, p) as the weights see them."""
+        return X
+
     @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the weights.
@@ -92,7 +96,8 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
         """
         check_is_fitted(self)
-        design = as_design(validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False))
+        checked = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
+        design = as_design(self._seen(checked))
         gain, shift = self._noised_mean()
         score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)
         return score if len(self.classes_) > 2 else score[:, 0]

@@ -46,10 +46,14 @@ _WORDS = {"TITLE", "SOURCE", "PUBLISHED", "ALONE", "report"}
 
 
 def _fingerprint(module: ModuleType) -> str:
-    """Of the module's code, but for what only words the report: results of other code are not those of this one."""
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    """Of the module's code and that of its ``PARTS``, but for what only words the report: results of other code are
+    not those of this one.
+    """
+    files = [str(part.__file__) for part in (module, *getattr(module, "PARTS", ()))]
+    trees = [ast.parse(Path(file).read_text(encoding="utf-8")) for file in files]
     work = [
         ast.dump(node)
+        for tree in trees
         for node in tree.body
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
         and not {getattr(node, "name", None), *(ast.unparse(at) for at in getattr(node, "targets", []))} & _WORDS

@@ -94,6 +94,15 @@ def test_results_of_other_code_are_not_taken(table, store, tmp_path):
     assert complete(changed, store)["three"]["value"] == -5
 
 
+def test_results_of_other_parts_are_not_taken(table, store, tmp_path):
+    table.PARTS = (fake(tmp_path / "part.py", "VALUE = 1\n"),)
+    first = complete(table, store)
+    (tmp_path / "part.py").write_text("VALUE = 1  # in other words\n", encoding="utf-8")
+    assert cells.stored(store, table) == first
+    (tmp_path / "part.py").write_text("VALUE = 2\n", encoding="utf-8")
+    assert cells.stored(store, table) == {}
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -191,6 +191,7 @@ GIVEN = {
     "LatentDropoutLogisticRegression": {"n_hidden": 2, "n_init": 1, "max_iter": 5, "tol": 0.1, "random_state": 0},
     "LatentDropoutSVC": {"n_hidden": 2, "n_init": 1, "max_iter": 5, "tol": 0.1, "random_state": 0},
     "FDROP": {"max_iter": 50},
+    "NBSVM": {"loss": "log_loss"},
 }
 # Results, made by the package and not by its users; and names that are values rather than calls.
 RESULTS = {"Diagnosis", "Fit", "FormulaDesign", "Prediction", "Variational", "__version__"}
@@ -215,6 +216,11 @@ def _parameters(function):
     return {n: p for n, p in inspect.signature(function).parameters.items() if n != "self" and p.kind not in kinds}
 
 
+def _features(where):
+    """``X``, without signs for what takes counts alone."""
+    return np.abs(X) if "NBSVM" in where else X
+
+
 def _start(where, function):
     """Good arguments of a call by name, made anew each time."""
     arguments = {}
@@ -224,7 +230,7 @@ def _start(where, function):
             arguments[name] = given[name]
         elif parameter.default is inspect.Parameter.empty:
             assert name in GOOD, f"{where}: no good value to start from for the parameter {name!r}; add one"
-            arguments[name] = GOOD[name]
+            arguments[name] = _features(where) if name == "X" else GOOD[name]
     return {name: value() if callable(value) else value for name, value in arguments.items()}
 
 
@@ -242,7 +248,7 @@ def _calls():
         if isinstance(thing, type) and issubclass(thing, BaseEstimator):
 
             def construct(thing=thing, **arguments):
-                return thing(**arguments).fit(X, _target(thing))
+                return thing(**arguments).fit(_features(thing.__name__), _target(thing))
 
             found[where] = (thing, construct)
             for name in METHODS:
@@ -255,7 +261,7 @@ def _calls():
                     if name == "partial_fit" and "classes" in _parameters(thing.partial_fit):
                         arguments = {"classes": ["no", "yes"]} | arguments
                     elif name not in ("fit", "partial_fit"):
-                        estimator.fit(X, _target(thing))
+                        estimator.fit(_features(where), _target(thing))
                     return getattr(estimator, name)(**arguments)
 
                 found[f"{where}.{name}"] = (method, run)

@@ -1,0 +1,135 @@
+"""Ours beside what users would pick instead, on tables and words: ``python -m benchmarks.peers [SET ...]``.
+
+    python -m benchmarks.peers                        every set (hours)
+    python -m benchmarks.peers sonar pima             some
+    python -m benchmarks.peers --methods posterior    some methods, beside those that the picture needs
+    python -m benchmarks.peers --quick                a smoke test on one small set, under a minute
+    python -m benchmarks.peers --long                 also the posterior and grids of SVMs on words: very long
+    python -m benchmarks.peers --stored               what there is of a run that is not over
+    python -m benchmarks.peers --again dropout        forget results of methods with this in their names first
+    python -m benchmarks.peers --write                tables into benchmarks/RESULTS.md, the picture into docs/peers.png
+    python -m benchmarks.peers --list                 names of sets and methods
+
+Results are kept as they come in ``bayesdrop-output/peers/SET.jsonl``: a stopped run goes on where it was. They are made
+anew where the code of this benchmark has changed, but not where the package has: ``--again`` does that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+from benchmarks.peers import picture, table
+from benchmarks.peers.methods import METHODS, REFERENCE, SHORT, applies
+from benchmarks.peers.report import Results, of_set, summary
+from benchmarks.peers.sets import SETS
+from benchmarks.published.cells import complete, elapsed, stored
+from benchmarks.reproduce import RESULTS, insert
+
+__all__ = ["forget", "main", "report"]
+
+STORE = Path("bayesdrop-output/peers")
+PICTURE = RESULTS.parents[1] / "docs" / "peers.png"
+
+_HOW = f"""Differences are to *{REFERENCE}*, `LogisticRegressionCV(scoring="neg_log_loss")`, in pairs over splits; bold
+beyond two standard errors, which allow for rows that splits share (Nadeau & Bengio 2003). Tables: four folds, twice,
+columns standardised on the training rows. Words: 0/1, halves of the given training rows with halves of the given test
+rows, twice. What a method chooses it chooses on the training rows. In italics what is ours. The calibration error is
+that of tenths of the probability, over the rows of all splits. CPU: fit and predictions, the median split; of the
+posterior with what it compiles."""
+
+
+def part_of(keep: Callable[[str], bool]) -> ModuleType:
+    """The module of the cells with some of them."""
+    part = ModuleType(table.__name__)
+    part.__dict__.update(vars(table))
+    part.__dict__["cells"] = lambda: (cell for cell in table.cells() if keep(cell.key))
+    return part
+
+
+def forget(path: Path, text: str) -> None:
+    """Take results of methods with a text in their names out of a file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [line for line in lines if text not in json.loads(line)["key"].split(" | ")[1]]
+    if len(kept) < len(lines):
+        path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+
+def report(results: Results) -> str:
+    """All tables as Markdown, the summary first."""
+    work, wall = sum(one["seconds"] for one in results.values()), elapsed(results.values())
+    packages = ", ".join(f"{package} {version(package)}" for package in ("bayesdrop", "scikit-learn", "numpy"))
+    made = f"`python -m benchmarks.peers`, {time.strftime('%Y-%m-%d')}, {packages}; "
+    made += f"{wall / 60:.0f} min for {work / 60:.0f} min of work."
+    tables = [part for part in (of_set(results, data) for data in SETS) if part]
+    shown = "![Log losses beside those of cross-validated ridge](../docs/peers.png)"
+    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", shown, summary(results), *tables, ""])
+
+
+def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
+    """Run what is asked for and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description="Ours beside its peers.")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"{', '.join(SETS)}; all by default")
+    parser.add_argument("--methods", nargs="+", metavar="TEXT", help="methods with one of these in their names")
+    parser.add_argument("--quick", action="store_true", help="one small set, two splits, few draws")
+    parser.add_argument("--long", action="store_true", help="also what takes very long")
+    parser.add_argument("--stored", action="store_true", help="run nothing, show what earlier runs have stored")
+    parser.add_argument("--again", metavar="TEXT", help="forget results of methods with this in their names first")
+    parser.add_argument("--write", action="store_true", help="tables into RESULTS.md, the picture into docs")
+    parser.add_argument("--list", action="store_true", help="show the names of sets and methods")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time; as many as cores")
+    given = parser.parse_args(arguments)
+    if given.jobs < 1:
+        parser.error(f"--jobs: expected at least 1, got {given.jobs}.")
+    unknown = sorted(set(given.sets) - set(SETS))
+    if unknown:
+        parser.error(f"no set {', '.join(unknown)}; choose from {', '.join(SETS)}.")
+    if given.list:
+        print("\n".join([*(f"{name:14} {one.label}" for name, one in SETS.items()), "", *METHODS]))
+        return
+    texts = given.methods or [""]
+    if not any(text in method for text in texts for method in METHODS):
+        parser.error(f"--methods: none has {' or '.join(texts)} in its name; choose from {', '.join(METHODS)}.")
+
+    def wanted(name: str) -> bool:
+        data, method, number = name.split(" | ")
+        if given.quick:
+            late = method in ("posterior", "dropout SVC CV", "dropout logistic CV")
+            return not late and int(number) < (1 if method == SHORT else 2)
+        asked = any(text in method for text in texts) or method == REFERENCE
+        return asked and method != SHORT and applies(method, data, long=given.long)
+
+    results: dict[str, dict[str, object]] = {}
+    for data in given.sets or (["wine"] if given.quick else SETS):
+        print(f"{data} …", file=sys.stderr, flush=True)
+        path = store / f"{data}.jsonl"
+        if given.again:
+            forget(path, given.again)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                here = part_of(lambda name, data=data: name.startswith(f"{data} |") and wanted(name))
+                if not given.stored:
+                    complete(here, path, jobs=given.jobs)
+        except FileNotFoundError as error:
+            print(f"{data} is skipped: {error}", file=sys.stderr)
+        # Those of other runs too, as a table is of all that is known.
+        results |= {name: one for name, one in stored(path, table).items() if SHORT not in name or given.quick}
+        print(f"\n{of_set(results, data)}", flush=True)
+    if given.write:
+        picture.draw(results, PICTURE)
+        RESULTS.write_text(insert(RESULTS.read_text(encoding="utf-8"), "peers", report(results)), encoding="utf-8")
+    elif len(given.sets) != 1:
+        print(f"\n{summary(results)}")
+
+
+if __name__ == "__main__":
+    main()
