@@ -11,14 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.centring import Settled, warn_of_counts
-from ..fitting.many_classes import centred, fit_classes, softmax_energy
-from ..fitting.result import RatePosterior
+from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
 from ..fitting.softmax_energy import SoftmaxEnergy
 from ..losses import Softmax
 from ..losses.softmax_forms import expected_softmax
 from ..model import Model
 from ..moments import ScoreMoments
-from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..warnings import warn
 from .validation import check_features, default_names
@@ -64,10 +62,7 @@ def fit_joint(
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = found.rates
-    estimator.rate_posterior_ = None
-    if found.posterior is not None and found.occurrences is not None:
-        law = map_arrays(lambda part: part[:, 0], found.posterior)
-        estimator.rate_posterior_ = RatePosterior(law, found.occurrences[:, 0], rate_map.names, rate_map.dim)
+    estimator.rate_posterior_ = class_posterior(found, rate_map)
     estimator._counts = None
     estimator.objective_trace_ = found.trace
     estimator.n_iter_ = found.iterations

@@ -16,6 +16,8 @@ of five classes (30 entries a row, against 10⁶ drawn masks) probabilities were
 worst class) and by 0.0035 at most. Noise without masks is taken for normal, which it is
 for ``bd.GaussianNoise``.
 
+Where each class has masks of its own, every entry counts once a class and moves the score of that class alone.
+
 A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
 points are two products of small matrices: no exponential is taken for pairs of a mask and a point.
 
@@ -256,7 +258,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
     """Rows with draws, a block at a time; a row of a sparse matrix by itself, with the columns that it has."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
     sparse = as_design(X).is_sparse
-    most = BLOCK // (8 * K * K)
+    most = BLOCK // (8 * K * K * (K if draws.model.loss.class_rates else 1))
     step = 1 if sparse and masked else max(1, most // max(draws.size, X.shape[1]))
     for start in range(0, X.shape[0], step):
         rows = slice(start, min(start + step, X.shape[0]))
@@ -277,7 +279,14 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
 def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, most: int) -> _Pairs:
     """Pairs of a model with masks; rows (r, q) of the given columns, and at most so many entries to enumerate."""
     weight, intercept = draws.weight[part][:, :, columns].astype(np.float64), draws.intercept[part]
-    rate = draws.rate(part)[:, columns].astype(np.float64)
+    if draws.model.loss.class_rates:
+        # An entry of each class by itself: the column stands there once a class, with a weight for that class alone.
+        s, K, q = weight.shape
+        rate = draws.rate(part)[:, :, columns].reshape(s, K * q)
+        weight = np.einsum("skq,kl->slkq", weight, np.eye(K)).reshape(s, K, K * q)
+        X = np.tile(X, (1, K))
+    else:
+        rate = draws.rate(part)[:, columns].astype(np.float64)
     s, K, q = weight.shape
     value = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate))[:, None, :]
     mean = (X @ (value * (1 - rate)[:, None, :]).reshape(s * K, q).T).reshape(len(X), s, K) + intercept[None]
