@@ -130,11 +130,6 @@ class Gibbs:
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
         own = model.loss.class_rates
-        if many and not own and not prior.gaussian:
-            raise ValueError(
-                f"weight_prior: {model.loss!r} takes bd.Normal(...), got {prior!r}, whose scales are drawn for one "
-                "score a row; fit one class against the rest, or take a normal prior."
-            )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
@@ -148,6 +143,8 @@ class Gibbs:
             "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
             "unknown_variance": variance is not None,
             "tempered": tempered,
+            "scale_mixture": None if prior.gaussian else type(prior),
+            "scale_names": tuple(prior.record(scales)),
             "gaussian_draw": gaussian_draw,
             "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
@@ -156,12 +153,7 @@ class Gibbs:
         if many and not own:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
-            kernel = GibbsKernel(
-                scale_mixture=None if prior.gaussian else type(prior),
-                scale_names=tuple(prior.record(scales)),
-                joint_moves=0 if many else int(self.joint_moves),
-                **common,
-            )
+            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), **common)
         if own:
             kernel = ClassMaskKernel(kernel, n_classes=len(data.classes), sweeps=int(self.sweeps_per_draw))  # type: ignore[arg-type]  # labels
         rate_prior = None
