@@ -1,7 +1,7 @@
 """Many classes: digits 0 to 4 with a rate for every pixel, without masks beside NumPyro's NUTS, and learnt rates.
 
-``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt`` and ``rest``, each in a process of
-its own, so that a time has all of its compilation.
+``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt`` and ``rest``, each in a process
+of its own, so that a time has all of its compilation.
 """
 
 from __future__ import annotations

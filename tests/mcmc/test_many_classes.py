@@ -234,8 +234,10 @@ def test_what_has_no_posterior_sampler_says_what_to_use():
         bd.sample(apart, np.where(y == 1, 3.0, -1.0)[:, None] + 0.1 * X[:, :1], y, progress=False)
     with pytest.raises(ValueError, match="bd.variational takes one score.*bd.sample"):
         bd.variational(model, X, y)
-    with pytest.raises(ValueError, match="bd.prior_draws takes one score"):
-        bd.prior_draws(model, X)
+    with pytest.raises(ValueError, match="classes: expected two labels or more"):
+        bd.prior_draws(model, X, intercept_scale=1.0)
+    with pytest.raises(ValueError, match="classes: .* leave them out"):
+        bd.prior_draws(bd.Model(), X, intercept_scale=1.0, classes=["a", "b"])
     with pytest.raises(ValueError, match="DropoutSVC has no likelihood"):
         bd.DropoutSVC().sample(X, y)
 
