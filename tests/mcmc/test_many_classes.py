@@ -20,7 +20,6 @@ from bayesdrop.mcmc.hmc.class_density import contrasts
 from bayesdrop.mcmc.hmc.method import bind_density
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
-from bayesdrop.priors.beta_law import BetaLaw
 
 LIMIT = 5.0
 K, P, N = 3, 3, 12
@@ -357,55 +356,6 @@ CALIBRATED = {
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_ranks_are_uniform(name):
     assert calibration(*CALIBRATED[name]) > FALSE_ALARM
-
-
-def drift(generator, replications=16_384, rows=120, sweeps=6):
-    """Standard scores of what sweeps do to draws of the joint law of rate, masks and classes (Geweke 2004).
-
-    A chain that begins at parameters, masks and classes that were drawn together has that law after any number of
-    sweeps, however slowly it mixes. Few entries a row and large ones tell the masks: interweaving moves the rate little
-    then, and what draws a rate given its masks shows in its distance from the share of the masks that dropped.
-    """
-    X = generator.normal(size=(rows, P)) * (generator.random((rows, P)) < 0.4) * 20
-    model = bd.Model(bd.Softmax(), rates=bd.Shared(PRIOR), fit_intercept=False)
-    weight = generator.normal(size=(replications, K, P))
-    weight -= weight.mean(axis=1, keepdims=True)
-    rate = generator.beta(2.0, 3.0, size=replications)
-    kept = (generator.random((replications, rows, P)) >= rate[:, None, None]) | (X == 0)
-    score = np.einsum("rnp,np,rkp->rkn", kept, X, weight)
-    target = (score + generator.gumbel(size=score.shape)).argmax(axis=1)
-    data = as_dataset(X, np.arange(rows) % K, multiclass=True)
-    kernel, operands = GIBBS.bind(model, data, model.bind(data.feature_names), 0)
-
-    def one(target, weight, rate, kept, score, key):
-        ops = operands._replace(target=target)
-        state = kernel.init(ops, key, 1)._replace(
-            effective=weight[:, None], logit=jnp.log(rate / (1 - rate))[None, None], kept=(kept.T[:, None],),
-            score=score[:, None],
-        )  # fmt: skip
-        state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.class_sweep(ops, s), state)
-        return jax.nn.sigmoid(state.logit[0, 0]), jnp.sum(~state.kept[0])
-
-    real = [jnp.asarray(part, "float32") for part in (target, weight, rate)]
-    keys = jax.random.split(jax.random.key(5), replications)
-    found = jax.jit(jax.vmap(one))(*real, jnp.asarray(kept), jnp.asarray(score, "float32"), keys)
-
-    def distances(rate, drops):
-        share = drops / np.sum(X != 0)
-        return np.stack([rate, share, (rate - share) ** 2 * np.sum(X != 0) / (rate * (1 - rate))], axis=1)
-
-    after = distances(*(np.asarray(part, float) for part in found))
-    gap = after - distances(rate, np.sum(~kept, axis=(1, 2)))
-    return gap.mean(axis=0) / (gap.std(axis=0, ddof=1) / np.sqrt(replications))
-
-
-@pytest.mark.slow
-def test_a_rate_given_its_masks(monkeypatch):
-    """Three means within 5 standard errors (2e-6), and not if a mask counts 1.3 times."""
-    assert np.max(np.abs(drift(np.random.default_rng(0)))) < LIMIT
-    right = BetaLaw.given
-    monkeypatch.setattr(BetaLaw, "given", lambda law, dropped, total: right(law, 1.3 * dropped, 1.3 * total))
-    assert np.max(np.abs(drift(np.random.default_rng(0)))) > LIMIT
 
 
 @pytest.mark.slow
