@@ -61,15 +61,19 @@ def test_chances_and_likelihoods_against_all_masks(rates, unbiased):
     np.testing.assert_allclose(class_chances(draws, sparse.csr_array(X)), near, rtol=1e-9)
 
 
-def test_responses_scores_diagnosis_and_files(tmp_path):
-    """Shares of 40,000 simulated classes a row against their probabilities, within 5 standard errors; a file again."""
-    post, X, code = posterior(bd.Model(bd.Softmax(class_rates=True)), draws=200, size=0.1)
+def test_simulated_classes():
+    """Shares of 40,000 simulated classes a row against their probabilities, within 5 standard errors."""
+    post, X, _ = posterior(bd.Model(bd.Softmax(class_rates=True)), size=1.5)
     draws = read_draws(post)
     score = draws.noised_class_scores(np.repeat(X, 40_000, axis=0), slice(0, 1), np.random.default_rng(3))[:, 0]
     drawn = draws.model.loss.sample_response(np.random.default_rng(4), score).reshape(N, 40_000)
     share = np.stack([np.mean(drawn == k, axis=1) for k in range(K)], axis=1)
     chance = class_chances(read_draws(post, 1), X, masks=len(MASKS))[:, 0]
     assert np.max(np.abs(share - chance) / np.sqrt(chance * (1 - chance) / 40_000)) < 5
+
+
+def test_scores_diagnosis_pictures_and_files(tmp_path):
+    post, X, code = posterior(bd.Model(bd.Softmax(class_rates=True)), draws=200, size=0.1)
     more = bd.posterior_predictive(bd.log_likelihood(post, X, CLASSES[code]), X)
     assert int(bd.loo(more).n_data_points) == N
     assert bd.diagnose(post).r_hat.value > 0
