@@ -55,7 +55,7 @@ def moments(weight, intercept, rate):
     flat, own = weight.reshape(len(weight), -1), rate.reshape(len(weight), -1)
     bounded = flat / (1 + np.abs(flat))  # a Laplace prior leaves large squares
     columns = [bounded, bounded**2, bounded[:, :P] * bounded[:, P : 2 * P], intercept / (1 + np.abs(intercept))]
-    columns += [own, own**2, own[:, :1] * bounded]
+    columns += [own, own**2, own[:, :1] * bounded] if own.shape[1] else []
     return np.concatenate(columns, axis=1)
 
 
