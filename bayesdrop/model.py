@@ -69,6 +69,11 @@ class Model:
         check_instance(self.rates, "rates", Rates, "an object such as bd.PerFeature() or bd.Fixed(0.3)", none=True)
         if self.rates is not None and not self.noise.has_rate:
             raise ValueError(f"rates: {self.noise!r} has no dropout rate, so it takes no rates; got {self.rates!r}.")
+        if self.loss.class_rates and not self.noise.has_rate:
+            raise ValueError(
+                f"class_rates: {self.noise!r} has no dropout rate that a class could have for itself; leave "
+                "class_rates out, or use bd.Dropout()."
+            )
         check_number(self.C, "C", above=0)
         check_flag(self.fit_intercept, "fit_intercept")
 

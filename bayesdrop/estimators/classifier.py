@@ -26,8 +26,8 @@ from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
 from .parameters import set_parameters, with_parameters
-from .probabilities import positive_probability
-from .softmax import fit_joint, joint_chances, joint_model
+from .probabilities import joint_probability, positive_probability
+from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
 
@@ -175,7 +175,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1."""
         check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return joint_chances(self, X)
+            return joint_probability(self, joint_model(self, self._model()), X)
         return shares(positive_probability(self, X))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ from .._typing import AnyArray, Float
 from ..designs import Design
 from ..fitting.centring import moved, shifted
 from ..fitting.overflow import double_range, refuse_overflow
+from ..losses.softmax_forms import log_sum_exp
+from ..model import Model
 from ..posterior.draws import Draws, blocks
+from ..posterior.masks.class_chances import class_chances
 from ..posterior.masks.expectation import class_probability
 from .validation import check_features
 
-__all__ = ["positive_probability"]
+__all__ = ["joint_probability", "positive_probability"]
 
 
 def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
@@ -36,11 +39,35 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
         free_rate=rates, index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
         C=np.full(len(coef), float(estimator.C)), power=1.0, marginalised=False, classes=None, steps={},
     )  # fmt: skip
+    return _by_rows(design, centre, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+
+
+def joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:
+    """Probability of each class by a softmax fit: (n, K), the average that :func:`bayesdrop.predict` takes.
+
+    Raises
+    ------
+    ValueError
+        If a score leaves double precision.
+    """
+    design, weights, centre = estimator._about_centre(check_features(estimator, X))
+    if estimator.corrupted_inputs:
+        scores = {rows.start: part.matvec(weights[:-1]) + weights[-1] for rows, part in design.parts()}
+        return log_sum_exp(np.concatenate([scores[start] for start in sorted(scores)]))[1]
+    draws = Draws(
+        model=model, feature_names=[], weight=np.ascontiguousarray(weights[:-1].T)[None],
+        intercept=moved(weights, centre, 1.0)[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
+        fixed_rate=estimator.rates_, C=np.ones(1), power=1.0, marginalised=False, classes=None, steps={},
+    )  # fmt: skip
+    return _by_rows(design, centre, lambda part: class_chances(draws, part)[:, 0])
+
+
+def _by_rows(
+    design: Design, centre: Float[np.ndarray, " p"] | None, chances: Callable[[Any], Float[AnyArray, "_ K"]]
+) -> Float[AnyArray, "m K"]:
+    """Chances of all rows of a design, a part at a time."""
     with double_range():
-        found = {
-            rows.start: class_probability(draws, part, estimator.corrupted_inputs)
-            for rows, part in _matrices(design, centre)
-        }
+        found = {rows.start: chances(part) for rows, part in _matrices(design, centre)}
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
     result = np.concatenate([found[start] for start in sorted(found)])
     refuse_overflow(probabilities=result)

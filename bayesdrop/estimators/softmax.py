@@ -1,4 +1,4 @@
-"""Softmax fit and probabilities of a classifier; the fit is that of :mod:`bayesdrop.fitting.many_classes`."""
+"""Softmax fit of a classifier; the fit is that of :mod:`bayesdrop.fitting.many_classes`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ from sklearn.exceptions import ConvergenceWarning
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.centring import Settled, warn_of_counts
-from ..fitting.many_classes import centred, fit_classes, softmax_energy
-from ..fitting.result import RatePosterior
+from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
 from ..fitting.softmax_energy import SoftmaxEnergy
 from ..losses import Softmax
-from ..losses.softmax_forms import expected_softmax
 from ..model import Model
-from ..moments import ScoreMoments
-from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..warnings import warn
-from .validation import check_features, default_names
+from .validation import default_names
 
-__all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_model", "joint_rates"]
+__all__ = ["fit_joint", "joint_energy", "joint_model", "joint_rates"]
 
 _DEFAULT_RATE = 0.5
-# Rows whose covariances are held at once when probabilities are asked for.
-_ROWS = 2048
 
 
 def joint_model(estimator: Any, model: Model) -> Model:
@@ -64,10 +58,7 @@ def fit_joint(
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = found.rates
-    estimator.rate_posterior_ = None
-    if found.posterior is not None and found.occurrences is not None:
-        law = map_arrays(lambda part: part[:, 0], found.posterior)
-        estimator.rate_posterior_ = RatePosterior(law, found.occurrences[:, 0], rate_map.names, rate_map.dim)
+    estimator.rate_posterior_ = class_posterior(found, rate_map)
     estimator._counts = None
     estimator.objective_trace_ = found.trace
     estimator.n_iter_ = found.iterations
@@ -93,22 +84,3 @@ def joint_energy(
         joint_model(estimator, model), design, rate_map.initial, code, len(estimator.classes_), loss_weight,
         noise_weight,
     )  # fmt: skip
-
-
-def joint_chances(estimator: Any, X: Any) -> Float[np.ndarray, "m K"]:
-    """Expected softmax of new rows, (n, K)."""
-    design, weights, centre = estimator._about_centre(check_features(estimator, X))
-    noise = estimator._model().noise
-    K = weights.shape[1]
-    found = {}
-    for rows, part in design.parts(_ROWS):
-        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
-        n = part.shape[0]
-        if estimator.corrupted_inputs:
-            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
-            continue
-        nothing = np.zeros(n)
-        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
-        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
-    # Of rows that several processes hold these are this process's, whose devices may come in any order.
-    return np.concatenate([found[start] for start in sorted(found)])

@@ -225,7 +225,8 @@ def fit(
     -------
     Fit
         Weights, intercept, rates, their plug-in posterior, objective trace and status. Those of many classes are
-        (K, p) and (K,), sum to zero over the classes, and share the rates; see :mod:`.many_classes`.
+        (K, p) and (K,), sum to zero over the classes, and share the rates; with ``bd.Softmax(class_rates=True)`` the
+        rates are (K, p) and only the intercepts sum to zero; see :mod:`.many_classes`.
 
     Raises
     ------

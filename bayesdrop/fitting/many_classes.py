@@ -1,4 +1,4 @@
-r"""Point fit of many classes jointly, at rates that are given or learnt; rates are shared by the classes.
+r"""Point fit of many classes jointly, at rates that are given or learnt, shared by the classes or each class's own.
 
 **Learnt rates.** Given the scores, the augmentation of every class is a pseudo-observation ``κ_ik = y_ik − ½`` of its
 score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of them. Keeping it adds
@@ -10,8 +10,11 @@ to their exponent, for weights that sum to zero over the classes as those of a f
 
     n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
 
-whatever the number of classes. With two it is theirs: ``w_{d,1} = −w_{d,0}`` and the sign of ``w_{d,y_i}`` is that of
-``y_i w_d``. The counts of signs by class are taken once, and an update costs O(pK).
+whatever the number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
+speaks against ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
+ratio of the classes (theirs, section 4.3). With shared masks and two classes it is theirs too: ``w_{d,1} = −w_{d,0}``
+and the sign of ``w_{d,y_i}`` is that of ``y_i w_d``. The counts of signs by class are taken once, and an update costs
+O(pK).
 """
 
 from __future__ import annotations
@@ -33,13 +36,13 @@ from .driver import ROUND_OFF, Status, status_at
 from .newton import Newton
 from .overflow import refuse_overflow
 from .protocols import FitMethod
-from .rate_update import RateLearner
+from .rate_update import RateLearner, SignCounts
 from .result import Fit, RatePosterior
 from .row_weights import row_weights
 from .softmax_energy import SoftmaxEnergy
 from .softmax_fit import fit_softmax
 
-__all__ = ["ClassFit", "ClassRates", "centred", "fit_classes", "fit_dataset", "softmax_energy"]
+__all__ = ["ClassFit", "ClassRates", "centred", "class_posterior", "fit_classes", "fit_dataset", "softmax_energy"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
@@ -83,14 +86,14 @@ class ClassRates(RateLearner):
 
 @dataclass(frozen=True)
 class ClassFit:
-    """Fit of all classes: weights (p + 1, K), whose rows sum to zero, rates (p,), and what the free rates follow from;
-    None where no rate is free.
+    """Fit of all classes: weights (p + 1, K), rates (p,) or each class's (p, K), and what the free rates follow from;
+    None where no rate is free. With shared rates the rows of the weights sum to zero, else the intercepts alone.
     """
 
     weights: Float[np.ndarray, "q K"]
-    rates: Float[np.ndarray, " p"]
+    rates: Float[np.ndarray, "p ..."]
     posterior: UpdatedRateLaw | None
-    occurrences: Num[np.ndarray, "k 1"] | None
+    occurrences: Num[np.ndarray, "k _"] | None
     one_signed: Bool[np.ndarray, " p"] | None
     trace: Float[np.ndarray, " iterations"]
     status: Status
@@ -100,23 +103,27 @@ class ClassFit:
 def softmax_energy(
     model: Model,
     design: Design,
-    rate: Float[np.ndarray, " p"],
+    rate: Float[np.ndarray, "p ..."],
     code: PerRow,
     n_classes: int,
     loss_weight: PerRow,
     noise_weight: PerRow,
 ) -> SoftmaxEnergy:
-    """Energy of all classes at rates (p,), for a model whose loss is a softmax."""
+    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax."""
     loss: Any = model.loss
+    rate = rate[:, None] if rate.ndim == 1 else rate
+    if loss.class_rates:
+        rate = np.broadcast_to(rate, (len(rate), n_classes))
     model.noise.check(design.minimum())
     return SoftmaxEnergy(
-        moments=ScoreMoments(design, model.noise, rate[:, None], model.fit_intercept),
+        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
         form=loss.expectation,
         n_classes=n_classes,
         code=code,
         loss_weight=loss_weight,
         noise_weight=noise_weight,
         precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
+        class_masks=loss.class_rates,
     )
 
 
@@ -130,7 +137,7 @@ def fit_classes(
     *,
     tol: float,
     max_iter: int,
-    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, " p"]] | None = None,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
     unlabelled: tuple[int, float] | None = None,
 ) -> ClassFit:
     """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
@@ -149,19 +156,21 @@ def fit_classes(
         ``K``.
     tol, max_iter
         Relative tolerance of the energy, and most steps of a fit at fixed rates.
-    start : (array (p + 1, K), array (p,)), optional
+    start : (array (p + 1, K), array (p,) or (p, K)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
     """
     known, noisy, _ = row_weights(model, weight, unlabelled)
     p, learner = design.shape[1], None
-    rate = rate_map.initial
+    own = model.loss.class_rates
+    one_signed, total = None, float(np.sum(design.total(known[:, None])))
+    rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
-        rate = rate_map.mean(start[1][:, None])[:, 0]
+        rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
 
-    def energy_at(rate: Float[np.ndarray, " p"]) -> SoftmaxEnergy:
+    def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
         return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy[:, 0])
 
     energy = energy_at(rate)
@@ -169,14 +178,21 @@ def fit_classes(
         weights, trace = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
-        learner = ClassRates.take(design, code, known, n_classes, rate_map)
+        if own:
+            member = np.where(known > 0, code, -1)[:, None] == np.arange(n_classes)
+            counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
+            learner, one_signed = counts.learner(rate_map, many=True), counts.one_signed()
+        else:
+            shared = ClassRates.take(design, code, known, n_classes, rate_map)
+            learner, one_signed = shared, shared.one_signed(total)
         unsettled, values, steps, coarse = True, [], 0, max(tol, _MODEST)
         for _ in range(_MOST_UPDATES):
             weights, trace = fit_softmax(energy, weights, coarse, max_iter)
             values, steps = values + trace.values, steps + trace.iterations
             least = np.full(n_classes, np.sqrt(ROUND_OFF * abs(float(trace.values[-1][0]))))
-            moved = bool(np.any(learner.observe(centred(weights)[:-1], np.ones(n_classes, dtype=bool), least)))
-            new = rate_map.expand(learner.rates()[:, 0])
+            seen = centred(weights, own)[:-1]
+            moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
+            new = rate_map.expand(learner.rates())
             if not moved and np.array_equal(new, rate):
                 if coarse == tol:
                     unsettled = False
@@ -186,11 +202,11 @@ def fit_classes(
     refuse_overflow(weights=weights, energy=values[-1])
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
     return ClassFit(
-        weights=centred(weights),
-        rates=rate.copy(),
+        weights=centred(weights, own),
+        rates=np.broadcast_to(rate, (p, n_classes)).copy() if own else rate[:, 0].copy(),
         posterior=None if learner is None else learner.posterior(),
         occurrences=None if learner is None else learner.occurrences,
-        one_signed=None if learner is None else learner.one_signed(float(np.sum(design.total(known[:, None])))),
+        one_signed=one_signed,
         trace=np.array(values)[:, 0],
         # One energy of all classes, whose weights lie in one block.
         status=status_at(weights[:-1].reshape(-1, 1), values[-1], status),
@@ -198,9 +214,25 @@ def fit_classes(
     )
 
 
-def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
-    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share."""
-    return weights - weights.mean(axis=1, keepdims=True)
+def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
+    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share.
+
+    Where each class has masks of its own the noised scores share no more than their intercepts.
+    """
+    mean = weights.mean(axis=1, keepdims=True)
+    if class_masks:
+        mean[:-1] = 0.0
+    return weights - mean
+
+
+def class_posterior(found: ClassFit, rate_map: RateMap) -> RatePosterior | None:
+    """Plug-in posterior of the rates that were learnt: (k,), or (k, K) where each class has its own."""
+    if found.posterior is None or found.occurrences is None:
+        return None
+    own = found.occurrences.shape[1] > 1
+    law = map_arrays(lambda part: part if own else part[:, 0], found.posterior)
+    occurrences = found.occurrences if own else found.occurrences[:, 0]
+    return RatePosterior(law, occurrences, rate_map.names, rate_map.dim)
 
 
 def fit_dataset(
@@ -224,15 +256,12 @@ def fit_dataset(
         settled.model, settled.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
         max_iter=method.max_iter,
     )  # fmt: skip
-    weights, posterior = centred(settled.outward(found.weights)), None
-    if found.posterior is not None and found.occurrences is not None:
-        law = map_arrays(lambda part: part[:, 0], found.posterior)
-        posterior = RatePosterior(law, found.occurrences[:, 0], rate_map.names, rate_map.dim)
+    weights = centred(settled.outward(found.weights), model.loss.class_rates)
     fit = Fit(
         weight=np.ascontiguousarray(weights[:-1].T),
         intercept=weights[-1],
-        rates=found.rates,
-        rate_posterior=posterior,
+        rates=found.rates.T.copy(),
+        rate_posterior=class_posterior(found, rate_map),
         objective_trace=found.trace,
         status=found.status,
         n_iter=found.iterations,

@@ -112,6 +112,23 @@ class RatePosterior:
             names=[self.names[j] for j in chosen],
         )
 
+    def flat(self, classes: list[str]) -> RatePosterior:
+        """The rates of all classes one after another, (K k,), each named with its class.
+
+        Examples
+        --------
+        >>> from bayesdrop.priors.beta_law import BetaLaw
+        >>> law = BetaLaw(np.array([[3.0, 1.0]]), np.array([[1.0, 2.0]]))
+        >>> RatePosterior(law, law.a + law.b - 2, ["a"], "feature").flat(["red", "blue"]).names
+        ['a (red)', 'a (blue)']
+        """
+        return replace(
+            self,
+            law=map_arrays(lambda part: part.T.ravel(), self.law),
+            occurrences=self.occurrences.T.ravel(),
+            names=[f"{name} ({label})" for label in classes for name in self.names],
+        )
+
     @property
     def never_seen(self) -> list[str]:
         """Names whose features are all zero: their rate is the prior's."""
@@ -126,11 +143,11 @@ class Fit:
     Attributes
     ----------
     weight : array (p,) or (K, p)
-        Weights of the features, un-noised; of many classes, (K, p), which sum to zero over them.
+        Weights of the features, un-noised; of many classes, (K, p), which sum to zero over them where they share rates.
     intercept : float or array (K,)
         Intercept.
-    rates : array (p,)
-        Dropout rate of each feature.
+    rates : array (p,) or (K, p)
+        Dropout rate of each feature, or of each class and feature under ``bd.Softmax(class_rates=True)``.
     rate_posterior : RatePosterior or None
         Plug-in posterior of the free rates; None if they are fixed.
     objective_trace : array (iterations,)
@@ -147,7 +164,7 @@ class Fit:
 
     weight: Float[np.ndarray, "*classes p"]
     intercept: float | Float[np.ndarray, " K"]
-    rates: Float[np.ndarray, " p"]
+    rates: Float[np.ndarray, "*rates p"]
     rate_posterior: RatePosterior | None
     objective_trace: Float[np.ndarray, " iterations"]
     status: Status
@@ -191,7 +208,7 @@ class Fit:
         data: dict[str, Any] = {
             "weight": ((*classes, "feature"), self.weight),
             "intercept": (classes, self.intercept),
-            "rate": ("feature", self.rates),
+            "rate": ((*classes[: self.rates.ndim - 1], "feature"), self.rates),
             "objective": ("iteration", self.objective_trace),
         }
         coords: dict[str, Any] = {"feature": self.feature_names}
@@ -201,8 +218,9 @@ class Fit:
         posterior = self.rate_posterior
         if posterior is not None:
             coords[posterior.dim] = posterior.names
-            data |= {f"rate_{name}": (posterior.dim, value) for name, value in posterior.law.constants().items()}
-            data["rate_occurrences"] = (posterior.dim, posterior.occurrences)
+            dims = (posterior.dim, *classes)[: posterior.occurrences.ndim]
+            data |= {f"rate_{name}": (dims, value) for name, value in posterior.law.constants().items()}
+            data["rate_occurrences"] = (dims, posterior.occurrences)
         attrs: dict[str, Any] = {
             "status": self.status.name,
             "advice": self.status.value,
@@ -234,6 +252,8 @@ class Fit:
             lines.append(centred_columns(self.centre))
         posterior = self.rate_posterior
         if posterior is not None:
+            if posterior.occurrences.ndim > 1:
+                posterior = posterior.flat([str(label) for label in self.classes])
             order = np.argsort(posterior.mode, kind="stable")
             shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
             part = posterior.take(shown)

@@ -5,6 +5,9 @@ the label, so that rows without one have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
 
+With masks and rates for each class by itself the scores of a row are independent: their covariance is diagonal, and
+only the variances are computed.
+
 The second-order model of :mod:`.softmax_fit` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
 """
 
@@ -25,11 +28,21 @@ __all__ = ["SoftmaxEnergy"]
 
 
 def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
-    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2)."""
-    first, second = np.triu_indices(K)
+    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2) or their diagonals (n, K)."""
+    first, second = _pairs_of(K, flat.shape[1] == K)
+    if len(first) == K:
+        result = np.zeros((len(flat), K, K))
+        result[:, first, second] = flat
+        return result
     place = np.empty((K, K), dtype=int)
     place[first, second] = place[second, first] = np.arange(len(first))
     return np.take(flat, place.ravel(), axis=1).reshape(-1, K, K)  # six times as fast as two assignments
+
+
+def _pairs_of(K: int, own: bool) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Classes of each pair whose covariance is not zero: each with itself if masks are its ``own``, else all pairs."""
+    first, second = (np.arange(K), np.arange(K)) if own else np.triu_indices(K)
+    return first, second
 
 
 def _row_terms(
@@ -41,7 +54,7 @@ def _row_terms(
     cov: Float[np.ndarray, "n pairs"] | None = None,
 ) -> tuple[Float[np.ndarray, "n _"], ...]:
     """What rows add to the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the slopes
-    and curvatures in the covariances of the pairs of classes, (n, K(K + 1)/2) each.
+    and curvatures in the covariances of the pairs of classes, (n, pairs) each.
     """
     level, probability = log_sum_exp(mean)
     own = np.arange(mean.shape[1]) == code
@@ -50,7 +63,7 @@ def _row_terms(
     if noise_weight is None or cov is None:
         return cost, for_mean, probability
     extra, slope, to_cov, curve = FORMS[form](mean, _square(cov, mean.shape[1]))
-    first, second = np.triu_indices(mean.shape[1])
+    first, second = _pairs_of(mean.shape[1], cov.shape[1] == mean.shape[1])
     factor = np.where(first == second, 1.0, 2.0) * noise_weight
     return (
         cost + noise_weight * extra[:, None],
@@ -75,7 +88,7 @@ class SoftmaxEnergy:
     Attributes
     ----------
     moments : ScoreMoments
-        Design, noise and rates, the same for all classes.
+        Design, noise and rates, (p, 1) if all classes share the masks, else (p, K).
     form : str
         ``"taylor"`` or ``"gaussian"``.
     n_classes : int
@@ -86,6 +99,8 @@ class SoftmaxEnergy:
         The weights ``c`` and ``d``.
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercepts.
+    class_masks : bool
+        Every class drops entries by itself.
     """
 
     moments: ScoreMoments
@@ -95,6 +110,7 @@ class SoftmaxEnergy:
     loss_weight: PerRow
     noise_weight: PerRow
     precision: Float[np.ndarray, "q 1"]
+    class_masks: bool = False
     noisy: bool = field(init=False)
     _pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]] = field(init=False, repr=False)
 
@@ -103,14 +119,14 @@ class SoftmaxEnergy:
         # Of some row, wherever it is.
         size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
         object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
-        object.__setattr__(self, "_pairs", np.triu_indices(self.n_classes))
+        object.__setattr__(self, "_pairs", _pairs_of(self.n_classes, self.class_masks))
 
     def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Covariances of the scores, (n, K, K)."""
         return _square(self._covariances(weights), self.n_classes)
 
     def _covariances(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
-        """Covariances of the pairs of classes, (n, K(K + 1)/2)."""
+        """Covariances of the pairs of classes, (n, pairs)."""
         first, second = self._pairs
         return self.moments.covariance(np.take(weights[:-1], first, axis=1) * np.take(weights[:-1], second, axis=1))
 

@@ -207,7 +207,9 @@ class NumpyroKernel(MCMCKernel):
         record, centre = natural(recorded), self._problem.settled.centre
         if centre is not None:
             # NumPyro keeps every draw in the precision of the session, in which wᵀc is taken off.
-            record["intercept"] = record["intercept"] - record["weight"] @ jnp.asarray(centre, record["weight"].dtype)
+            level = record["intercept"] - record["weight"] @ jnp.asarray(centre, record["weight"].dtype)
+            many = self._problem.settled.stated.loss.multiclass
+            record["intercept"] = level - jnp.mean(level, axis=-1)[..., None] if many else level
         record["diverging"] = record.get("diverging", jnp.zeros(record["lp"].shape, bool)).astype(bool)
         _, _, chains = _first_key(rng_key)
         if chains is None:

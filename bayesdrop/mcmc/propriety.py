@@ -10,6 +10,9 @@ therefore at most a constant plus ``max(g(w), 0)``, and from some ``g`` on at le
 classes strictly: if none does, ``g ≤ 0`` everywhere; if one does, ``g > 0`` on an open cone, and
 ``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
 
+*Many classes.* If a hyperplane separates one class from the others, the same holds of its own intercept while those of
+the others stand still. (It holds of sets of classes too, which are not looked at.)
+
 Noise that is averaged inside the loss makes the loss grow with every weight that it touches; where there is some,
 nothing is refused. Drawn masks are a mixture over all of them, which is improper if one term is. Rates are below 1, so
 one term keeps all entries, and separated classes have no posterior. Strictly, any masks that separate the classes are
@@ -61,14 +64,18 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
                 f"is above 1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, "
                 "more data, or fit_intercept=False."
             )
-    if model.weight_prior.has_mean or not model.loss.binary:
+    if model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):
         return
     probe = model.noise.coefficients(np.full(len(data.feature_names), 0.5) if rate_map.is_free else rate_map.initial)
     if marginalised and any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)):
         return
-    if separates(data.X, data.target):
+    signs = [data.target]
+    if model.loss.multiclass:
+        signs = [np.where(data.target == k, 1.0, -1.0) for k in np.unique(data.target)]
+    if any(separates(data.X, sign) for sign in signs):
+        what = "one class from the others" if model.loss.multiclass else "the two classes"
         raise ValueError(
-            "weight_prior: the features separate the two classes, and with a flat intercept the heavy tails of "
+            f"weight_prior: the features separate {what}, and with a flat intercept the heavy tails of "
             f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...) or bd.Normal(...), or "
             "bd.Model(..., fit_intercept=False)."
         )

@@ -77,7 +77,8 @@ def rates_forest(
         raise ValueError(f"rates_forest: expected post, or a fit with learnt rates, got {came}; no rate to show.")
     check_number(probability, "probability", above=0, below=1)
     names, dim, centre = [], "feature", np.empty(0)
-    if plug_in is not None:
+    if plug_in is not None and fit is not None:
+        plug_in = plug_in.flat([str(label) for label in fit.classes]) if plug_in.occurrences.ndim > 1 else plug_in
         names, dim, centre = plug_in.names, plug_in.dim, plug_in.mode
     quantiles = None
     if post is not None:
@@ -144,7 +145,8 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     """Scatter the dropout rate of each feature over its weight.
 
     A feature with a large weight and a small rate is one that the model relies on; small weights with large rates
-    are features whose sign the rows contradict. Of many classes the norm of the weights over them is drawn.
+    are features whose sign the rows contradict. Of many classes the norm of the weights over them is drawn, or
+    where each has its own rates a point for each class and feature.
 
     Parameters
     ----------
@@ -171,7 +173,10 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     check_count(labels, "labels", 0)
     ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
-    many = weight.ndim > 1
+    many, names = weight.ndim > rate.ndim, fit.feature_names
+    if rate.ndim > 1:
+        names = [f"{name} ({label})" for label in fit.classes for name in names]
+        weight, rate = weight.ravel(), rate.ravel()
     weight = np.sqrt(np.sum(weight**2, axis=0)) if many else weight
     crowd = 0.85 if len(weight) <= 200 else 0.35
     sides = (
@@ -180,6 +185,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     for side, marker, color in sides:
         if np.any(side):
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
+            label = label if fit.rates.ndim == 1 else "its class" if marker == "^" else "the others"
             what = f"norm over {len(fit.weight)} classes" if many else f"speaks for {shortened(label)}"
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
@@ -193,5 +199,5 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_ylabel(RATE_LABEL)
     legend_above(ax, 2, fontsize=9)
     plain_frame(ax)
-    label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
+    label_points(ax, weight, rate, names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax

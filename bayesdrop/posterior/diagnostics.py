@@ -374,10 +374,14 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     law = None if constant is None or "rate" not in posterior else read_rate_prior(constant)
     if law is None:
         return 0, []
-    rate = posterior["rate"].transpose("chain", "draw", ...)
-    (dim,) = rate.dims[2:]
+    own = ("class",) if "class" in posterior["rate"].dims else ()
+    rate = posterior["rate"].transpose("chain", "draw", *own, ...)
+    dim = rate.dims[-1]
     tails = np.array([(1 - _PROBABILITY) / 2, (1 + _PROBABILITY) / 2])
     low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
     prior = law.quantile(tails[1]) - law.quantile(tails[0])
     wide = high - low >= _HARDLY_NARROWER * prior
-    return len(prior), [str(name) for name in rate[dim].values[wide]]
+    names = [str(name) for name in rate[dim].values]
+    if wide.ndim > 1:
+        names = [f"{name} ({label})" for label in rate["class"].values for name in names]
+    return wide.size, [name for name, there in zip(names, wide.ravel(), strict=True) if there]

@@ -58,7 +58,7 @@ class Draws:
         Weights, in the precision in which they were stored.
     intercept : array (S,) or (S, K)
         Intercepts of ``X − c``, 0 if there is none.
-    free_rate : array (S, k)
+    free_rate : array (S, k), of classes with rates of their own (S, K, k)
         Free rates.
     index : int array (p,)
         Free rate of each feature.
@@ -80,7 +80,7 @@ class Draws:
     feature_names: list[str]
     weight: Float[np.ndarray, "S ..."]
     intercept: Float[np.ndarray, "S ..."]
-    free_rate: Float[np.ndarray, "S k"]
+    free_rate: Float[np.ndarray, "S *classes k"]
     index: Int[np.ndarray, " p"]
     fixed_rate: Num[np.ndarray, " p"] | None
     C: Float[np.ndarray, " S"]
@@ -99,12 +99,14 @@ class Draws:
         """Chains and draws of each."""
         return len(self.steps["chain"]), len(self.steps["draw"])
 
-    def rate(self, part: slice) -> Float[np.ndarray, "draws p"]:
-        """Rates of the features, float64: (draws, p)."""
+    def rate(self, part: slice) -> Float[np.ndarray, "draws *classes p"]:
+        """Rates of the features, float64: (draws, p), or (draws, K, p) where each class has its own."""
         if self.fixed_rate is not None:
-            return np.broadcast_to(self.fixed_rate, (len(self.weight[part]), len(self.fixed_rate)))
+            weight = self.weight[part]
+            shape = weight.shape if self.model.loss.class_rates else (len(weight), len(self.fixed_rate))
+            return np.broadcast_to(self.fixed_rate, shape)
         # A rate that single precision rounds to 1 would divide by zero.
-        return np.clip(self.free_rate[part].astype(np.float64), 0.0, 1 - 1e-12)[:, self.index]
+        return np.clip(self.free_rate[part].astype(np.float64), 0.0, 1 - 1e-12)[..., self.index]
 
     def moments(
         self, design: Any, part: slice, corrupted_inputs: bool = False
@@ -152,7 +154,10 @@ class Draws:
     def noised_class_scores(
         self, X: Any, part: slice, generator: Any, corrupted_inputs: bool = False
     ) -> Float[np.ndarray, "n draws K"]:
-        """Scores of all classes of each row under fresh noise, the same for all of them, (n, draws, K)."""
+        """Scores of all classes of each row under fresh noise, (n, draws, K).
+
+        The noise is the same for all classes, unless each has masks of its own.
+        """
         weight, total = self.weight[part].astype(np.float64), part.stop - part.start
         scores = np.repeat(self.intercept[None, part].astype(np.float64), X.shape[0], axis=0)
         if corrupted_inputs:
@@ -163,8 +168,11 @@ class Draws:
             for some in blocks(total, len(values)):
                 here = slice(part.start + some.start, part.start + some.stop)
                 clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
-                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
+                rate, own_masks = self.rate(here)[..., columns], self.model.loss.class_rates
+                noised: Any = np.empty(0)
                 for k in range(weight.shape[1]):
+                    if own_masks or k == 0:
+                        noised = self.model.noise.sample(generator, clean, rate[:, k] if own_masks else rate)
                     own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
                     scores[rows[starts], some, k] += own.T
         return scores
@@ -283,12 +291,14 @@ def draws_of(
     if total == 0:
         raise ValueError("post: expected at least one draw, got none.")
     if rate_map.is_free:
-        if "rate" not in posterior or posterior.sizes.get(rate_map.dim) != rate_map.size:
+        dims = (*(many if model.loss.class_rates else ()), rate_map.dim)
+        right = "rate" in posterior and set(posterior["rate"].dims) == {"chain", "draw", *dims}
+        if not right or posterior.sizes.get(rate_map.dim) != rate_map.size:
             raise ValueError(
                 f"post: expected the variable 'rate' with {rate_map.size} values on {rate_map.dim!r} in the posterior, "
-                f"for {model.rates!r}; got {dict(posterior.sizes)}."
+                f"for {model.rates!r}, and dims {dims}; got {dict(posterior.sizes)}."
             )
-        free = flat("rate", rate_map.dim)
+        free = flat("rate", *dims)
     else:
         free = np.zeros((total, 0))
     C, power = np.full(total, float(model.C)), 1.0

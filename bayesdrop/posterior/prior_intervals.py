@@ -20,7 +20,7 @@ __all__ = ["drawn_prior_interval", "prior_interval"]
 
 
 def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-    """Equal-tailed prior interval of each learnt rate, (k,) and (k,).
+    """Equal-tailed prior interval of each learnt rate, (k,) and (k,), class after class where each has its own.
 
     Raises
     ------
@@ -30,7 +30,8 @@ def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"
     if fit.rate_posterior is None:
         raise ValueError("prior_interval: expected a fit with learnt rates, got one with fixed rates.")
     prior = fit.model.bind(fit.feature_names).prior
-    return _equal_tailed(probability, prior.law(fit.rate_posterior.occurrences))
+    low, high = _equal_tailed(probability, prior.law(fit.rate_posterior.occurrences))
+    return low.T.ravel(), high.T.ravel()
 
 
 def drawn_prior_interval(
@@ -45,7 +46,9 @@ def drawn_prior_interval(
         constant = dataset(post, "constant_data")
         law = read_rate_prior(constant)
         if law is not None:
-            return _equal_tailed(probability, law)
+            low, high = _equal_tailed(probability, law)
+            repeats = k // max(len(low), 1)  # classes with rates of their own have one prior
+            return np.tile(low, repeats), np.tile(high, repeats)
     model = stored_model(getattr(post, "attrs", {}))
     prior: Any = None if model is None else getattr(model.rates or PerFeature(), "prior", None)
     if prior is None or prior.relative:

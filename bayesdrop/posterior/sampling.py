@@ -295,7 +295,8 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
     centre = centre_of(model.noise)
     if centre is not None and model.fit_intercept:
         # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
-        draws["intercept"] = draws["intercept"].astype(np.float64) - draws["weight"].astype(np.float64) @ centre
+        intercept = draws["intercept"].astype(np.float64) - draws["weight"].astype(np.float64) @ centre
+        draws["intercept"] = intercept - intercept.mean(axis=-1, keepdims=True) if loss.multiclass else intercept
     return build_groups(
         draws,
         variables=result.variables,

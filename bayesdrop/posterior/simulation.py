@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Float
-from .._validation import check_count, check_flag, check_names, check_number, check_seed
+from .._typing import Float, Shaped
+from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown
 from ..data.dataset import Dataset, feature_names_of
 from ..designs import as_design, in_memory
 from ..fitting.centring import settle
-from ..losses.protocols import Simulated, one_score, require
+from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
@@ -135,6 +135,7 @@ def prior_draws(
     *,
     intercept_scale: float | int | None = None,
     feature_names: Any = None,
+    classes: Any = None,
 ) -> Any:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
@@ -154,17 +155,21 @@ def prior_draws(
         centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less ``wᵀc``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
+    classes : sequence of K labels, optional
+        Those of ``bd.Softmax()``, two or more and different, in the order of ``y``'s numbers; needed there alone.
 
     Returns
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
+        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. Of many classes weights
+        and intercepts are as a posterior has them, less what all classes share where no prior but theirs speaks of it.
 
     Raises
     ------
     ValueError
-        If the intercept is flat and no stand-in is given, or a count, a name or a row does not fit.
+        If the intercept is flat and no stand-in is given, or classes are missing, or a count, a name or a row does not
+        fit.
 
     Examples
     --------
@@ -174,7 +179,7 @@ def prior_draws(
     (1, 10, 2)
     """
     check_model(model)
-    one_score(model.loss, "bd.prior_draws", "simulate from its program, bayesdrop.models.softmax")
+    labels = _labels(model, classes)
     check_count(draws, "draws", most=_MOST_DRAWS)
     check_seed(seed)
     if model.fit_intercept and intercept_scale is None:
@@ -192,12 +197,20 @@ def prior_draws(
     n, p = matrix.shape
     settled = settle(model, as_design(matrix), np.ones(n), rate_map, names)
     matrix, inner = settled.design.matrix(), settled.model
-    weight, scales = inner.weight_prior.sample_weight(generator, draws, p)
-    intercept = np.zeros(draws)
+    size = (draws,) if labels is None else (draws, len(labels))
+    drawn_weight, scales = inner.weight_prior.sample_weight(generator, int(np.prod(size)), p)
+    weight = drawn_weight.reshape(*size, p)
+    intercept = np.zeros(size)
     if model.fit_intercept and intercept_scale is not None:
-        intercept = intercept_scale * generator.normal(size=draws)
+        intercept = intercept_scale * generator.normal(size=size)
+    if labels is not None:
+        scales = {name: value.reshape(size) for name, value in scales.items()}
+        intercept -= intercept.mean(axis=1, keepdims=True)
+        if inner.weight_prior.gaussian and not model.loss.class_rates:
+            weight -= weight.mean(axis=1, keepdims=True)
     data = Dataset(settled.design, np.zeros(n), np.ones(n), names, None)
-    free, groups = _prior_rates(rate_map, data, draws, generator)
+    sets = size if model.loss.class_rates else (draws,)
+    free, groups = _prior_rates(rate_map, data, sets, generator)
     C = np.full(draws, float(model.C))
     variance = model.loss.variance_prior
     if variance is not None:
@@ -205,42 +218,66 @@ def prior_draws(
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     found = Draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
-        C, 1.0, False, None, steps,
+        C, 1.0, False, labels, steps,
     )  # fmt: skip
     drawn = {"weight": weight, "rate": free, **scales, **groups}
     if model.fit_intercept:
-        drawn["intercept"] = settled.outward(np.vstack([weight.T, intercept]))[-1]
+        block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
+        drawn["intercept"] = settled.outward(block)[-1].reshape(size)
+        if labels is not None:
+            drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
     if variance is not None:
         drawn["sigma"] = 1 / np.sqrt(C)
-    dims: dict[str, tuple[str, ...]] = {name: () for name in drawn}
-    dims |= {"weight": ("feature",), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
+    many = () if labels is None else ("class",)
+    own = many if model.loss.class_rates else ()
+    dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
+    dims |= {"weight": (*many, "feature"), "rate": (*own, rate_map.dim)} | {name: (*own, "group") for name in groups}
     if not rate_map.is_free:
         del dims["rate"]
-    prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, model_coords(rate_map, names))
+    coords = model_coords(rate_map, names)
+    coords |= {} if labels is None else {"class": np.array([str(label) for label in labels])}
+    prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, coords)
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(settled.stated)
+    attrs |= attributes(settled.stated, labels)
     responses = _responses(found, matrix, generator, False)
     for group in (prior, responses):
         group.attrs.update(attrs)
     return assemble({"prior": prior, "prior_predictive": responses}, attrs)
 
 
+def _labels(model: Model, classes: Any) -> Shaped[np.ndarray, " K"] | None:
+    """Labels of the classes of a model that has a score for each, or None; raise ValueError if they do not fit."""
+    if not model.loss.multiclass:
+        if classes is not None:
+            raise ValueError(f"classes: {model.loss!r} has no classes to name, got {shown(classes)}; leave them out.")
+        return None
+    labels = np.empty(0) if classes is None else np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
+        raise ValueError(
+            f"classes: expected two labels or more, all different, for {model.loss!r}, which has as many as y; got "
+            f'{shown(classes)}. Give classes=["red", "green", "blue"], say.'
+        )
+    return labels
+
+
 def _prior_rates(
-    rate_map: RateMap, data: Dataset, draws: int, generator: np.random.Generator
-) -> tuple[Float[np.ndarray, "draws k"], dict[str, Float[np.ndarray, "draws g"]]]:
-    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
+    rate_map: RateMap, data: Dataset, sets: tuple[int, ...], generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "... k"], dict[str, Float[np.ndarray, "... g"]]]:
+    """Free rates, (sets, k), and what they were drawn from, (sets, g), under the names of the posterior."""
+    draws = int(np.prod(sets))
     hierarchy = rate_map.hierarchy
     if hierarchy is None:
         law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        return law.sample(generator, draws), {}
+        return law.sample(generator, draws).reshape(*sets, -1), {}
     size = (draws, len(hierarchy.names))
     mean = hierarchy.mean_prior.law(np.zeros(size[1])).sample(generator, draws)
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
     # A shape that underflows to 0 is no Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
-    return generator.beta(up, down), {"group_rate": mean, "group_strength": strength}
+    found = {"group_rate": mean, "group_strength": strength}
+    return generator.beta(up, down).reshape(*sets, -1), {name: part.reshape(*sets, -1) for name, part in found.items()}
 
 
 def _plain(X: Any) -> Any:

@@ -1,9 +1,11 @@
 """Warm starts, warnings, probabilities and the end of a fit: what a caller sees."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse, special
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesdrop as bd
@@ -63,32 +65,26 @@ def test_warnings_point_at_the_line_that_fits(fit):
 
 @pytest.mark.parametrize("corrupted", [False, True])
 def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
-    """And compute no variance beside the covariances; the numbers are those of the moments in loops."""
-    from bayesdrop import moments
-    from bayesdrop.estimators import softmax as joint
+    """And they are the averages over all masks, summed."""
+    from bayesdrop.estimators import probabilities
     from bayesdrop.estimators import validation as names
-    from bayesdrop.losses.softmax_forms import expected_softmax
 
-    model = bd.DropoutLogisticRegression(0.4, multiclass="softmax", corrupted_inputs=corrupted).fit(X, MANY)
+    model = bd.DropoutLogisticRegression(
+        bd.PerFeature(), noise=bd.Dropout(centre=None), multiclass="softmax", corrupted_inputs=corrupted
+    ).fit(X, MANY)
     calls = []
     real = names.check_features
-    for module in (joint, bd.estimators.base):
+    for module in (probabilities, bd.estimators.base):
         monkeypatch.setattr(module, "check_features", lambda *args: calls.append(0) or real(*args))
-    plain = moments.ScoreMoments.variance
-    monkeypatch.setattr(
-        moments.ScoreMoments, "variance", lambda *args: pytest.fail("a variance is computed") or plain(*args)
-    )
     found = model.predict_proba(X[:7])
     assert len(calls) == 1
-    mean, cov = np.empty((7, 3)), np.zeros((7, 3, 3))
-    for i in range(7):
-        for k in range(3):
-            mean[i, k] = sum(X[i, d] * model.coef_[k, d] * (1.0 if corrupted else 0.6) for d in range(4))
-            mean[i, k] += model.intercept_[k]
-            for m in range(3):
-                if not corrupted:
-                    cov[i, k, m] = sum(0.24 * X[i, d] ** 2 * model.coef_[k, d] * model.coef_[m, d] for d in range(4))
-    np.testing.assert_allclose(found, expected_softmax(mean, cov), rtol=1e-9)
+    expected = np.zeros((7, 3))
+    for mask in itertools.product((0.0, 1.0), repeat=4):
+        chance = np.prod(np.where(mask, 1 - model.rates_, model.rates_))
+        score = (X[:7] * (1.0 if corrupted else np.array(mask))) @ model.coef_.T + model.intercept_
+        expected += chance * special.softmax(score, axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(sparse.csr_array(X[:7])), found, rtol=1e-9)
 
 
 XOR = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]] * 3)

@@ -53,10 +53,13 @@ def log_marginal(model, X, y, row_weight, weight, intercept, rate):
 def statistics(draws):
     """First and second moments and products that couple weights and rates, of draws by name; (S, q)."""
     weight, rate, intercept = draws["weight"], draws["rate"], draws["intercept"]
+    weight = weight / (1 + np.abs(weight) / 4)  # tails of scale mixtures
     flat = weight.reshape(len(weight), -1)
     columns = [flat, flat**2, weight[:, 0] * weight[:, 1], intercept / (1 + np.abs(intercept)), rate, rate**2]
     if rate.shape[1]:
         columns.append((weight**2).sum(axis=1) * rate[:, -1:])
+    if "global_scale" in draws:
+        columns.append(np.log(draws["global_scale"]) / 4)
     if "group_rate" in draws:
         mean, strength = draws["group_rate"], np.log(draws["group_strength"])
         columns += [mean, strength, mean * rate[:, :1]]
@@ -67,9 +70,11 @@ def exact_means(model, X, y, row_weight, draws=80_000, seed=1):
     """Posterior means of ``statistics`` and their standard errors, by importance sampling from the prior."""
     generator = np.random.default_rng(seed)
     rate_map, found = model.bind([f"x{d}" for d in range(P)]), {}
-    # All K weights, of which the mean over the classes is then taken off.
-    weight = generator.normal(size=(draws, K, P)) / np.sqrt(model.weight_prior.precision(P))
-    weight -= weight.mean(axis=1, keepdims=True)
+    weight, scales = model.weight_prior.sample_weight(generator, K * draws, P)
+    weight = weight.reshape(draws, K, P)
+    # All K weights, of which the mean over the classes is taken off where no prior but it speaks of that.
+    weight -= weight.mean(axis=1, keepdims=True) if model.weight_prior.gaussian else 0.0
+    found |= {name: value.reshape(draws, K) for name, value in scales.items()}
     intercept, log_proposal = np.zeros((draws, K)), np.zeros(draws)
     if model.fit_intercept:
         contrast = 2.0 * generator.standard_t(5, size=(draws, K - 1))
@@ -112,7 +117,8 @@ def compare(model, method, sample_weight=None, storage=np.asarray, chains=64, **
     X, y = problem()
     exact, exact_error = exact_means(model, X, y, np.ones(N) if sample_weight is None else sample_weight)
     found = drawn(model, storage(X), y, method, sample_weight, chains, **options)
-    np.testing.assert_allclose(found["weight"].sum(axis=1), 0, atol=1e-4)
+    centred = "weight" if model.weight_prior.gaussian else "intercept"
+    np.testing.assert_allclose(found[centred].sum(axis=1), 0, atol=1e-4)
     means = statistics(found).reshape(chains, -1, len(exact)).mean(axis=1)
     error = np.hypot(means.std(axis=0, ddof=1) / np.sqrt(chains), exact_error)
     there = error > 1e-9
@@ -134,6 +140,16 @@ CASES = {
     "fixed, row weights": (
         bd.Model(bd.Softmax(), rates=bd.Fixed([0.3, 0.0, 0.6]), C=0.6), GIBBS, WEIGHTS, np.asarray,
     ),
+    "Laplace, unbiased": (
+        bd.Model(bd.Softmax(), UNBIASED, bd.PerFeature(PRIOR), weight_prior=bd.Laplace(0.7)), GIBBS, None, np.asarray,
+    ),
+    "horseshoe, groups, no intercept": (
+        bd.Model(
+            bd.Softmax(), UNBIASED, bd.PerGroup(["a", "b", "a"], PRIOR), weight_prior=bd.Horseshoe(0.5),
+            fit_intercept=False,
+        ),
+        bd.Gibbs(dtype="float64"), None, np.asarray,
+    ),
     "logit-normal, no intercept, prior scales": (
         bd.Model(
             bd.Softmax(), rates=bd.PerFeature(bd.LogitNormal(-0.5, 1.0)), weight_prior=bd.Normal([2.0, 0.5, 1.0]),
@@ -144,7 +160,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.default_cases("per feature, unbiased")
+@pytest.mark.default_cases("per feature, unbiased", "Laplace, unbiased")
 @pytest.mark.parametrize(("model", "method", "weights", "storage"), CASES.values(), ids=CASES)
 def test_posterior_means_are_exact(model, method, weights, storage):
     compare(model, method, weights, storage)
@@ -213,12 +229,15 @@ def test_what_has_no_posterior_sampler_says_what_to_use():
         fixed = bd.Model(bd.Softmax(), rates=bd.Fixed(0.2))
         with pytest.raises(ValueError, match=words):
             bd.sample(fixed, X, y, progress=False, **options)
-    with pytest.raises(ValueError, match="weight_prior: .*bd.Normal"):
-        bd.sample(bd.Model(bd.Softmax(), weight_prior=bd.Laplace(1.0)), X, y, progress=False)
+    apart = bd.Model(bd.Softmax(), weight_prior=bd.Horseshoe(0.5))
+    with pytest.raises(ValueError, match="separate one class from the others.*bd.Laplace"):
+        bd.sample(apart, np.where(y == 1, 3.0, -1.0)[:, None] + 0.1 * X[:, :1], y, progress=False)
     with pytest.raises(ValueError, match="bd.variational takes one score.*bd.sample"):
         bd.variational(model, X, y)
-    with pytest.raises(ValueError, match="bd.prior_draws takes one score"):
-        bd.prior_draws(model, X)
+    with pytest.raises(ValueError, match="classes: expected two labels or more"):
+        bd.prior_draws(model, X, intercept_scale=1.0)
+    with pytest.raises(ValueError, match="classes: .* leave them out"):
+        bd.prior_draws(bd.Model(), X, intercept_scale=1.0, classes=["a", "b"])
     with pytest.raises(ValueError, match="DropoutSVC has no likelihood"):
         bd.DropoutSVC().sample(X, y)
 

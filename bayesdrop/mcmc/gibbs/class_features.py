@@ -1,7 +1,8 @@
 r"""One feature at a time where classes share the masks: its weights and its rate with the mask column summed out.
 
 With ``x`` the column, ``b_i`` (K,) the scores of row ``i`` without the feature, ``v`` (K,) its effective weights, which
-sum to zero, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains if the entry is kept is the exact
+sum to zero if their priors are the same normal law, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains if
+the entry is kept is the exact
 
     g_i(v) = s_i {log π(y_i | b_i + v x_i) − log π(y_i | b_i)},
 
@@ -11,7 +12,7 @@ out is ``N(v; 0, k²/P) p(η) Π_i [(1 − η) e^{g_i} + η]``, and an entry is 
 The weights move by a Metropolis step with the proposal ``N(v + H⁻¹∇, H⁻¹)``, where ``∇`` is the gradient of the log
 density and, with ``q_i = σ(g_i − logit η)``,
 
-    H = (P/k²) I + Σ_i q_i s_i x_i² (diag π_i − π_i π_iᵀ),
+    H = diag(P/k²) + Σ_i q_i s_i x_i² (diag π_i − π_i π_iᵀ),
 
 its curvature but for what the uncertainty of the masks takes off, which may leave none (a Newton proposal; Gamerman
 1997).
@@ -57,8 +58,8 @@ class ClassStep(NamedTuple):
         Effective weights.
     logit : array (C,)
         Logit of the rate.
-    precision : array ()
-        Of the weights' prior.
+    precision : array (K, C)
+        Of the weights' priors.
     prior : RateLaw of shape (C,) or None
         Prior of the rate, where it is drawn.
     key : key
@@ -73,7 +74,7 @@ class ClassStep(NamedTuple):
     uniform: Float[jax.Array, "C m"]
     weight: Float[jax.Array, "K C"]
     logit: Float[jax.Array, " C"]
-    precision: Float[jax.Array, ""]
+    precision: Float[jax.Array, "K C"]
     prior: Any
     key: PRNGKeyArray
 
@@ -99,20 +100,29 @@ def log_softmax_of(
 
 
 def log_class_weight(
-    weight: Float[jax.Array, "K ..."], log_multiplier: Elementwise, precision: Elementwise
-) -> Elementwise:
-    """Log density of effective weights that sum to zero over ``K`` classes, up to a constant; ``log k`` is given."""
-    square = jnp.sum(weight * weight, axis=0) * jnp.exp(-2 * log_multiplier)
-    return -0.5 * precision * square - (weight.shape[0] - 1) * log_multiplier
+    weight: Float[jax.Array, "K C"],
+    log_multiplier: Float[jax.Array, " C"],
+    precision: Float[jax.Array, "K C"],
+    dimension: int,
+) -> Float[jax.Array, " C"]:
+    """Log density of effective weights of ``K`` classes, up to a constant; ``log k`` is given.
+
+    They have ``dimension`` ``K``, or ``K − 1`` if they sum to zero over the classes.
+    """
+    square = jnp.sum(precision * weight * weight, axis=0) * jnp.exp(-2 * log_multiplier)
+    return -0.5 * square - dimension * log_multiplier
 
 
 def update_class_feature(
     log_multiplier: Callable[[Elementwise], Elementwise],
     learn_rate: bool,
+    centred: bool,
     score: Float[jax.Array, "K C n"],
     step: ClassStep,
 ) -> tuple[Float[jax.Array, "K C n"], tuple[Float[jax.Array, "K C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
     """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column.
+
+    ``centred`` says that the weights sum to zero over the classes.
 
     Returns
     -------
@@ -125,7 +135,7 @@ def update_class_feature(
     base = gather(score.reshape(K * chains, n), step.rows).reshape(K, chains, m) - contribution
     dropped, _ = log_softmax_of(step.own, base)
     factor = log_multiplier(step.logit)
-    own_precision = step.precision * jnp.exp(-2 * factor)
+    own_precision = step.precision * jnp.exp(-2 * factor)[None]
     eye = jnp.eye(K, dtype=base.dtype)
 
     def at(weight: Float[jax.Array, "K C"]) -> _Point:
@@ -136,15 +146,15 @@ def update_class_feature(
         heavy = share[None] * values * chance
         curve = -jnp.einsum("kcm,lcm->ckl", heavy, chance) + eye[None] * jnp.sum(heavy, axis=2).T[:, :, None]
         total = jnp.sum(log_mask_sum(gain, step.logit[:, None]), axis=1)
-        value = total - 0.5 * own_precision * jnp.sum(weight * weight, axis=0)
-        root = jnp.linalg.cholesky(curve + own_precision[:, None, None] * eye[None])
-        return _Point(value, slope - own_precision[None] * weight, root, gain)
+        value = total - 0.5 * jnp.sum(own_precision * weight * weight, axis=0)
+        root = jnp.linalg.cholesky(curve + own_precision.T[:, :, None] * eye[None])
+        return _Point(value, slope - own_precision * weight, root, gain)
 
     key_step, key_accept, key_rate = jax.random.split(step.key, 3)
     here = at(step.weight)
     noise = jax.random.normal(key_step, step.weight.shape, base.dtype)
     proposed = step.weight + _solve(here.factor, _half(here.factor, here.gradient) + noise)
-    proposed = proposed - jnp.mean(proposed, axis=0)[None]
+    proposed = proposed - jnp.mean(proposed, axis=0)[None] if centred else proposed
     there = at(proposed)
     change = there.value - here.value + _log_density(there, proposed, step.weight)
     change = change - _log_density(here, step.weight, proposed)
@@ -156,7 +166,7 @@ def update_class_feature(
 
         def rate_density(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
             total = jnp.sum(log_mask_sum(gain, logit[:, None]), axis=-1)
-            own = log_class_weight(weight, log_multiplier(logit), step.precision)
+            own = log_class_weight(weight, log_multiplier(logit), step.precision, K - 1 if centred else K)
             return total + step.prior.log_density(logit) + own
 
         logit = slice_sample(key_rate, rate_density, logit, step.prior.width())
@@ -180,7 +190,7 @@ def _solve(factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"]) ->
 def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.Array, "K C"]) -> Float[jax.Array, " C"]:
     """Log density of a proposal from ``start`` to ``end``, up to a constant, (C,).
 
-    It lies among weights that sum to zero: the direction of their mean is an eigenvector of the curvature, whose
+    Where it lies among weights that sum to zero, the direction of their mean is an eigenvector of the curvature, whose
     eigenvalue, the prior's precision, is the same at both ends.
     """
     away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _half(point.factor, point.gradient)

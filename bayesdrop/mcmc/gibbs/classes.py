@@ -5,14 +5,18 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model of many clas
 
 A vector added to the weights of all classes changes no probability: its posterior is its prior, whatever the rest. It
 is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
-the data speak of; they are also what is recorded. One sweep is
+the data speak of; they are also what is recorded. Where the prior is a scale mixture every weight has a precision of
+its own and the common vector is no longer free: all weights are held and recorded as they are, the intercepts still
+centred (they are flat). One sweep is
 
-0. the priors of the rates, where they are drawn, given the rates;
+0. the priors of the rates, where they are drawn, given the rates; the precisions of the weights, where they are drawn,
+   given the weights of each class, and then the common vector from its prior given the contrasts,
+   ``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``;
 1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
-   ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013). Then ``ω`` is
-   forgotten;
+   ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
+   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
    (:mod:`.class_features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
@@ -55,13 +59,18 @@ class ClassState(NamedTuple):
     Attributes
     ----------
     effective, intercept : array (K, C, p), (K, C)
-        Weights times what a kept entry is multiplied by, and intercepts; both sum to zero over the classes.
+        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
+        so do weights of a normal prior.
     logit : array (C, k)
         Logits of the free rates.
     kept : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (K, C, n)
         Scores of the masked rows.
+    precision : array (K, C, p)
+        Prior precision of the weights.
+    scales : pytree of arrays (K C, …)
+        Latent scales behind it, the chains of one class after another.
     group_logit, group_log_strength : array (C, g)
         Beta priors of the rates, where they are drawn.
     key : key
@@ -73,6 +82,8 @@ class ClassState(NamedTuple):
     logit: Float[jax.Array, "C k"]
     kept: tuple[Bool[jax.Array, "_ C _"], ...]
     score: Float[jax.Array, "K C n"]
+    precision: Float[jax.Array, "K C p"]
+    scales: Any
     group_logit: Float[jax.Array, "C g"]
     group_log_strength: Float[jax.Array, "C g"]
     key: PRNGKeyArray
@@ -89,6 +100,10 @@ class ClassGibbsKernel(NoisingModel):
     ----------
     n_classes : int
         ``K``.
+    scale_mixture : type of a WeightPrior, or None
+        Prior that draws the precisions of the weights; None if they are known.
+    scale_names : tuple of str
+        What of its scales is recorded, for each class.
     gaussian_draw : callable
         One of :mod:`bayesdrop.mcmc.gibbs.weights`.
     sweeps : int
@@ -98,6 +113,8 @@ class ClassGibbsKernel(NoisingModel):
     """
 
     n_classes: int
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
     gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
     sweeps: int
     rate_dim: str
@@ -108,6 +125,7 @@ class ClassGibbsKernel(NoisingModel):
         names: dict[str, tuple[str, ...]] = {"weight": ("class", "feature")}
         if self.fit_intercept:
             names["intercept"] = ("class",)
+        names |= dict.fromkeys(self.scale_names, ("class",))
         if self.free:
             names["rate"] = (self.rate_dim,)
         if self.hierarchical:
@@ -118,6 +136,11 @@ class ClassGibbsKernel(NoisingModel):
     def statistics(self) -> tuple[str, ...]:
         """The log density."""
         return ("lp",)
+
+    @property
+    def centred(self) -> bool:
+        """True if the weights sum to zero over the classes."""
+        return self.scale_mixture is None
 
     def own(self, operands: Operands) -> Bool[jax.Array, "K n"]:
         """Class of each row."""
@@ -140,7 +163,7 @@ class ClassGibbsKernel(NoisingModel):
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
         K, p, columns, dtype = self.n_classes, operands.precision.shape[0], operands.columns, operands.target.dtype
-        key, key_rate, key_weight, key_mask, key_mean = jax.random.split(key, 5)
+        key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
         owners = operands.rate_prior if operands.hierarchy is None else operands.hierarchy.index
         k = jax.tree.leaves(owners)[0].shape[0]
         groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
@@ -154,7 +177,13 @@ class ClassGibbsKernel(NoisingModel):
             uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
             kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
-        effective = _centred(weight) * jnp.exp(self.log_multiplier(feature_logit))[None]
+        weight = _centred(weight) if self.centred else weight
+        precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
+        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
+        if self.scale_mixture is not None:
+            flat, scales = self.scale_mixture.sample_precision(key_scale, weight.reshape(K * chains, p), scales)
+            precision = flat.reshape(weight.shape)
+        effective = weight * jnp.exp(self.log_multiplier(feature_logit))[None]
         intercept = jnp.zeros((K, chains), dtype)
         return ClassState(
             effective=effective,
@@ -162,6 +191,8 @@ class ClassGibbsKernel(NoisingModel):
             logit=free,
             kept=tuple(kept),
             score=self._scores(operands, tuple(kept), effective, intercept),
+            precision=precision,
+            scales=scales,
             group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
             group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
             key=key,
@@ -174,8 +205,10 @@ class ClassGibbsKernel(NoisingModel):
 
     def class_sweep(self, operands: Operands, state: ClassState) -> ClassState:
         """One sweep over all variables of all chains."""
-        key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
+        key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
+        if self.scale_mixture is not None:
+            state = self.draw_scales(operands, state, key_scale)
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
                 key_prior, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
@@ -196,10 +229,11 @@ class ClassGibbsKernel(NoisingModel):
             state.effective.reshape(K * chains, p),
             state.logit,
             operands.index,
-            jnp.broadcast_to(operands.precision[None], (chains, p)),
+            state.precision.reshape(K * chains, p),
             self.law(operands, state.logit, state.group_logit, state.group_log_strength),
             key_groups,
             classes=K,
+            dimension=K - 1 if self.centred else K,
         )
         return state._replace(score=score.reshape(K, chains, n), kept=kept, logit=new)
 
@@ -211,12 +245,30 @@ class ClassGibbsKernel(NoisingModel):
         product = jax.lax.map(lambda weight: operands.columns.product(kept, weight, n), effective)
         return product + intercept[:, :, None]
 
+    def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+        """Precisions given the weights of each class, then what all classes have in common, which moves no score but
+        by a number that they share.
+        """
+        assert self.scale_mixture is not None
+        (K, chains, p), (key_scale, key_shift) = state.effective.shape, jax.random.split(key)
+        multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
+        weight = state.effective / multiplier[None]
+        flat, scales = self.scale_mixture.sample_precision(key_scale, weight.reshape(K * chains, p), state.scales)
+        precision = flat.reshape(K, chains, p)
+        total = jnp.sum(precision, axis=0)
+        shift = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
+        shift = (shift - jnp.sum(precision * weight, axis=0) / total) * multiplier
+        along = operands.columns.product(state.kept, shift, state.score.shape[2])
+        return state._replace(
+            effective=state.effective + shift[None], score=state.score + along[None], precision=precision, scales=scales
+        )
+
     def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
         """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""
         K, chains, n = state.score.shape
-        share = (K - 1) / K
+        share = (K - 1) / K if self.centred else 1.0
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
-        precision = share * operands.precision[None] * jnp.exp(-2 * factor)
+        precision = share * state.precision * jnp.exp(-2 * factor)[None]
         own = self.own(operands)
         weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
@@ -224,13 +276,14 @@ class ClassGibbsKernel(NoisingModel):
 
         def one(carry: Any, inputs: Any) -> Any:
             effective, intercept, score = carry
-            k, key = inputs
+            k, precision, key = inputs
             key_aux, key_draw = jax.random.split(key)
             others = jnp.where((jnp.arange(K) == k)[:, None, None], -jnp.inf, score)
             top = jnp.max(others, axis=0)
             psi = score[k] - top - jnp.log(jnp.sum(jnp.exp(others - top[None]), axis=0))
             old, level = effective[k] / share, intercept[k] / share
-            # The score of the class itself is s_k; that of its contrast with the mean of the others s_k K/(K − 1).
+            # The score of the class itself is s_k; of its contrast with the mean of the others, if all are centred,
+            # s_k K/(K − 1).
             offset = psi - score[k] / share
             sign = jnp.broadcast_to(jnp.where(own[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
             pseudo = self.loss.sample_pseudo(key_aux, sign, psi.reshape(-1), jnp.zeros_like(sign), weight)
@@ -247,8 +300,9 @@ class ClassGibbsKernel(NoisingModel):
             return (effective, intercept, score + part[:, None, None] * along[None]), None
 
         start = (state.effective, state.intercept, state.score)
-        (effective, intercept, _), _ = jax.lax.scan(one, start, (jnp.arange(K), jax.random.split(key, K)))
-        effective, intercept = _centred(effective), _centred(intercept)
+        inputs = (jnp.arange(K), precision, jax.random.split(key, K))
+        (effective, intercept, _), _ = jax.lax.scan(one, start, inputs)
+        effective, intercept = _centred(effective) if self.centred else effective, _centred(intercept)
         score = self._scores(operands, state.kept, effective, intercept)
         return state._replace(effective=effective, intercept=intercept, score=score)
 
@@ -268,13 +322,13 @@ class ClassGibbsKernel(NoisingModel):
                 classes = own.at[:, rows].get(mode="fill", fill_value=False)
                 row_weight = operands.row_weight.at[rows].get(mode="fill", fill_value=1)
             step = ClassStep(values, rows, classes, row_weight, kept, uniform, weight, logit, precision, prior, key)
-            return update_class_feature(self.log_multiplier, free, score, step)
+            return update_class_feature(self.log_multiplier, free, self.centred, score, step)
 
         score, drawn = state.score, []
         for block, kept, uniform in zip(
             columns.blocks, state.kept, uniform_masks(key_uniform, state.kept), strict=True
         ):
-            parts = (weight, feature_logit, operands.precision, prior, keys)
+            parts = (weight, feature_logit, jnp.moveaxis(state.precision, 2, 0), prior, keys)
             chosen = jax.tree.map(lambda part, block=block: part[block.features], parts)
             score, new = jax.lax.scan(body, score, (block.values, block.rows, kept, uniform, *chosen))
             drawn.append(new)
@@ -318,12 +372,19 @@ class ClassGibbsKernel(NoisingModel):
         lp = (
             # A rate that is fixed at 0 has no drops, and the logarithm −∞.
             jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
-            - 0.5 * jnp.sum(operands.precision[None, None] * weight * weight, axis=(0, 2))
+            - 0.5 * jnp.sum(state.precision * weight * weight, axis=(0, 2))
             - self.class_cost(operands, state.score)
         )
         draw = {"weight": jnp.moveaxis(weight, 0, 1)}
         if self.fit_intercept:
             draw["intercept"] = state.intercept.T
+        if self.scale_mixture is not None:
+            K, chains, p = weight.shape
+            found = self.scale_mixture.record(state.scales)
+            draw |= {name: value.reshape(K, chains).T for name, value in found.items()}
+            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=(0, 2))
+            scale = self.scale_mixture.log_scale_density(state.precision.reshape(K * chains, p), state.scales)
+            lp = lp + jnp.sum(scale.reshape(K, chains), axis=0)
         if self.free:
             draw["logit_rate"] = state.logit
             # The density of the rates, not of their logits.

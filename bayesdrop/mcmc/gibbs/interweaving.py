@@ -104,10 +104,11 @@ def interweave(
     weight: Float[jax.Array, "scores p"],
     logit: Float[jax.Array, "C k"],
     index: Int[jax.Array, " p"],
-    precision: Float[jax.Array, "C p"],
+    precision: Float[jax.Array, "scores p"],
     rate_prior: Any,
     key: PRNGKeyArray,
     classes: int = 1,
+    dimension: int = 1,
 ) -> tuple[Float[jax.Array, "scores n"], tuple[Bool[jax.Array, "_ C _"], ...], Float[jax.Array, "C k"]]:
     """Draw the rates of groups twice: given the masks, and given the uniform variables behind them.
 
@@ -122,10 +123,12 @@ def interweave(
     index : int array (p,)
         Group of each feature.
     precision, rate_prior
-        Priors: (C, p), and a RateLaw of shape (C, k).
+        Priors: (scores, p), and a RateLaw of shape (C, k).
     classes : int
-        ``K`` classes that share the masks: scores and weights are (K C, …), the chains of one class after another, the
-        weights sum to zero over the classes, and ``total_cost`` takes all of them. 1 for a single score.
+        ``K`` classes that share the masks: scores and weights are (K C, …), the chains of one class after another, and
+        ``total_cost`` takes all of them. 1 for a single score.
+    dimension : int
+        Of the weights of a feature: ``K``, or ``K − 1`` if they sum to zero over the classes.
 
     Returns
     -------
@@ -141,10 +144,8 @@ def interweave(
     dropped = by_group(columns.per_feature(drops, (chains,), jnp.int32), index, k).astype(dtype)
     total = jnp.broadcast_to(columns.occurrences[:, None], (index.shape[0], chains))
     occurrences = by_group(total, index, k).astype(dtype)
-    square = jnp.sum((weight * weight).reshape(classes, chains, -1), axis=0)
-    penalty = by_group((precision * square).T, index, k)
-    # Weights that sum to zero over the classes have one dimension less than there are classes.
-    size = size * max(classes - 1, 1)
+    square = jnp.sum((precision * weight * weight).reshape(classes, chains, -1), axis=0)
+    penalty, size = by_group(square.T, index, k), size * dimension
 
     def prior(
         logit: Float[jax.Array, "*shape"], law: Any, penalty: Float[jax.Array, "*shape"], size: Float[jax.Array, ...]

@@ -156,11 +156,20 @@ class GibbsKernel(NoisingModel):
         state = self.gibbs_sweep(operands, state, ~accepted | (state.count % _THOROUGH == 0))
         return where_needed(useful, lambda s: joint_moves(self, self.joint_moves, operands, s, tuning), state)
 
-    def gibbs_sweep(self, operands: Operands, state: State, thorough: Bool[jax.Array, ""]) -> State:
-        """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
+    def gibbs_sweep(
+        self,
+        operands: Operands,
+        state: State,
+        thorough: Bool[jax.Array, ""],
+        offset: Float[jax.Array, "C n"] | None = None,
+    ) -> State:
+        """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn.
+
+        Scores have ``offset`` (C, n) beside weights and intercept, if it is given.
+        """
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
-        state = self._draw_weights(operands, state, key_gauss)
+        state = self._draw_weights(operands, state, key_gauss, offset)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             cost = partial(self.total_cost, operands)
@@ -212,7 +221,9 @@ class GibbsKernel(NoisingModel):
             state = state._replace(group_logit=mean, group_log_strength=strength)
         return state
 
-    def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
+    def _draw_weights(
+        self, operands: Operands, state: State, key: PRNGKeyArray, offset: Float[jax.Array, "C n"] | None = None
+    ) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
         chains, n = state.score.shape
         key_aux, key_draw = jax.random.split(key)
@@ -231,11 +242,12 @@ class GibbsKernel(NoisingModel):
             operands.columns,
             state.kept,
             omega,
-            kappa,
+            kappa if offset is None else kappa - omega * offset,
             state.precision * jnp.exp(-2 * factor),
             self.fit_intercept,
         )
         score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
+        score = score if offset is None else score + offset
         return state._replace(effective=effective, intercept=intercept, score=score)
 
     def _draw_features(

@@ -17,6 +17,7 @@ from ...losses import Logistic
 from ...losses.protocols import Augmented, require
 from ...model import Model
 from ...rates import RateMap
+from .class_masks import ClassMaskKernel
 from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
 from .hierarchy import hierarchy_operands
@@ -36,8 +37,8 @@ _TEMPERED = 0.2
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
 
-    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.mcmc.gibbs.classes`, which makes no joint
-    moves.
+    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.mcmc.gibbs.classes`, or where each class
+    has its own rates :mod:`bayesdrop.mcmc.gibbs.class_masks`; neither makes joint moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.mcmc.gibbs.marginalised`.
@@ -128,11 +129,7 @@ class Gibbs:
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
-        if many and not prior.gaussian:
-            raise ValueError(
-                f"weight_prior: {model.loss!r} takes bd.Normal(...), got {prior!r}, whose scales are drawn for one "
-                "score a row; fit one class against the rest, or take a normal prior."
-            )
+        own = model.loss.class_rates
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
@@ -146,20 +143,19 @@ class Gibbs:
             "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
             "unknown_variance": variance is not None,
             "tempered": tempered,
+            "scale_mixture": None if prior.gaussian else type(prior),
+            "scale_names": tuple(prior.record(scales)),
             "gaussian_draw": gaussian_draw,
             "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
         }
-        kernel: GibbsKernel | ClassGibbsKernel
-        if many:
+        kernel: GibbsKernel | ClassGibbsKernel | ClassMaskKernel
+        if many and not own:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
-            kernel = GibbsKernel(
-                scale_mixture=None if prior.gaussian else type(prior),
-                scale_names=tuple(prior.record(scales)),
-                joint_moves=int(self.joint_moves),
-                **common,
-            )
+            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), **common)
+        if own:
+            kernel = ClassMaskKernel(kernel, n_classes=len(data.classes), sweeps=int(self.sweeps_per_draw))  # type: ignore[arg-type]  # labels
         rate_prior = None
         if hierarchy is None:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))

@@ -16,6 +16,8 @@ of five classes (30 entries a row, against 10⁶ drawn masks) probabilities were
 worst class) and by 0.0035 at most. Noise without masks is taken for normal, which it is
 for ``bd.GaussianNoise``.
 
+Where each class has masks of its own, every entry counts once a class and moves the score of that class alone.
+
 A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
 points are two products of small matrices: no exponential is taken for pairs of a mask and a point.
 
@@ -175,8 +177,8 @@ def class_chances(
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
     doubt = _Doubt()
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
-        shape = (rows.stop - rows.start, part.stop - part.start, -1)
-        result[rows, part] = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt).reshape(shape)
+        found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt)
+        result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
     doubt.tell(result.size)
     return result
 
@@ -187,7 +189,7 @@ def class_log_likelihood(
     """``log E π_{y_i}^{C s_i}`` of each draw and row, the noise summed out; classes and row weights (n,)."""
     result, doubt = np.empty((draws.size, X.shape[0])), _Doubt()
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
-        size = (rows.stop - rows.start, part.stop - part.start)
+        size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
         power = np.repeat(weight[rows], size[1]) * np.tile(draws.C[part], size[0])
 
@@ -252,32 +254,90 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
     return np.arange(part.start, part.stop)
 
 
-def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[slice, slice, _Pairs]]:
-    """Rows with draws, a block at a time; a row of a sparse matrix by itself, with the columns that it has."""
+def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, _Pairs]]:
+    """Rows, by a slice or by their numbers, with draws, a block at a time; rows of a sparse matrix by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
-    sparse = as_design(X).is_sparse
-    most = BLOCK // (8 * K * K)
-    step = 1 if sparse and masked else max(1, most // max(draws.size, X.shape[1]))
+    most = BLOCK // (8 * K * K * (K if draws.model.loss.class_rates else 1))
+    enumerated = max(_MOST, int(masks).bit_length() - 1)
+    if masked and as_design(X).is_sparse:
+        rows = X.tocsr()
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        yield from _sparse_pairs(draws, rows, most * K, enumerated)
+        return
+    step = max(1, most // max(draws.size, X.shape[1]))
     for start in range(0, X.shape[0], step):
         rows = slice(start, min(start + step, X.shape[0]))
-        block, columns = X[rows], np.arange(X.shape[1])
-        if sparse:
-            block = block.toarray()
-            columns = np.flatnonzero(np.any(block != 0, axis=0)) if masked else columns
-        block = np.asarray(block[:, columns], dtype=np.float64)
-        width = max(1, most // max(step * max(len(columns) // (K * K), 1), 1))
+        width = max(1, most // max(step * max(X.shape[1] // (K * K), 1), 1))
         for first in range(0, draws.size, width):
             part = slice(first, min(first + width, draws.size))
             if masked:
-                yield rows, part, _masked(draws, block, columns, part, max(_MOST, int(masks).bit_length() - 1))
+                yield rows, part, _masked(draws, np.asarray(X[rows], dtype=np.float64), part, enumerated)
             else:
-                yield rows, part, _unmasked(draws, block, part, corrupted_inputs)
+                yield rows, part, _unmasked(draws, X[rows], part, corrupted_inputs)
 
 
-def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice, most: int) -> _Pairs:
-    """Pairs of a model with masks; rows (r, q) of the given columns, and at most so many entries to enumerate."""
-    weight, intercept = draws.weight[part][:, :, columns].astype(np.float64), draws.intercept[part]
-    rate = draws.rate(part)[:, columns].astype(np.float64)
+def _sparse_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, _Pairs]]:
+    """Pairs of sparse rows, those of about as many entries together, so that few are filled up with zeros."""
+    length = np.diff(X.indptr)
+    order, start = np.argsort(-length, kind="stable"), 0
+    while start < len(order):
+        q = max(int(length[order[start]]), 1)
+        width = max(1, min(draws.size, most // q))
+        rows = np.sort(order[start : start + max(1, most // (q * width))])
+        start += len(rows)
+        place = X.indptr[rows][:, None] + np.arange(q)
+        inside = np.arange(q) < length[rows][:, None]
+        place = np.where(inside, place, 0)
+        values = np.where(inside, X.data[place] if X.nnz else 0.0, 0.0).astype(np.float64)
+        columns = np.where(inside, X.indices[place] if X.nnz else 0, 0)
+        for first in range(0, draws.size, width):
+            part = slice(first, min(first + width, draws.size))
+            yield rows, part, _masked_entries(draws, values, columns, part, enumerated)
+
+
+def _masked_entries(
+    draws: Draws, X: Float[np.ndarray, "r q"], columns: Int[np.ndarray, "r q"], part: slice, most: int
+) -> _Pairs:
+    """Pairs of a model with masks; the entries of each row, of value 0 beyond its last, and their columns."""
+    weight = np.moveaxis(draws.weight[part].astype(np.float64), 1, 2)[:, columns]
+    intercept, rate = draws.intercept[part], draws.rate(part)
+    own = draws.model.loss.class_rates
+    rate = np.moveaxis(rate, 1, 2)[:, columns] if own else rate[:, columns][..., None]
+    entries = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate)) * X[..., None]
+    s, r, q, K = entries.shape
+    if own:
+        entries = (entries[..., None] * np.eye(K)).reshape(s, r, q * K, K)
+    keep = 1 - np.broadcast_to(rate, (s, r, q, K if own else 1)).reshape(s, r, -1)
+    drops = keep < 1
+    there = np.repeat(X != 0, K, axis=1) if own else X != 0
+    mean = np.einsum("srq,srqk->rsk", keep, entries) + intercept[None]
+    spread = entries * np.sqrt(keep * (1 - keep))[..., None]
+    cov = np.swapaxes(np.swapaxes(spread, 2, 3) @ spread, 0, 1)
+    count = np.sum(drops & there, axis=2).T.ravel()
+    most = min(most, int(count.max(initial=0)))
+    size = np.linalg.norm(spread - spread.mean(axis=3, keepdims=True), axis=3)
+    place = np.argsort(-size, axis=2, kind="stable")[:, :, :most]
+    chosen = np.swapaxes(np.take_along_axis(entries, place[..., None], axis=2), 0, 1)
+    keep = np.swapaxes(np.take_along_axis(keep, place, axis=2), 0, 1)
+    N = r * s
+    return _Pairs(
+        mean.reshape(N, K), cov.reshape(N, K, K), chosen.reshape(N, most, K), keep.reshape(N, most), count
+    )  # fmt: skip
+
+
+def _masked(draws: Draws, X: Float[np.ndarray, "r q"], part: slice, most: int) -> _Pairs:
+    """Pairs of a model with masks; rows (r, q), and at most so many entries to enumerate."""
+    weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
+    if draws.model.loss.class_rates:
+        # An entry of each class by itself: the column stands there once a class, with a weight for that class alone.
+        s, K, q = weight.shape
+        rate = draws.rate(part).reshape(s, K * q)
+        weight = np.einsum("skq,kl->slkq", weight, np.eye(K)).reshape(s, K, K * q)
+        X = np.tile(X, (1, K))
+    else:
+        rate = draws.rate(part).astype(np.float64)
     s, K, q = weight.shape
     value = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate))[:, None, :]
     mean = (X @ (value * (1 - rate)[:, None, :]).reshape(s * K, q).T).reshape(len(X), s, K) + intercept[None]
@@ -302,15 +362,16 @@ def _masked(draws: Draws, X: Float[np.ndarray, "r q"], columns: Any, part: slice
     )  # fmt: skip
 
 
-def _unmasked(draws: Draws, X: Float[np.ndarray, "r p"], part: slice, corrupted: bool) -> _Pairs:
+def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> _Pairs:
     """Pairs of a model whose noise has no masks, or without noise."""
     weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
     s, K, p = weight.shape
     block = np.vstack([weight.reshape(s * K, p).T, intercept.reshape(1, s * K)])
-    N, design = len(X) * s, as_design(X)
+    n = X.shape[0]
+    N, design = n * s, as_design(X)
     first, second = np.triu_indices(K)
     if corrupted:
-        mean, pairs = design.matvec(block[:-1]) + block[-1], np.zeros((len(X), s * len(first)))
+        mean, pairs = design.matvec(block[:-1]) + block[-1], np.zeros((n, s * len(first)))
     else:
         moments = ScoreMoments(design, draws.model.noise, np.zeros((p, 1)), draws.model.fit_intercept)
         mean = moments.mean(block)
