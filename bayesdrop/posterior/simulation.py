@@ -159,7 +159,7 @@ def prior_draws(
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
+        ``global_scale``, ``weight_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain.
 
     Raises
     ------
@@ -216,7 +216,12 @@ def prior_draws(
     dims |= {"weight": ("feature",), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
     if not rate_map.is_free:
         del dims["rate"]
-    prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, model_coords(rate_map, names))
+    coords = model_coords(rate_map, names)
+    learnt = inner.weight_prior.learnt_scale(p)
+    if learnt is not None:
+        dims["weight_scale"] = learnt.dims
+        coords["weight_group"] = np.array(learnt.names)
+    prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, coords)
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )

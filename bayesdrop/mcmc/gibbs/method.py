@@ -23,6 +23,7 @@ from .hierarchy import hierarchy_operands
 from .interweaving import group_blocks
 from .kernel import GibbsKernel
 from .marginalised import bind_marginal
+from .scale_moves import scale_operands
 from .state import Operands
 from .weights import DRAWS, cheapest
 
@@ -130,12 +131,14 @@ class Gibbs:
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
         if many and not prior.gaussian:
             raise ValueError(
-                f"weight_prior: {model.loss!r} takes bd.Normal(...), got {prior!r}, whose scales are drawn for one "
-                "score a row; fit one class against the rest, or take a normal prior."
+                f"weight_prior: with masks {model.loss!r} takes bd.Normal(...) of a known scale, got {prior!r}, whose "
+                "scales are drawn for one score a row; sample one class against the rest, or without masks, where "
+                "bd.HMC() learns the scale of normal weights: rates=bd.Fixed(0.0)."
             )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
+        learnt = prior.learnt_scale(p)
         common: dict[str, Any] = {
             "loss": loss.plain,
             "noise": model.noise,
@@ -155,8 +158,9 @@ class Gibbs:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
             kernel = GibbsKernel(
-                scale_mixture=None if prior.gaussian else type(prior),
+                scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
                 scale_names=tuple(prior.record(scales)),
+                scale_dims=None if learnt is None else learnt.dims,
                 joint_moves=int(self.joint_moves),
                 **common,
             )
@@ -170,6 +174,7 @@ class Gibbs:
             row_weight=real(row_weight),
             precision=real(prior.first_precision(p)),
             scales=scales,
+            learnt=scale_operands(learnt, self.dtype),
             fixed_logit=real(logit(rate_map.initial)),
             index=jnp.asarray(rate_map.index, dtype=jnp.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
