@@ -69,8 +69,8 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     if separates(data.X, data.target):
         raise ValueError(
             "weight_prior: the features separate the two classes, and with a flat intercept the heavy tails of "
-            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...) or bd.Normal(...), or "
-            "bd.Model(..., fit_intercept=False)."
+            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...), or bd.Normal(...) with a "
+            "number or bd.HalfNormal(...) for its scale, or bd.Model(..., fit_intercept=False)."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,6 +74,9 @@ class Normal:
                     )
         elif self.groups is not None:
             check_groups(self.groups)
+            for group, columns in self.groups.items() if isinstance(self.groups, Mapping) else ():
+                if isinstance(columns, Sized) and not len(columns):
+                    raise ValueError(f"Normal groups: group {group!r} has no feature; leave it out.")
 
     def __repr__(self) -> str:
         more = "" if self.gaussian else f", groups={self.groups!r}, unit={self.unit!r}"

@@ -31,6 +31,8 @@ _SMALL = 1 << 24
 # Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
 # of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
 _ROUNDED = 0.5
+# Features below which the curvature is averaged where the scale of the weights is learnt.
+_AVERAGED = 300
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -126,9 +128,9 @@ def bind_start(
     if learnt is not None:
         # Refusals come before fits.
         bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
-        model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map))
+        model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map, True))
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
-    centre, factor = start_of(model, data, rate_map)
+    centre, factor = start_of(model, data, rate_map, learnt is not None)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         width = _ROUNDED * score_spread(data, factor)
@@ -217,12 +219,18 @@ def operands_of(
     )
 
 
-def start_of(model: Model, data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates."""
+def start_of(
+    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False
+) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+
+    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little.
+    """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map)
     if not rate_map.is_free:
-        return normal_approximation(model, data, rate_map.initial)
+        averaged &= len(data.feature_names) < _AVERAGED
+        return normal_approximation(model, data, rate_map.initial, averaged)
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
