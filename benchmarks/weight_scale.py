@@ -1,7 +1,7 @@
 """Learnt scales of the weights beside known ones: ``python -m benchmarks.weight_scale [splits] [table …]``.
 
 Log loss (natural) and error (%) of posterior mean probabilities on 30 % of the rows, means over stratified random
-splits, the same for all; columns are standardised by the training rows. ``unit`` is the default prior ``bd.Normal(1.0)``,
+splits, the same for all; columns are standardised by the training rows. ``unit`` is the default ``bd.Normal(1.0)``,
 ``half-normal`` is ``bd.Normal(bd.HalfNormal(2.0))``, ``half-Cauchy`` is ``bd.Normal(bd.HalfCauchy(1.0))``, which has no
 posterior where the classes are separated. ``tuned ridge`` is scikit-learn's ``LogisticRegressionCV`` by five-fold log
 loss. Rates are fixed at 0 (``plain``, by ``bd.HMC()``) or learnt per feature (``rates``, by ``bd.Gibbs()``); for the

@@ -31,7 +31,7 @@ def check_groups(groups: Any) -> None:
 
 
 def group_index(groups: Any, feature_names: Sequence[Any]) -> tuple[Int[np.ndarray, " p"], list[str]]:
-    """Read groups as :class:`bayesdrop.PerGroup` takes them: group of each feature, int (p,), and the names of the groups."""
+    """Group of each feature, int (p,), and the names of the groups, as :class:`bayesdrop.PerGroup` takes them."""
     p = len(feature_names)
     labels = _from_mapping(groups, feature_names) if isinstance(groups, Mapping) else list(groups)
     if len(labels) != p:

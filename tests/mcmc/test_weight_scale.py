@@ -7,7 +7,9 @@ to importance sampling by z-scores of at most 5.5 (4e-8 each, some twenty a case
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
+from numpyro.infer.util import log_density
 from scipy import stats
 
 import bayesdrop as bd
@@ -16,6 +18,7 @@ from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights
 from bayesdrop.mcmc.hmc.method import bind_start
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
+from bayesdrop.models import logistic
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5
 GENERATOR = np.random.default_rng(5)
@@ -130,6 +133,22 @@ MODELS = {
 }
 
 
+def test_the_program_states_the_same_density():
+    drawn = np.random.default_rng(0).normal(size=(4, 5))
+    model = MODELS["one"]
+    expected = explicit(model, drawn[:, :3], drawn[:, 3], drawn[:, 4:]) - drawn[:, 4]
+    options = {"scale": dist.HalfNormal(1.5), "intercept_scale": None}
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        found = [
+            log_density(
+                logistic.program, (X, (Y > 0).astype(int)), options,
+                {"weight": w[:3], "intercept": w[3], "weight_scale": np.exp(w[4])},
+            )[0]
+            for w in drawn
+        ]  # fmt: skip
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_density_and_gradient_of_gradient_samplers(name):
     """Against scipy and the determinant of the map; the slope against autodiff, but where it is rounded."""
@@ -141,16 +160,17 @@ def test_density_and_gradient_of_gradient_samplers(name):
         phi = jnp.asarray(points[:, : 4 + g]) * np.array([0.1, 0.5, 1.0, 1.0, 2.0, 3.0])[:, None]
         evaluation = bound.density.evaluate(bound.operands, phi)
         theta, log_scale, _ = bound.density.place(bound.operands, phi)
-        one = lambda point: jnp.concatenate([part[0] for part in bound.density.place(bound.operands, point[None])[:2]])  # noqa: E731
+
+        def one(point):
+            return jnp.concatenate([part[0] for part in bound.density.place(bound.operands, point[None])[:2]])
+
+        def value(point):
+            found = bound.density.evaluate(bound.operands, point[None])
+            return jnp.sum(found.cost) - jnp.sum(found.prior)
+
         stretch = jnp.linalg.slogdet(jax.vmap(jax.jacobian(one))(phi))[1]
-        value = lambda point: (
-            jnp.sum(bound.density.evaluate(bound.operands, point[None]).cost)
-            - jnp.sum(  # noqa: E731
-                bound.density.evaluate(bound.operands, point[None]).prior
-            )
-        )
         slope = jax.vmap(jax.grad(value))(phi)
-    found = np.asarray(evaluation.prior - evaluation.cost.sum(axis=1))
+        found = np.asarray(evaluation.prior - jnp.sum(evaluation.cost, axis=1))
     expected = explicit(model, np.asarray(theta[:, :3]), np.asarray(theta[:, 3]), np.asarray(log_scale))
     offset = found - expected - np.asarray(stretch)
     np.testing.assert_allclose(offset, offset[0], rtol=0, atol=1e-8)
@@ -167,7 +187,7 @@ def test_the_map_decouples_a_gaussian_posterior():
         for delta in (-2.0, 0.0, 1.5):
             at = lambda zeta, delta=delta: np.c_[zeta, np.full(len(zeta), delta)]  # noqa: E731
             evaluation = bound.density.evaluate(bound.operands, jnp.asarray(at(zeta)))
-            value = np.asarray(evaluation.cost.sum(axis=1) - evaluation.prior) - 0.5 * np.sum(zeta**2, axis=1)
+            value = np.asarray(jnp.sum(evaluation.cost, axis=1) - evaluation.prior) - 0.5 * np.sum(zeta**2, axis=1)
             np.testing.assert_allclose(value, value[0], atol=2e-4)
 
 

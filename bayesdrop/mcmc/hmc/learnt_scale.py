@@ -11,7 +11,7 @@ approximate the posterior of the other coordinates ``θ`` at scales ``e^τ``, ``
     {(TTᵀ)⁻¹ + Σ_j (e^{−2δ_j} − 1) P_j}⁻¹ = TQ {1 + Σ_j (e^{−2δ_j} − 1) QᵀTᵀP_jTQ}⁻¹ QᵀTᵀ
 
 with any rotation ``Q``, and the mean that matrix times ``(TTᵀ)⁻¹c``. ``Q`` makes ``Σ_j QᵀTᵀP_jTQ`` diagonal; of the
-single terms the diagonal ``m_j`` is kept, the shares of the prior, between 0 and 1. Then ``(ζ, δ)`` are the coordinates,
+single terms the diagonal ``m_j`` is kept, the shares of the prior, between 0 and 1. The coordinates are ``(ζ, δ)``,
 
     r_k = {1 + Σ_j (e^{−2δ_j} − 1) m_jk}^{−½},    θ = TQ {r∘(ζ + r∘(TQ)⁻¹c)},    log |dθ/dζ| = Σ_k log r_k + constant;
 
