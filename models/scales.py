@@ -7,5 +7,5 @@ __all__ = ["weight_scale"]
 
 
 def weight_scale(scale):
-    """``scale`` as it is; or if it is a law, such as ``HalfNormal(2.0)``, one draw from it, the site ``weight_scale``."""
+    """``scale`` as it is; if it is a law, such as ``HalfNormal(2.0)``, a draw from it, the site ``weight_scale``."""
     return numpyro.sample("weight_scale", scale) if isinstance(scale, dist.Distribution) else scale

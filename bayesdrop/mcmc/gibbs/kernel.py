@@ -42,7 +42,7 @@ from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
-from .scale_moves import draw_along_rays, draw_given_weights, first_scales, log_scale_prior, weight_precision
+from .scale_moves import draw_along_rays, draw_given_weights, first_scales, recorded_scales, weight_precision
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -260,12 +260,11 @@ class GibbsKernel(NoisingModel):
         learnt = operands.learnt
         if learnt is None:
             return state
-        n = state.score.shape[1]
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
             if learnt.size.shape[0] == 1:  # all that is no intercept
                 return (state.score - state.intercept[:, None],)
-            return (operands.columns.product(state.kept, state.effective * mask[None], n),)
+            return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
 
         (score,), log_scale = draw_along_rays(
             key,
@@ -371,10 +370,8 @@ class GibbsKernel(NoisingModel):
             lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=-1)
             lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
         if operands.learnt is not None:
-            draw["log_weight_scale"] = state.log_scale if self.scale_dims else state.log_scale[:, 0]
-            # The density of the scales, not of their logarithms.
-            prior = log_scale_prior(operands.learnt, state.log_scale) - state.log_scale
-            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=-1) + jnp.sum(prior, axis=-1)
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
         if self.unknown_variance:
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)

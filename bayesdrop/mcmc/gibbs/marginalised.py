@@ -33,7 +33,7 @@ from .scale_moves import (
     draw_along_rays,
     draw_given_weights,
     first_scales,
-    log_scale_prior,
+    recorded_scales,
     scale_operands,
     weight_precision,
 )
@@ -236,10 +236,8 @@ class MarginalKernel:
             lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=1)
             lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
         if operands.learnt is not None:
-            draw["log_weight_scale"] = state.log_scale if self.scale_dims else state.log_scale[:, 0]
-            # The density of the scales, not of their logarithms.
-            scale_prior = log_scale_prior(operands.learnt, state.log_scale) - state.log_scale
-            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=1) + jnp.sum(scale_prior, axis=1)
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
         if self.unknown_variance:
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)

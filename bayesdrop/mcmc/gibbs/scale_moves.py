@@ -37,6 +37,7 @@ __all__ = [
     "draw_given_weights",
     "first_scales",
     "log_scale_prior",
+    "recorded_scales",
     "scale_operands",
     "weight_precision",
 ]
@@ -102,6 +103,14 @@ def log_scale_prior(operands: ScaleOperands, log_scale: Scales) -> Scales:
     law = jax.tree.map(lambda part: jnp.broadcast_to(part[None], log_scale.shape), operands.law)
     density: Scales = law.log_density(log_scale)
     return density
+
+
+def recorded_scales(
+    operands: ScaleOperands, log_scale: Scales, dims: tuple[str, ...] | None
+) -> tuple[Float[jax.Array, "C ..."], Float[jax.Array, " C"]]:
+    """Logarithms of scales on their dims, and what they add to the log density of weights and scales themselves."""
+    density = log_scale_prior(operands, log_scale) - (1 + operands.size[None]) * log_scale
+    return log_scale if dims else log_scale[:, 0], jnp.sum(density, axis=1)
 
 
 def draw_given_weights(
