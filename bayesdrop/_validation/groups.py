@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
-from .._typing import Int
 from .objects import check_instance, refuse_masked
 from .words import shown
 

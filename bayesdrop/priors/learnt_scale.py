@@ -8,11 +8,11 @@ with known units ``u_d``. This is what a sampler reads of such a prior; ``bd.Nor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int
-from .scale_prior import ScaleLaw
 
 __all__ = ["LearntScale"]
 
@@ -29,14 +29,14 @@ class LearntScale:
         The groups; empty where all features share one scale.
     unit : array (p,)
         ``u``.
-    law : ScaleLaw of shape (g,)
+    law : :class:`~bayesdrop.priors.scale_prior.ScaleLaw` of shape (g,)
         Prior of the scales.
     """
 
     index: Int[np.ndarray, " p"]
     names: list[str]
     unit: Float[np.ndarray, " p"]
-    law: ScaleLaw
+    law: Any
 
     @property
     def groups(self) -> int:

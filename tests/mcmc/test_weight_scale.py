@@ -14,10 +14,11 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights, scale_operands
+from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights
 from bayesdrop.mcmc.hmc.method import bind_start
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
+from bayesdrop.mcmc.weight_scales import scale_operands
 from bayesdrop.models import logistic
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5

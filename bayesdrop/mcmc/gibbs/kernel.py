@@ -36,13 +36,14 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from ...priors.rate_prior import log_rates
+from ..weight_scales import first_scales, recorded_scales, weight_precision
 from .features import FeatureStep, uniform_masks, update_feature
 from .hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
-from .scale_moves import draw_along_rays, draw_given_weights, first_scales, recorded_scales, weight_precision
+from .scale_moves import draw_along_rays, draw_given_weights
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -92,8 +93,7 @@ class GibbsKernel(NoisingModel):
         if self.fit_intercept:
             names["intercept"] = ()
         names |= dict.fromkeys(self.scale_names, ())
-        if self.scale_dims is not None:
-            names["weight_scale"] = self.scale_dims
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
         if self.unknown_variance:
             names["sigma"] = ()
         if self.free:

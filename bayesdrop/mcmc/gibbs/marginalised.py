@@ -26,17 +26,10 @@ from ...losses.protocols import Augmented
 from ...model import Model
 from ...noise import Coefficients
 from ...rates import RateMap
+from ..weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 from .columns import Columns
-from .scale_moves import (
-    ScaleOperands,
-    draw_along_rays,
-    draw_given_weights,
-    first_scales,
-    recorded_scales,
-    scale_operands,
-    weight_precision,
-)
+from .scale_moves import draw_along_rays, draw_given_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
 

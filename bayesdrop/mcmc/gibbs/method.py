@@ -17,13 +17,13 @@ from ...losses import Logistic
 from ...losses.protocols import Augmented, require
 from ...model import Model
 from ...rates import RateMap
+from ..weight_scales import scale_operands
 from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
 from .hierarchy import hierarchy_operands
 from .interweaving import group_blocks
 from .kernel import GibbsKernel
 from .marginalised import bind_marginal
-from .scale_moves import scale_operands
 from .state import Operands
 from .weights import DRAWS, cheapest
 

@@ -12,11 +12,11 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ..weight_scales import ScaleOperands
 from .columns import Columns
 from .hierarchy import HierarchyOperands
 from .interweaving import GroupBlock
 from .pseudo_marginal import Metric
-from .scale_moves import ScaleOperands
 
 __all__ = ["Operands", "State"]
 

@@ -35,7 +35,7 @@ from ..._typing import Float
 from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
-from ..gibbs.scale_moves import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from ..weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from .density import DensityOperands, Evaluation, Point
 
 __all__ = ["ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scales"]
