@@ -159,7 +159,7 @@ def bind_density(
     """
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
         raise ValueError(
-            f"method: {name} takes normal weight priors, of known or learnt scales, and known variances, got "
+            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
             f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
         )
     p = len(data.feature_names)
