@@ -48,7 +48,7 @@ from .posterior.prediction import Prediction, predict
 from .posterior.reweighting import reweight
 from .posterior.sampling import sample
 from .posterior.simulation import posterior_predictive, prior_draws
-from .priors import Beta, Gamma, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
+from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .selection.path import RatePath
@@ -97,6 +97,8 @@ __all__ = [
     "Gamma",
     "GaussianNoise",
     "Gibbs",
+    "HalfCauchy",
+    "HalfNormal",
     "Hierarchical",
     "Hinge",
     "Horseshoe",

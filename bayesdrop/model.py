@@ -42,7 +42,8 @@ class Model:
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
     weight_prior : Normal, Laplace or Horseshoe
-        Prior of the weights; the intercept is flat. A point fit takes ``bd.Normal``, ``bd.sample`` all.
+        Prior of the weights; the intercept is flat. A point fit takes ``bd.Normal`` of a known scale, ``bd.sample``
+        all.
     fit_intercept : bool
         Add an intercept, which is neither noised nor penalised.
 

@@ -31,6 +31,8 @@ A program is ``program(X, y=None, ...)``: without ``y`` it simulates; if given, 
 Labels are 0 and 1 (0 … K − 1 of ``K`` classes). A loss that is no normalised likelihood enters as one of the
 pseudo-likelihoods of :mod:`bayesdrop.distributions`. The prior of an intercept is normal, or flat under
 ``intercept_scale=None`` as in ``bd.fit`` and ``bd.sample``; a flat prior cannot be simulated from.
+In programs without a hidden layer or factors, ``scale`` is the standard deviation of the weights, or a law of it such
+as ``HalfNormal(2.0)``, under which it is a site ``weight_scale``; those of counts take a number.
 
 Each runs as ``python -m bayesdrop.models.NAME``: simulated data, a kernel of NumPyro's, variational inference,
 predictions, ArviZ and leave-one-out scores, which are the function ``demonstrate`` of the file and

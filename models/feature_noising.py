@@ -19,6 +19,7 @@ from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from bayesdrop.distributions import LogisticPseudoLikelihood
 from bayesdrop.models.observed import check_labels
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "enumerated", "program"]
@@ -26,6 +27,7 @@ __all__ = ["demonstrate", "enumerated", "program"]
 
 def weights_and_rates(p, groups, A, B, scale, intercept_scale):
     """Sample the weights (p,), the intercept and the rates; return the rates per feature (p,)."""
+    scale = weight_scale(scale)
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

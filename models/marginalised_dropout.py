@@ -15,6 +15,7 @@ import numpyro.distributions as dist
 
 from bayesdrop.distributions import BernoulliPseudoLikelihood, ConvexPseudoLikelihood
 from bayesdrop.models.observed import check_labels, check_numbers
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "epsilon_insensitive", "hinge", "logistic", "program", "quantile", "squared"]
@@ -53,6 +54,7 @@ def program(X, y=None, rate=0.0, bound=logistic, C=1.0, scale=1.0, unbiased=Fals
     """``y`` (n,) of 0 and 1 under a bound of labels, numbers if ``real``; ``rate`` a number or (p,) in [0, 1)."""
     n, p = X.shape
     check_numbers(y, (n,)) if real else check_labels(y, n)
+    scale = weight_scale(scale)
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

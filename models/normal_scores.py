@@ -18,6 +18,7 @@ from jax.scipy.special import log_ndtr, logsumexp
 
 from bayesdrop.distributions import BernoulliPseudoLikelihood
 from bayesdrop.models.observed import check_labels
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "hinge", "logistic", "program"]
@@ -45,6 +46,7 @@ def program(
     """``X`` (n, p), ``y`` (n,) of 0 and 1, ``C`` a number or (n,), ``groups`` (p,) the group 0, 1, … of features."""
     n, p = X.shape
     check_labels(y, n)
+    scale = weight_scale(scale)
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

@@ -17,6 +17,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesdrop.models.observed import check_numbers
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["augmented", "demonstrate", "log_likelihood", "program"]
@@ -30,6 +31,7 @@ def log_likelihood(y, score, tau=0.5):
 
 def scores(X, scale, intercept_scale):
     """Sample the weights (p,) and the intercept, flat if its scale is None; return the scores (n,)."""
+    scale = weight_scale(scale)
     with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

@@ -15,6 +15,7 @@ import numpyro.distributions as dist
 
 from bayesdrop.distributions import NormalPseudoLikelihood
 from bayesdrop.models.observed import check_numbers
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "program"]
@@ -27,6 +28,7 @@ def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
     """
     n, p = X.shape
     check_numbers(y, (n,))
+    scale = weight_scale(scale)
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

@@ -23,6 +23,7 @@ import numpyro.distributions as dist
 
 from bayesdrop.distributions import CategoricalPseudoLikelihood
 from bayesdrop.models.observed import check_labels
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "noising", "penalty", "program"]
@@ -31,6 +32,7 @@ __all__ = ["demonstrate", "noising", "penalty", "program"]
 def weights(p, n_classes, scale, intercept_scale):
     """Sample the weights (K, p) and the intercepts (K,)."""
     flat = dist.ImproperUniform(dist.constraints.real, (), ())
+    scale = weight_scale(scale)
     with numpyro.plate("class", n_classes):
         prior = dist.Normal(0.0, scale).expand([p]).to_event(1)
         W = numpyro.sample("weight", prior, infer={"event_dims": ["feature"]})

@@ -16,6 +16,7 @@ import numpyro.distributions as dist
 
 from bayesdrop.distributions import HingeGivenScale, HingePseudoLikelihood
 from bayesdrop.models.observed import check_labels
+from bayesdrop.models.scales import weight_scale
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["augmented", "demonstrate", "program"]
@@ -23,6 +24,7 @@ __all__ = ["augmented", "demonstrate", "program"]
 
 def scores(X, scale, intercept_scale):
     """Sample the weights (p,) and the intercept; return the scores (n,)."""
+    scale = weight_scale(scale)
     with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

@@ -6,6 +6,7 @@ scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets 
 second that ``bd.Beta(1, 1)`` should not.
 """
 
+from .groups import check_groups, group_index
 from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed
 from .objects import (
     check_axes,
@@ -28,6 +29,7 @@ __all__ = [
     "check_count",
     "check_figure",
     "check_flag",
+    "check_groups",
     "check_instance",
     "check_names",
     "check_number",
@@ -35,6 +37,7 @@ __all__ = [
     "check_path",
     "check_random_state",
     "check_seed",
+    "group_index",
     "refuse_masked",
     "refuse_scalar",
     "refuse_surrogates",

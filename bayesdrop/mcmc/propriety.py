@@ -76,8 +76,8 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
         what = "one class from the others" if model.loss.multiclass else "the two classes"
         raise ValueError(
             f"weight_prior: the features separate {what}, and with a flat intercept the heavy tails of "
-            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...) or bd.Normal(...), or "
-            "bd.Model(..., fit_intercept=False)."
+            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...), or bd.Normal(...) with a "
+            "number or bd.HalfNormal(...) for its scale, or bd.Model(..., fit_intercept=False)."
         )
 
 

@@ -15,7 +15,7 @@ __all__ = ["natural", "natural_name"]
 Draws = dict[str, Shaped[AnyArray, "..."]]
 
 _LOGITS = {"logit_rate": "rate", "logit_group_rate": "group_rate"}
-_LOGARITHMS = {"log_group_strength": "group_strength"}
+_LOGARITHMS = {"log_group_strength": "group_strength", "log_weight_scale": "weight_scale"}
 
 
 def natural_name(name: str) -> str:

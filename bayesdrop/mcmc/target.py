@@ -93,7 +93,9 @@ class Problem:
 
     def method(self, chosen: Any) -> Any:
         """The chosen sampler, checked, or if that is None the one that is exact."""
-        return default_method(self.settled.stated, self.marginalised) if chosen is None else check_sampler(chosen)
+        if chosen is not None:
+            return check_sampler(chosen)
+        return default_method(self.settled.stated, self.marginalised, len(self.data.feature_names))
 
     def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
         """Kernel and operands of a sampler, under the precision of its ``dtype``.
@@ -127,6 +129,9 @@ class Problem:
             named["class"] = [str(label) for label in np.asarray(self.data.classes)]
         if self.rate_map.is_free:
             named[self.rate_map.dim] = self.rate_map.names
+        learnt = self.settled.model.weight_prior.learnt_scale(len(self.data.feature_names))
+        if learnt is not None and learnt.names:
+            named["weight_group"] = learnt.names
         if self.rate_map.hierarchy is not None:
             named["group"] = self.rate_map.hierarchy.names
         return named
@@ -197,9 +202,11 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
     return target == "marginalised" or not has_masks
 
 
-def default_method(model: Model, marginalised: bool) -> Any:
+def default_method(model: Model, marginalised: bool, n_features: int) -> Any:
     """The sampler that is exact, and among those the fastest."""
-    if marginalised and model.weight_prior.gaussian and model.loss.variance_prior is None:
+    prior = model.weight_prior
+    followed = prior.gaussian or prior.learnt_scale(n_features) is not None
+    if marginalised and followed and model.loss.variance_prior is None:
         from .hmc.method import HMC
 
         return HMC()

@@ -124,7 +124,8 @@ def sample(
     arviz.InferenceData or xarray.DataTree
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
-        ``rate`` (chain, draw, feature or group) unless the rates are fixed; ``sample_stats`` the joint log density
+        ``rate`` (chain, draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and
+        weight_group if there are groups) if the prior learns one; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
         the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
         of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why

@@ -162,8 +162,9 @@ def prior_draws(
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. Of many classes weights
-        and intercepts are as a posterior has them, less what all classes share where no prior but theirs speaks of it.
+        ``global_scale``, ``weight_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. Of many
+        classes weights and intercepts are as a posterior has them, less what all classes share where no prior but
+        theirs speaks of it.
 
     Raises
     ------
@@ -198,15 +199,14 @@ def prior_draws(
     settled = settle(model, as_design(matrix), np.ones(n), rate_map, names)
     matrix, inner = settled.design.matrix(), settled.model
     size = (draws,) if labels is None else (draws, len(labels))
-    drawn_weight, scales = inner.weight_prior.sample_weight(generator, int(np.prod(size)), p)
-    weight = drawn_weight.reshape(*size, p)
+    learnt = inner.weight_prior.learnt_scale(p)
+    weight, scales = _prior_weights(inner.weight_prior, generator, size, p)
     intercept = np.zeros(size)
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=size)
     if labels is not None:
-        scales = {name: value.reshape(size) for name, value in scales.items()}
         intercept -= intercept.mean(axis=1, keepdims=True)
-        if inner.weight_prior.gaussian and not model.loss.class_rates:
+        if (inner.weight_prior.gaussian or learnt is not None) and not model.loss.class_rates:
             weight -= weight.mean(axis=1, keepdims=True)
     data = Dataset(settled.design, np.zeros(n), np.ones(n), names, None)
     sets = size if model.loss.class_rates else (draws,)
@@ -236,6 +236,9 @@ def prior_draws(
         del dims["rate"]
     coords = model_coords(rate_map, names)
     coords |= {} if labels is None else {"class": np.array([str(label) for label in labels])}
+    if learnt is not None:
+        dims["weight_scale"] = learnt.dims
+        coords["weight_group"] = np.array(learnt.names)
     prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, coords)
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
@@ -245,6 +248,21 @@ def prior_draws(
     for group in (prior, responses):
         group.attrs.update(attrs)
     return assemble({"prior": prior, "prior_predictive": responses}, attrs)
+
+
+def _prior_weights(
+    prior: Any, generator: np.random.Generator, size: tuple[int, ...], p: int
+) -> tuple[Float[np.ndarray, "*size p"], dict[str, Any]]:
+    """Weights, and scales by name: each class has those of its weights, and all share a scale that is learnt."""
+    learnt = prior.learnt_scale(p)
+    if learnt is not None and len(size) > 1:
+        scale = prior.scale.sample(generator, size[0], learnt.groups)
+        weight = generator.normal(size=(*size, p)) * (scale[:, learnt.index] * learnt.unit)[:, None]
+        return weight, {"weight_scale": scale if learnt.names else scale[:, 0]}
+    weight, scales = prior.sample_weight(generator, int(np.prod(size)), p)
+    return weight.reshape(*size, p), {
+        name: np.reshape(value, (*size, *value.shape[1:])) for name, value in scales.items()
+    }
 
 
 def _labels(model: Model, classes: Any) -> Shaped[np.ndarray, " K"] | None:

@@ -9,15 +9,19 @@ from .laplace import Laplace
 from .logit_normal import LogitNormal
 from .normal import Normal
 from .rate_prior import RatePrior
+from .scale_prior import HalfCauchy, HalfNormal, ScalePrior
 
 __all__ = [
     "Beta",
     "Gamma",
+    "HalfCauchy",
+    "HalfNormal",
     "Horseshoe",
     "InverseGamma",
     "Laplace",
     "LogitNormal",
     "Normal",
     "RatePrior",
+    "ScalePrior",
     "WeightPrior",
 ]

@@ -9,12 +9,15 @@ Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; dra
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_number, check_numbers, shown
+
+if TYPE_CHECKING:
+    from .learnt_scale import LearntScale
 
 __all__ = ["WeightPrior", "check_positive", "check_scale", "no_precision", "spread_scale"]
 
@@ -27,11 +30,13 @@ class WeightPrior(Protocol):
     that no compiled function holds a number of the user's: what draws from them is static.
     """
 
-    gaussian: ClassVar[bool]
-    """True if the precisions are known."""
+    @property
+    def gaussian(self) -> bool:
+        """True if the precisions are known."""
 
-    has_mean: ClassVar[bool]
-    """True if ``E|w|`` is finite, without which a flat intercept may have no posterior."""
+    @property
+    def has_mean(self) -> bool:
+        """True if ``E|w|`` is finite, without which a flat intercept may have no posterior."""
 
     @property
     def relative(self) -> bool:
@@ -42,6 +47,13 @@ class WeightPrior(Protocol):
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
+
+    def learnt_scale(self, n_features: int) -> LearntScale | None:
+        """Scales that weights share and that are learnt with them; None if there are none.
+
+        Where there are some, the weights given them are normal, and samplers take the scales for variables of their
+        own; ``sample_precision`` then is not called.
+        """
 
     def precision(self, n_features: int) -> np.ndarray:
         """Known precisions, (p,); raise ValueError if they are not known."""
@@ -96,20 +108,20 @@ def check_positive(prior: str, **parameters: Any) -> None:
         check_number(value, f"{prior} {name}", above=0)
 
 
-def check_scale(scale: Any, name: str) -> None:
+def check_scale(scale: Any, name: str, what: str = "scale") -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    if check_numbers(scale, f"{name} scale", above=0).ndim > 1:
-        raise ValueError(f"{name} scale: expected one number or one per feature, got {shown(scale)}.")
+    if check_numbers(scale, f"{name} {what}", above=0).ndim > 1:
+        raise ValueError(f"{name} {what}: expected one number or one per feature, got {shown(scale)}.")
 
 
-def spread_scale(scale: Any, n_features: int, name: str) -> np.ndarray:
-    """One scale per feature, (p,), from one number or one per feature; raise ValueError if there are others."""
+def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:
+    """One scale per feature (or what ``each`` says), (size,), from one number or so many; else raise ValueError."""
     value = np.asarray(scale, dtype=float)
-    if value.ndim and value.shape != (n_features,):
+    if value.ndim and value.shape != (size,):
         raise ValueError(
-            f"{name} scale: expected one number or {n_features} of them (one per feature), got shape {value.shape}."
+            f"{name} scale: expected one number or {size} of them (one per {each}), got shape {value.shape}."
         )
-    return np.broadcast_to(value, (n_features,))
+    return np.broadcast_to(value, (size,))
 
 
 def no_precision(prior: Any) -> ValueError:

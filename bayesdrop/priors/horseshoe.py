@@ -91,6 +91,9 @@ class Horseshoe:
     def check(self, n_features: int) -> None:
         """Any number of features will do."""
 
+    def learnt_scale(self, n_features: int) -> None:
+        """None: the scales of single weights are drawn; see :class:`bayesdrop.priors.WeightPrior`."""
+
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: the precisions are not known."""
         raise no_precision(self)

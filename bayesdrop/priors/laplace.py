@@ -61,6 +61,9 @@ class Laplace:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         spread_scale(self.scale, n_features, "Laplace")
 
+    def learnt_scale(self, n_features: int) -> None:
+        """None: the scales of single weights are drawn; see :class:`bayesdrop.priors.WeightPrior`."""
+
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: the precisions are not known."""
         raise no_precision(self)

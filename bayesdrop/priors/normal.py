@@ -1,15 +1,18 @@
-"""Normal prior of the weights, ``w ~ N(0, scale²)``; the intercept stays flat."""
+"""Normal prior of the weights, ``w ~ N(0, scale²)``, its scale known or learnt; the intercept stays flat."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_flag
+from .._validation import check_flag, check_groups, group_index, shown
 from .base import check_scale, spread_scale
+from .learnt_scale import LearntScale
+from .scale_prior import ScalePrior
 
 __all__ = ["Normal"]
 
@@ -20,19 +23,27 @@ class Normal:
 
     Parameters
     ----------
-    scale : float or array of shape (p,)
-        Standard deviation, above 0; one per feature if an array.
+    scale : float, array of shape (p,), HalfNormal or HalfCauchy
+        Standard deviation, above 0; one per feature if an array. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
+        it is learnt by ``bd.sample``, which stores it as ``weight_scale``. A point fit has no such scale to learn: with
+        ``w`` the density grows without bound as the scale goes to 0.
     relative : bool
         Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
         prior speaks of a change by one standard deviation of the feature, whatever it is measured in. With noise about
         the mean, ``bd.Dropout(centre="mean")``, the fit is that to standardised columns. The ``sd`` is about the mean
         of the column, weighted as the rows are, of dense and sparse columns alike; a column of one value counts as
-        ``sd = 1``. It is taken where data enter; posteriors hold the result as ``weight_precision``.
+        ``sd = 1``. It is taken where data enter; posteriors hold the result as ``weight_precision``, or as
+        ``weight_unit`` where the scale is learnt.
+    groups : sequence of length p, or mapping, optional
+        Learn one scale per group: the group of each column in order, or ``{group: [columns]}`` with columns by
+        position. ``weight_scale`` then is on ``weight_group``. By default all weights share one.
+    unit : float or array of shape (p,)
+        What a learnt scale multiplies, above 0: the standard deviation of a weight is ``scale · unit``.
 
     Raises
     ------
     ValueError
-        If ``scale`` is not above 0, or precisions are asked for before the columns are known.
+        If ``scale`` is not above 0, groups or units do not fit, or precisions are asked for before they are known.
 
     Examples
     --------
@@ -40,51 +51,113 @@ class Normal:
     [0.25, 0.25, 0.25]
     >>> Normal(2.0, relative=True).absolute(np.array([1.0, 4.0])).scale.tolist()
     [2.0, 0.5]
+    >>> from bayesdrop.priors import HalfNormal
+    >>> Normal(HalfNormal(1.0), groups=["body", "body", "blood"]).learnt_scale(3).names
+    ['body', 'blood']
     """
 
     scale: Any = 1.0
     relative: bool = field(default=False, kw_only=True)
-    gaussian: ClassVar[bool] = True
-    has_mean: ClassVar[bool] = True
+    groups: Any = field(default=None, kw_only=True)
+    unit: Any = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, "Normal")
         check_flag(self.relative, "Normal relative")
+        check_scale(self.unit, "Normal", "unit")
+        if self.gaussian:
+            check_scale(self.scale, "Normal")
+            for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
+                if not plain:
+                    raise ValueError(
+                        f"Normal {name}: expected it beside a learnt scale only, as in bd.Normal(bd.HalfNormal(1.0), "
+                        f"{name}=...), got the known scale {shown(self.scale)}."
+                    )
+        elif self.groups is not None:
+            check_groups(self.groups)
+            for group, columns in self.groups.items() if isinstance(self.groups, Mapping) else ():
+                if isinstance(columns, Sized) and not len(columns):
+                    raise ValueError(f"Normal groups: group {group!r} has no feature; leave it out.")
+
+    def __repr__(self) -> str:
+        more = "" if self.gaussian else f", groups={self.groups!r}, unit={self.unit!r}"
+        return f"Normal(scale={self.scale!r}, relative={self.relative!r}{more})"
+
+    @property
+    def gaussian(self) -> bool:
+        """True if the scale is known; see :class:`bayesdrop.priors.WeightPrior`."""
+        return isinstance(self.scale, type) or not isinstance(self.scale, ScalePrior)
+
+    @property
+    def has_mean(self) -> bool:
+        """True unless the scale is learnt and has no mean; see :class:`bayesdrop.priors.WeightPrior`."""
+        return self.gaussian or bool(self.scale.has_mean)
 
     def absolute(self, spread: np.ndarray) -> Normal:
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
-        return Normal(spread_scale(self.scale, len(spread), "Normal") / spread) if self.relative else self
+        if not self.relative:
+            return self
+        if self.gaussian:
+            return Normal(spread_scale(self.scale, len(spread), "Normal") / spread)
+        return replace(self, relative=False, unit=spread_scale(self.unit, len(spread), "Normal unit") / spread)
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
-        spread_scale(self.scale, n_features, "Normal")
+        if self.gaussian:
+            spread_scale(self.scale, n_features, "Normal")
+        else:
+            self.learnt_scale(n_features)
+
+    def learnt_scale(self, n_features: int) -> LearntScale | None:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        if self.gaussian:
+            return None
+        self._refuse_relative()
+        index, names = np.zeros(n_features, dtype=np.intp), list[str]()
+        if self.groups is not None:
+            index, names = group_index(self.groups, range(n_features))
+        unit = spread_scale(self.unit, n_features, "Normal unit")
+        return LearntScale(index, names, unit, self.scale.law(max(len(names), 1)))
 
     def precision(self, n_features: int) -> np.ndarray:
-        """Diagonal of the prior precision ``P``, shape (p,)."""
-        if self.relative:
+        """Diagonal of the prior precision ``P``, shape (p,); raise ValueError if the scale is learnt."""
+        if not self.gaussian:
             raise ValueError(
-                "Normal relative: expected absolute scales, for the standard deviations of the columns are not known "
-                "here; give them yourself, as in bd.Normal(scale / X.std(axis=0)), or use bd.fit or bd.sample, which "
-                "take them from X."
+                f"weight_prior: the scale of {self!r} is learnt together with the weights, which bd.sample does; a "
+                "point fit, whose density grows without bound as the scale goes to 0, and bd.variational take a "
+                "number, as in bd.Normal(1.0), such as the posterior mean of weight_scale."
             )
+        self._refuse_relative()
         return 1 / spread_scale(self.scale, n_features, "Normal") ** 2
 
     def first_precision(self, n_features: int) -> np.ndarray:
-        """The precision; see :class:`bayesdrop.priors.WeightPrior`."""
-        return self.precision(n_features)
+        """The precision, or that at the median of the scale; see :class:`bayesdrop.priors.WeightPrior`."""
+        learnt = self.learnt_scale(n_features)
+        return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
 
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`."""
-        return {"weight_precision": ("feature", self.precision(n_features))}
+        learnt = self.learnt_scale(n_features)
+        if learnt is None:
+            return {"weight_precision": ("feature", self.precision(n_features))}
+        stored: dict[str, Any] = {
+            name: (learnt.dims, value if learnt.names else value[0])
+            for name, value in self.scale.constants(learnt.groups).items()
+        }
+        if learnt.names:
+            stored["feature_weight_group"] = ("feature", np.array(learnt.names)[learnt.index])
+        return stored | {"weight_unit": ("feature", learnt.unit)}
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
-        """No latent scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        """No latent scales of single weights; see :class:`bayesdrop.priors.WeightPrior`."""
         return ()
 
     @staticmethod
     def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
-        """Raise TypeError: the precisions are known."""
-        raise TypeError("Normal: the precisions are known, so there is nothing to draw; take Normal.precision.")
+        """Raise TypeError: there is no precision to draw for each weight."""
+        raise TypeError(
+            "Normal: the precisions are known, or follow from learnt scales, so there is nothing to draw for each "
+            "weight; take Normal.precision or Normal.learnt_scale."
+        )
 
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
@@ -99,10 +172,28 @@ class Normal:
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Draw weights (draws, p); see :class:`bayesdrop.priors.WeightPrior`."""
-        return generator.normal(size=(draws, n_features)) / np.sqrt(self.precision(n_features)), {}
+        """Weights (draws, p), and a learnt scale as ``weight_scale``; see :class:`bayesdrop.priors.WeightPrior`."""
+        learnt = self.learnt_scale(n_features)
+        normal = generator.normal(size=(draws, n_features))
+        if learnt is None:
+            return normal / np.sqrt(self.precision(n_features)), {}
+        scale = self.scale.sample(generator, draws, learnt.groups)
+        return normal * scale[:, learnt.index] * learnt.unit, {"weight_scale": scale if learnt.names else scale[:, 0]}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
-        """Log density up to a constant: weights (..., p) to (...)."""
+        """Log density up to a constant: weights (..., p) to (...); raise TypeError if the scale is learnt."""
+        if not self.gaussian:
+            raise TypeError(
+                "Normal: with a learnt scale the density of the weights has no closed form; state it given the scale."
+            )
         precision = np.asarray(self.precision(weight.shape[-1]), weight.dtype)
         return -0.5 * (weight * weight * precision.reshape((1,) * (weight.ndim - 1) + precision.shape)).sum(axis=-1)
+
+    def _refuse_relative(self) -> None:
+        """Raise ValueError if scales are in units that are not known yet."""
+        if self.relative:
+            raise ValueError(
+                "Normal relative: expected absolute scales, for the standard deviations of the columns are not known "
+                "here; give them yourself, as in bd.Normal(scale / X.std(axis=0)), or use bd.fit or bd.sample, which "
+                "take them from X."
+            )

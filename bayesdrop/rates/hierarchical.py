@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_instance
+from .._validation import check_groups, check_instance, group_index
 from ..priors import Beta, Gamma
 from ..priors.rate_prior import RateLaw
 from .base import Hierarchy, RateMap
-from .learnt import check_groups, group_index
 
 __all__ = ["Hierarchical"]
 

@@ -6,18 +6,17 @@ where (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.rate_update`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .._typing import Int
-from .._validation import check_flag, check_instance, check_number, refuse_masked, shown
+from .._validation import check_flag, check_groups, check_instance, check_number, group_index
 from ..priors import Beta, RatePrior
 from .base import RateMap
 
-__all__ = ["PerFeature", "PerGroup", "Shared", "check_groups", "group_index"]
+__all__ = ["PerFeature", "PerGroup", "Shared"]
 
 
 @dataclass(frozen=True)
@@ -132,63 +131,3 @@ def _check_settings(rates: Any) -> None:
     check_instance(rates.prior, "prior", RatePrior, "an object such as bd.Beta(1, 1)")
     check_number(rates.start, "start", least=0, below=1, advice="a rate is the probability that a feature is dropped")
     check_flag(rates.class_ratio, "class_ratio", none=True)
-
-
-def check_groups(groups: Any) -> None:
-    """Raise TypeError unless groups are a sequence of labels or a mapping from group to columns."""
-    expected = "one group label per feature, in a list, or a mapping from group to columns"
-    if isinstance(groups, str | bytes):
-        raise TypeError(f"groups: expected {expected}, got {shown(groups)}.")
-    check_instance(groups, "groups", Iterable, expected)
-    refuse_masked(groups, "groups")
-    if isinstance(groups, Mapping):
-        for group, columns in groups.items():
-            if not isinstance(columns, Iterable):
-                raise TypeError(f"groups: expected the columns of group {group!r} in a list, got {shown(columns)}.")
-        return
-    if getattr(groups, "ndim", 1) != 1 or not all(isinstance(label, Hashable) for label in groups):
-        raise TypeError(f"groups: expected {expected}, got {shown(groups)}.")
-
-
-def group_index(groups: Any, feature_names: Sequence[str]) -> tuple[Int[np.ndarray, " p"], list[str]]:
-    """Read groups as :class:`PerGroup` takes them: group of each feature, int (p,), and the names of the groups."""
-    p = len(feature_names)
-    labels = _from_mapping(groups, feature_names) if isinstance(groups, Mapping) else list(groups)
-    if len(labels) != p:
-        raise ValueError(
-            f"groups: expected one group label per feature, {p} in all, got {len(labels)}; "
-            "give a list as long as X has columns, or a mapping from group to columns."
-        )
-    names = list(dict.fromkeys(labels))
-    position = {name: j for j, name in enumerate(names)}
-    return np.array([position[label] for label in labels], dtype=np.intp), [str(name) for name in names]
-
-
-def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[str]) -> list[Any]:
-    p = len(feature_names)
-    by_name: dict[Any, int] = {name: d for d, name in enumerate(feature_names)}
-    labels: list[Any] = [None] * p
-    taken = [False] * p
-    for group, columns in groups.items():
-        for column in [columns] if isinstance(columns, str) else columns:
-            d = by_name.get(column)
-            if d is None and isinstance(column, int | np.integer) and 0 <= column < p:
-                d = int(column)
-            if d is None:
-                raise ValueError(
-                    f"groups: group {group!r} names the unknown column {column!r}; expected one of the {p} features, "
-                    f"such as {list(feature_names[:5])}."
-                )
-            if taken[d]:
-                raise ValueError(
-                    f"groups: column {feature_names[d]!r} is in group {labels[d]!r} and in group {group!r}; "
-                    "put each column in exactly one group."
-                )
-            labels[d], taken[d] = group, True
-    missing = [feature_names[d] for d in range(p) if not taken[d]]
-    if missing:
-        raise ValueError(
-            f"groups: {len(missing)} of {p} columns are in no group, such as {missing[:5]}; "
-            "put each column in exactly one group."
-        )
-    return labels

@@ -191,7 +191,7 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
     if not model.weight_prior.gaussian:
         raise ValueError(
             f"weight_prior: expected a normal prior such as bd.Normal(1.0), got {model.weight_prior!r}; use bd.sample "
-            "for this one."
+            "for this one, which also learns scales."
         )
 
 

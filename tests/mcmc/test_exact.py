@@ -48,9 +48,9 @@ def statistics(model, draws):
     columns = [weight, weight**2, rate, rate**2, intercept]
     if rate.shape[1]:
         columns += [weight**2 * rate[:, -1:], weight[:, :1] * rate]
-    for name in ("global_scale", "sigma"):
+    for name in ("global_scale", "sigma", "weight_scale"):
         if name in draws:
-            value = squash(draws[name])[:, None]
+            value = squash(draws[name]).reshape(len(weight), -1)[:, :1]
             columns += [value, value * np.abs(weight)]
     if "group_rate" in draws:
         mean, strength = draws["group_rate"], np.log(draws["group_strength"])
@@ -90,6 +90,11 @@ def prior_weights(prior, generator, draws, p):
         shared = prior.scale * np.abs(generator.standard_cauchy(draws))
         local = np.abs(generator.standard_cauchy((draws, p)))
         return generator.normal(size=(draws, p)) * local * shared[:, None], {"global_scale": shared}
+    if not prior.gaussian:
+        learnt = prior.learnt_scale(p)
+        scale = np.abs(generator.normal(size=(draws, learnt.groups))) * prior.scale.scale
+        named = {"weight_scale": scale if learnt.names else scale[:, 0]}
+        return generator.normal(size=(draws, p)) * scale[:, learnt.index], named
     return generator.normal(size=(draws, p)) / np.sqrt(prior.precision(p)), {}
 
 
@@ -223,6 +228,17 @@ SLOW = [
     ),
     pytest.param(
         bd.Model(rates=bd.Shared(bd.LogitNormal(-0.5, 1.0))), GIBBS, None, id="shared, logit-normal, no joint moves"
+    ),
+    pytest.param(bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0))), BOTH, None, id="learnt scale"),
+    pytest.param(
+        bd.Model(
+            bd.Hinge(),
+            rates=bd.PerGroup(["a", "b", "a"]),
+            weight_prior=bd.Normal(bd.HalfNormal([1.0, 0.5]), groups=["a", "b", "b"]),
+        ),
+        GIBBS,
+        None,
+        id="hinge, groups, learnt scales, no joint moves",
     ),
     pytest.param(bd.Model(rates=POOLED), BOTH, None, id="hierarchy"),
     pytest.param(

@@ -52,6 +52,14 @@ CASES = {
         LOGISTIC, rates=bd.PerGroup(["a", "a", "a", "b"], PRIOR), weight_prior=bd.Horseshoe(0.5),
         noise=bd.Dropout(unbiased=True),
     ),
+    "learnt scale, unbiased": replace(
+        LOGISTIC, rates=bd.PerFeature(PRIOR), weight_prior=bd.Normal(bd.HalfNormal(1.5)),
+        noise=bd.Dropout(unbiased=True),
+    ),
+    "learnt scales, groups": replace(
+        LOGISTIC, rates=bd.PerGroup(["a", "a", "a", "b"], PRIOR),
+        weight_prior=bd.Normal(bd.HalfCauchy(0.5), groups=["a", "b", "b", "a"]),
+    ),
     "hierarchy": replace(LOGISTIC, rates=POOLED),
     "hierarchy, unbiased": replace(LOGISTIC, rates=POOLED, noise=bd.Dropout(unbiased=True)),
     "unknown variance": replace(LOGISTIC, loss=NOISY, rates=bd.PerFeature(PRIOR)),
@@ -96,6 +104,12 @@ def prior_state(model, kernel, operands, key):
     a, b = kernel.rate_prior(operands, state)
     rate = jnp.clip(jax.random.beta(key_rate, a, b), 1e-12, 1 - 1e-12)
     precision, scales = SCALES[type(model.weight_prior)](key_scale, state, model.weight_prior)
+    log_scale = state.log_scale
+    if operands.learnt is not None:
+        normal = jax.random.normal(key_scale, (2, *log_scale.shape), jnp.float64)
+        size = jnp.abs(normal[0] / normal[1] if isinstance(model.weight_prior.scale, bd.HalfCauchy) else normal[0])
+        log_scale = jnp.log(model.weight_prior.scale.scale * size)
+        precision = jnp.exp(-2 * log_scale)[:, operands.learnt.index]
     per_feature = rate[:, operands.index] if kernel.free else jnp.full((1, P), 0.3)
     weight = jax.random.normal(key_weight, (1, P), state.effective.dtype) / jnp.sqrt(precision)
     effective = weight / (1 - per_feature) if kernel.noise.unbiased else weight
@@ -113,6 +127,7 @@ def prior_state(model, kernel, operands, key):
         score=score,
         precision=precision,
         scales=scales,
+        log_scale=log_scale,
         noise_precision=noise,
     )
     return state, labels(kernel, key_label, state)
@@ -130,12 +145,14 @@ def statistics(model, kernel, operands, state, label):
     weight = state.effective[0] * (1 - rate[operands.index]) if kernel.noise.unbiased else state.effective[0]
     score = state.score[0]
     share = jnp.mean(state.kept[0][:, 0, :].astype(score.dtype), axis=1)
-    if isinstance(model.weight_prior, bd.Horseshoe) or kernel.unknown_variance:
+    if not model.weight_prior.has_mean or kernel.unknown_variance:
         weight, score, label = (x / (1 + jnp.abs(x)) for x in (weight, score, label))
     mean, strength = jax.nn.sigmoid(state.group_logit[0]), state.group_log_strength[0]
     mean, strength = (x if x.size else jnp.zeros(2) for x in (mean, strength))
     recorded = kernel.record(operands, state)
-    size = jnp.log(recorded.get("global_scale", jnp.ones(1)))[0]
+    size = jnp.log(recorded.get("global_scale", jnp.ones(1)))[0] + jnp.sum(
+        recorded.get("log_weight_scale", jnp.zeros(1))
+    )
     noise, log_precision = jnp.log(state.noise_precision[0]), jnp.log(state.precision[0])
     return jnp.stack([
         weight[0], weight[0] ** 2, weight[-1], weight[-1] ** 2, weight[0] * weight[1],

@@ -35,7 +35,7 @@ from bayesdrop.models import (
 )
 
 N, P = 8, 3
-HELPERS = {"observed", "steps"}
+HELPERS = {"observed", "scales", "steps"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(bayesdrop.models.__path__)} - HELPERS)
 X = jnp.asarray(np.random.default_rng(41).normal(size=(N, P)), jnp.float32)
 RATE = jnp.array([0.1, 0.3, 0.5])

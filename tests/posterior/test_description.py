@@ -44,6 +44,8 @@ def _changed(kind):
             settings[field.name] = "gaussian"
         else:
             raise AssertionError(f"{kind.__name__}.{field.name}: say here what another value of it is")
+    if kind is bd.Normal:  # groups and units stand beside a learnt scale alone
+        settings["scale"] = bd.HalfNormal(0.25)
     return kind(**settings)
 
 
@@ -73,6 +75,8 @@ def _model(part):
         return bd.Model(rates=bd.Shared(part))
     if isinstance(part, Gamma):
         return bd.Model(rates=Hierarchical(["a", "b"], strength_prior=part))
+    if isinstance(part, bd.HalfNormal | bd.HalfCauchy):
+        return bd.Model(weight_prior=bd.Normal(part))
     if isinstance(part, InverseGamma):
         return bd.Model(bd.Squared(variance_prior=part), rates=bd.Fixed(0.2))
     assert hasattr(part, "precision"), f"{part!r}: a kind of component that this law does not know"

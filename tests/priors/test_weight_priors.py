@@ -9,7 +9,7 @@ class Unfinished:
     """The normal prior without its density."""
 
     gaussian, has_mean, relative = True, True, False
-    absolute = check = precision = first_precision = constants = init = bd.Normal.check
+    absolute = check = learnt_scale = precision = first_precision = constants = init = bd.Normal.check
     sample_precision = record = log_scale_density = staticmethod(bd.Normal.record)
 
     def __repr__(self):

@@ -6,7 +6,8 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound). ``P``, the parameters of a Beta
 prior of the rates, and ``σ²`` (else 1) may be unknown. One sweep is
 
-0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates;
+0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
+   a scale that weights share also given their directions (:mod:`.scale_moves`);
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
    (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
 2. for each feature, with its mask column summed out: the weight, then the rate, by slice sampling; then the column;
@@ -35,12 +36,14 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from ...priors.rate_prior import log_rates
+from ..weight_scales import first_scales, recorded_scales, weight_precision
 from .features import FeatureStep, uniform_masks, update_feature
 from .hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
+from .scale_moves import draw_along_rays, draw_given_weights
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -63,6 +66,8 @@ class GibbsKernel(NoisingModel):
         Prior that draws the precisions of the weights; None if they are known.
     scale_names : tuple of str
         What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
     gaussian_draw : callable
         One of :mod:`bayesdrop.mcmc.gibbs.weights`.
     sweeps : int
@@ -75,6 +80,7 @@ class GibbsKernel(NoisingModel):
 
     scale_mixture: type[Any] | None
     scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
     gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
     sweeps: int
     joint_moves: int
@@ -87,6 +93,7 @@ class GibbsKernel(NoisingModel):
         if self.fit_intercept:
             names["intercept"] = ()
         names |= dict.fromkeys(self.scale_names, ())
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
         if self.unknown_variance:
             names["sigma"] = ()
         if self.free:
@@ -115,8 +122,11 @@ class GibbsKernel(NoisingModel):
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
         precision = jnp.broadcast_to(operands.precision[None], (chains, p))
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
         if self.scale_mixture is not None:
             precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
+        if operands.learnt is not None:
+            precision = weight_precision(operands.learnt, log_scale)
         kept = []
         for i, block in enumerate(columns.blocks):
             shape = (block.values.shape[0], chains, block.values.shape[1])
@@ -131,6 +141,7 @@ class GibbsKernel(NoisingModel):
             score=columns.product(kept, effective, n),
             precision=precision,
             scales=scales,
+            log_scale=log_scale,
             noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
             group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
             group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
@@ -170,6 +181,7 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss, offset)
+        state = self._draw_scales(operands, state, jax.random.fold_in(key_prior, 1))
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             cost = partial(self.total_cost, operands)
@@ -209,6 +221,11 @@ class GibbsKernel(NoisingModel):
             weight = self.weights(operands, state.effective, state.logit)
             precision, scales = self.scale_mixture.sample_precision(key_scale, weight, state.scales)
             state = state._replace(precision=precision, scales=scales)
+        if operands.learnt is not None:
+            weight = self.weights(operands, state.effective, state.logit)
+            log_scale = draw_given_weights(key_scale, operands.learnt, weight, state.log_scale)
+            precision = weight_precision(operands.learnt, log_scale)
+            state = state._replace(precision=precision, log_scale=log_scale)
         if self.unknown_variance:
             shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
             scale = operands.variance_scale + self.total_cost(operands, state.score)
@@ -249,6 +266,33 @@ class GibbsKernel(NoisingModel):
         score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
         score = score if offset is None else score + offset
         return state._replace(effective=effective, intercept=intercept, score=score)
+
+    def _draw_scales(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
+        """Scales that weights share, the weights and scores with them, given the directions of the weights."""
+        learnt = operands.learnt
+        if learnt is None:
+            return state
+
+        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
+            if learnt.size.shape[0] == 1:  # all that is no intercept
+                return (state.score - state.intercept[:, None],)
+            return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
+
+        (score,), log_scale = draw_along_rays(
+            key,
+            learnt,
+            share,
+            lambda scores: -state.noise_precision * self.total_cost(operands, scores[0]),
+            (state.score,),
+            state.log_scale,
+        )
+        factor = jnp.exp(log_scale - state.log_scale)[:, learnt.index]
+        return state._replace(
+            score=score,
+            effective=state.effective * factor,
+            log_scale=log_scale,
+            precision=weight_precision(learnt, log_scale),
+        )
 
     def _draw_features(
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
@@ -337,6 +381,9 @@ class GibbsKernel(NoisingModel):
             draw |= self.scale_mixture.record(state.scales)
             lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=-1)
             lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
+        if operands.learnt is not None:
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
         if self.unknown_variance:
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)

@@ -26,8 +26,10 @@ from ...losses.protocols import Augmented
 from ...model import Model
 from ...noise import Coefficients
 from ...rates import RateMap
+from ..weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 from .columns import Columns
+from .scale_moves import draw_along_rays, draw_given_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
 
@@ -47,6 +49,8 @@ class MarginalOperands(NamedTuple):
         Prior precision of the weights; where it is drawn, the one to start from.
     scales : pytree of arrays (1, …)
         Latent scales of the weights to start from, empty for a normal prior.
+    learnt : ScaleOperands or None
+        Scales that normal weights share and that are drawn.
     variance_shape, variance_scale : array ()
         Inverse gamma prior of the noise variance, where it is drawn.
     """
@@ -57,6 +61,7 @@ class MarginalOperands(NamedTuple):
     row_weight: Float[jax.Array, " n"]
     precision: Float[jax.Array, " p"]
     scales: Any
+    learnt: ScaleOperands | None
     variance_shape: Float[jax.Array, ""]
     variance_scale: Float[jax.Array, ""]
 
@@ -75,6 +80,7 @@ class MarginalState(NamedTuple):
     var: Float[jax.Array, "C n"]
     precision: Float[jax.Array, "C p"]
     scales: Any
+    log_scale: Float[jax.Array, "C g"]
     noise_precision: Float[jax.Array, " C"]
     key: PRNGKeyArray
 
@@ -95,6 +101,8 @@ class MarginalKernel:
         Prior of the weights whose scales are drawn.
     scale_names : tuple of str
         What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
     sweeps : int
         Sweeps per recorded draw.
     """
@@ -104,6 +112,7 @@ class MarginalKernel:
     unknown_variance: bool
     scale_mixture: type[Any] | None
     scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
     sweeps: int
 
     @property
@@ -113,6 +122,8 @@ class MarginalKernel:
         if self.weights.fit_intercept:
             names["intercept"] = ()
         names |= dict.fromkeys(self.scale_names, ())
+        if self.scale_dims is not None:
+            names["weight_scale"] = self.scale_dims
         return names | ({"sigma": ()} if self.unknown_variance else {})
 
     @property
@@ -129,10 +140,13 @@ class MarginalKernel:
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
         if self.scale_mixture is not None:
             precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
+        if operands.learnt is not None:
+            precision = weight_precision(operands.learnt, log_scale)
         intercept = jnp.zeros(chains, dtype)
         mean, var = self.weights.moments(operands.features, weight, intercept)
         noise = jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,))
-        return MarginalState(weight, intercept, mean, var, precision, scales, noise, key)
+        return MarginalState(weight, intercept, mean, var, precision, scales, log_scale, noise, key)
 
     def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
@@ -153,6 +167,7 @@ class MarginalKernel:
         if self.scale_mixture is not None:
             new_precision, scales = self.scale_mixture.sample_precision(key_scale, state.weight, state.scales)
             state = state._replace(precision=new_precision, scales=scales)
+        state = self._draw_scales(operands, state, key_scale)
         if self.unknown_variance:
             shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
             scale = operands.variance_scale + jnp.sum(self.costs(operands, state), axis=1)
@@ -160,10 +175,46 @@ class MarginalKernel:
             state = state._replace(noise_precision=gamma / scale)
         return state
 
+    def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
+        """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
+        learnt = operands.learnt
+        if learnt is None:
+            return state
+        key_weights, key_rays = jax.random.split(key)
+        start = draw_given_weights(key_weights, learnt, state.weight, state.log_scale)
+
+        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
+            if learnt.size.shape[0] == 1:  # all that is no intercept
+                return state.mean - state.intercept[:, None], state.var
+            return self.weights.moments(operands.features, state.weight * mask[None], jnp.zeros_like(state.intercept))
+
+        (mean, var), log_scale = draw_along_rays(
+            key_rays,
+            learnt,
+            share,
+            lambda scores: -state.noise_precision * jnp.sum(self.costs_at(operands, *scores), axis=1),
+            (state.mean, state.var),
+            start,
+        )
+        return state._replace(
+            mean=mean,
+            var=var,
+            weight=state.weight * jnp.exp(log_scale - start)[:, learnt.index],
+            log_scale=log_scale,
+            precision=weight_precision(learnt, log_scale),
+        )
+
     def costs(self, operands: MarginalOperands, state: MarginalState) -> Float[jax.Array, "C n"]:
         """Weighted marginalised loss of each row, (C, n)."""
-        target = jnp.broadcast_to(operands.target[None], state.mean.shape)
-        return operands.row_weight[None] * self.weights.loss.value(target, state.mean, state.var)
+        return self.costs_at(operands, state.mean, state.var)
+
+    def costs_at(
+        self, operands: MarginalOperands, mean: Float[jax.Array, "C n"], var: Float[jax.Array, "C n"]
+    ) -> Float[jax.Array, "C n"]:
+        """The same at given moments of the scores."""
+        target = jnp.broadcast_to(operands.target[None], mean.shape)
+        value: Float[jax.Array, "C n"] = operands.row_weight[None] * self.weights.loss.value(target, mean, var)
+        return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
         """What is kept of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
@@ -177,6 +228,9 @@ class MarginalKernel:
             draw |= self.scale_mixture.record(state.scales)
             lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=1)
             lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
+        if operands.learnt is not None:
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
         if self.unknown_variance:
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
@@ -214,13 +268,14 @@ def bind_marginal(
     row_weight = model.C * data.weight
     variance, prior = model.loss.variance_prior, model.weight_prior
     real = partial(jnp.asarray, dtype=dtype)
-    scales = prior.init(jax.random.key(0), 1, p, np.dtype(dtype))
+    scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
     kernel = MarginalKernel(
         weights=augmented_weights(loss, parts, model.fit_intercept, gaussian_draw),
         unit_weight=variance is None and bool(np.all(row_weight == 1)),
         unknown_variance=variance is not None,
-        scale_mixture=None if prior.gaussian else type(prior),
+        scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
         scale_names=tuple(prior.record(scales)),
+        scale_dims=None if learnt is None else learnt.dims,
         sweeps=sweeps,
     )
     return kernel, MarginalOperands(
@@ -230,6 +285,7 @@ def bind_marginal(
         row_weight=real(row_weight),
         precision=real(prior.first_precision(p)),
         scales=scales,
+        learnt=scale_operands(learnt, dtype),
         variance_shape=real(1.0 if variance is None else variance.shape),
         variance_scale=real(1.0 if variance is None else variance.scale),
     )

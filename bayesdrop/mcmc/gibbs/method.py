@@ -17,6 +17,7 @@ from ...losses import Logistic
 from ...losses.protocols import Augmented, require
 from ...model import Model
 from ...rates import RateMap
+from ..weight_scales import scale_operands
 from .class_masks import ClassMaskKernel
 from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
@@ -129,7 +130,13 @@ class Gibbs:
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
-        own = model.loss.class_rates
+        own, learnt = model.loss.class_rates, prior.learnt_scale(p)
+        if many and learnt is not None:
+            raise ValueError(
+                f"weight_prior: with masks {model.loss!r} takes bd.Normal(...) of a known scale, got {prior!r}, whose "
+                "scale is drawn for one score a row; sample one class against the rest, or without masks, where "
+                "bd.HMC() learns the scale of normal weights: rates=bd.Fixed(0.0)."
+            )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
@@ -143,7 +150,7 @@ class Gibbs:
             "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
             "unknown_variance": variance is not None,
             "tempered": tempered,
-            "scale_mixture": None if prior.gaussian else type(prior),
+            "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
             "scale_names": tuple(prior.record(scales)),
             "gaussian_draw": gaussian_draw,
             "sweeps": int(self.sweeps_per_draw),
@@ -153,7 +160,8 @@ class Gibbs:
         if many and not own:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
-            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), **common)
+            dims = None if learnt is None else learnt.dims
+            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), scale_dims=dims, **common)
         if own:
             kernel = ClassMaskKernel(kernel, n_classes=len(data.classes), sweeps=int(self.sweeps_per_draw))  # type: ignore[arg-type]  # labels
         rate_prior = None
@@ -166,6 +174,7 @@ class Gibbs:
             row_weight=real(row_weight),
             precision=real(prior.first_precision(p)),
             scales=scales,
+            learnt=scale_operands(learnt, self.dtype),
             fixed_logit=real(logit(rate_map.initial)),
             index=jnp.asarray(rate_map.index, dtype=jnp.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),

@@ -12,6 +12,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ..weight_scales import ScaleOperands
 from .columns import Columns
 from .hierarchy import HierarchyOperands
 from .interweaving import GroupBlock
@@ -31,6 +32,8 @@ class Operands(NamedTuple):
         Prior precision of the weights; where it is drawn, the one to start from.
     scales : pytree of arrays (1, …)
         Latent scales of the weights to start from, empty for a normal prior.
+    learnt : ScaleOperands or None
+        Scales that normal weights share and that are drawn.
     fixed_logit : array (p,)
         Logits of the rates where none is free; −∞ where nothing is dropped.
     index : int array (p,)
@@ -54,6 +57,7 @@ class Operands(NamedTuple):
     row_weight: Float[jax.Array, " n"]
     precision: Float[jax.Array, " p"]
     scales: Any
+    learnt: ScaleOperands | None
     fixed_logit: Float[jax.Array, " p"]
     index: Int[jax.Array, " p"]  # type: ignore[assignment]  # tuples have a method of this name
     groups: tuple[GroupBlock, ...]
@@ -82,6 +86,8 @@ class State(NamedTuple):
         Prior precision of the weights.
     scales : pytree of arrays (C, …)
         Latent scales behind it.
+    log_scale : array (C, g)
+        Logarithms of scales that weights share, where they are drawn.
     noise_precision : array (C,)
         ``1/σ²`` where it is drawn; else the power of the likelihood, 1 but in a tempered warm-up.
     group_logit, group_log_strength : array (C, g)
@@ -103,6 +109,7 @@ class State(NamedTuple):
     score: Float[jax.Array, "C n"]
     precision: Float[jax.Array, "C p"]
     scales: Any
+    log_scale: Float[jax.Array, "C scales"]
     noise_precision: Float[jax.Array, " C"]
     group_logit: Float[jax.Array, "C g"]
     group_log_strength: Float[jax.Array, "C g"]

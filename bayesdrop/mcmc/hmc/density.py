@@ -103,10 +103,10 @@ class LogDensity(Protocol):
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what ``record`` makes of a point."""
 
-    def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
+    def record(self, operands: Any, theta: Point) -> dict[str, jax.Array]:
         """Posterior variables at points θ (C, D), chains first."""
 
-    def evaluate(self, operands: DensityOperands, theta: Point) -> Evaluation:
+    def evaluate(self, operands: Any, theta: Point) -> Evaluation:
         """Minus the log density and its gradient at θ (C, D)."""
 
 

@@ -11,7 +11,7 @@ Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
-from .density import DensityOperands, Evaluation, LogDensity, Point
+from .density import Evaluation, LogDensity, Point
 from .trajectory import split_trajectory
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
@@ -41,7 +41,7 @@ class HMCOperands(NamedTuple):
 
     Attributes
     ----------
-    density : DensityOperands
+    density : DensityOperands or ScaleDensityOperands
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
@@ -53,7 +53,7 @@ class HMCOperands(NamedTuple):
         Draws of the warm-up.
     """
 
-    density: DensityOperands
+    density: Any
     centre: Float[jax.Array, " D"]
     factor: Factor
     kicks: Int[jax.Array, ""]

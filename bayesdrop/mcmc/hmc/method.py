@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,20 +15,24 @@ from ..._validation import check_choice, check_count
 from ...data.dataset import Dataset
 from ...losses.protocols import Curved, Scored, Sloped, require
 from ...model import Model
+from ...priors import Normal
 from ...rates import RateMap
 from ..matrix import samplers_matrix
 from .class_density import ClassDensity, class_approximation
 from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
+from .learnt_scale import ScaleDensity, best_scales, with_scales
 from .normal_approximation import Factor, normal_approximation, score_spread
 
-__all__ = ["HMC", "bind_density", "operands_of", "start_of"]
+__all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
 
 # Entries up to which a dense matrix's square is kept.
 _SMALL = 1 << 24
 # Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
 # of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
 _ROUNDED = 0.5
+# Features below which the curvature is averaged where the scale of the weights is learnt.
+_AVERAGED = 300
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -71,26 +75,75 @@ class HMC:
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[HMCKernel, HMCOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
-        density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-        centre, factor = start_of(model, data, rate_map)
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+        density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
-        kinked = density.loss.kinked and not density.has_variance
+        kinked = bound.kinked
         exact = density.is_normal and factor.ndim == 2
         known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
-        trust = 0.1 if rate_map.is_free else float("inf") if known else 10.0
-        if kinked:
-            width = _ROUNDED * score_spread(data, factor)
-            operands = operands._replace(width=jnp.asarray(width, dtype=self.dtype))
-        kernel = HMCKernel(density=density, trust=trust)
+        learnt = isinstance(bound.density, ScaleDensity)
+        trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
+        kernel = HMCKernel(density=bound.density, trust=trust)
         return kernel, HMCOperands(
-            density=operands,
+            density=bound.operands,
             centre=jnp.asarray(centre, dtype=self.dtype),
             factor=jnp.asarray(factor, dtype=self.dtype),
             kicks=jnp.int32(self.kicks or 0),
             tune=jnp.int32(tune),
         )
+
+
+class Bound(NamedTuple):
+    """A density, where it lies, and how wide it is.
+
+    Attributes
+    ----------
+    density, operands
+        What is sampled, with the scales of the weights as coordinates where they are learnt.
+    given : Density or ClassDensity
+        The density at known scales.
+    centre, factor : array
+        Mean (E,) and factor, (E, E) or (E,), of an approximation of the coordinates.
+    kinked : bool
+        The loss has kinks that no noise rounds.
+    """
+
+    density: Any
+    operands: Any
+    given: Any
+    centre: Float[np.ndarray, " E"]
+    factor: Factor
+    kinked: bool
+
+
+def bind_start(
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, rounded: bool = True
+) -> Bound:
+    """Density, operands and normal approximation of a model; ``rounded`` rounds the kinks of forces."""
+    learnt = model.weight_prior.learnt_scale(len(data.feature_names))
+    contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
+    log_scale = np.zeros(0)
+    if learnt is not None:
+        # Refusals come before fits.
+        bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
+        model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map, True))
+    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
+    centre, factor = start_of(model, data, rate_map, learnt is not None)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        width = _ROUNDED * score_spread(data, factor)
+        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+    if learnt is None:
+        return Bound(density, operands, density, centre, factor, kinked)
+    wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
+    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked)
+
+
+def _at_median(model: Model, data: Dataset) -> Model:
+    """The model with its learnt scales at their medians."""
+    return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
 
 
 def bind_density(
@@ -106,8 +159,8 @@ def bind_density(
     """
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
         raise ValueError(
-            f"method: {name} takes normal weight priors and known variances, got {model.weight_prior!r} and "
-            f"{model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
+            f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
         )
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
@@ -171,12 +224,18 @@ def operands_of(
     )
 
 
-def start_of(model: Model, data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates."""
+def start_of(
+    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False
+) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+
+    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little.
+    """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map)
     if not rate_map.is_free:
-        return normal_approximation(model, data, rate_map.initial)
+        averaged &= len(data.feature_names) < _AVERAGED
+        return normal_approximation(model, data, rate_map.initial, averaged)
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))

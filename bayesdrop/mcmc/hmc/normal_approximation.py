@@ -40,11 +40,13 @@ _STEPS, _TOLERANCE = 30, 1e-3
 
 
 def normal_approximation(
-    model: Model, data: Dataset, rate: Float[np.ndarray, " p"]
+    model: Model, data: Dataset, rate: Float[np.ndarray, " p"], averaged: bool = False
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Mean (D,) and a factor ``T`` with ``Σ = TTᵀ``, (D, D) or, of a diagonal one, (D,), of weights and intercept.
 
-    ``rate`` (p,) are the dropout rates to take as known; ``D`` counts the intercept if there is one.
+    ``rate`` (p,) are the dropout rates to take as known; ``D`` counts the intercept if there is one. ``averaged`` takes
+    the second approximation for smooth losses as well: where classes are nearly separated the loss at the mode is flat,
+    and almost nowhere else.
     """
     design = data.design
     p = design.shape[1]
@@ -53,13 +55,15 @@ def normal_approximation(
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight = model.C * data.weight[:, None]
     kinked = loss.kinked
-    if kinked and not moments.has_variance:
+    dense = p < _DENSE
+    # A loss of the user's own may have no Gaussian form.
+    averaged &= dense and not moments.has_variance and hasattr(loss, "expectation")
+    if (kinked or averaged) and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
     energy = Energy(moments, loss, data.target[:, None], weight, precision)
     keep = slice(None) if model.fit_intercept else slice(p)
-    dense = p < _DENSE
-    if kinked and dense:
+    if averaged or (kinked and dense):
         weights, factor = _smoothed(energy, keep)
     else:
         known = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)

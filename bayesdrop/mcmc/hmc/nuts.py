@@ -20,8 +20,8 @@ from ..._validation import check_choice, check_count, check_number
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
-from .density import DensityOperands, LogDensity
-from .method import bind_density, start_of
+from .density import LogDensity
+from .method import bind_start
 from .whitening import unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
@@ -64,16 +64,16 @@ class NUTS:
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[NUTSKernel, NUTSOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
-        density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-        centre, factor = start_of(model, data, rate_map)
-        kernel = NUTSKernel(density, int(tune), float(self.target_accept), int(self.max_tree_depth))
-        return kernel, NUTSOperands(operands, *(jnp.asarray(part, dtype=self.dtype) for part in (centre, factor)))
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
+        kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
+        start = (jnp.asarray(part, dtype=self.dtype) for part in (bound.centre, bound.factor))
+        return kernel, NUTSOperands(bound.operands, *start)
 
 
 class NUTSOperands(NamedTuple):
     """Data and priors, and the centre (D,) and factor, (D, D) or (D,), of the whitened coordinates."""
 
-    density: DensityOperands
+    density: Any
     centre: Float[jax.Array, " D"]
     factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
 

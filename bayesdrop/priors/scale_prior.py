@@ -1,0 +1,154 @@
+r"""Priors of a standard deviation that is learnt: half-normal and half-Cauchy.
+
+    HalfNormal(a):  p(σ) ∝ exp(−σ²/2a²)          HalfCauchy(a):  p(σ) ∝ 1/(1 + σ²/a²)          σ > 0
+
+(Gelman 2006, sections 3.2 and 5). A scale is held as its logarithm ``t = log σ``. Both densities of ``t`` are concave
+in the logarithm, and so is what ``m`` normal variables ``w ~ N(0, σ²)`` make of them,
+
+    log p(t | w) = log p(t) − m t − ½ e^{−2t} Σ w² + constant,
+
+so that one mode is all there is. Shapes: ``g`` scales, each with a prior of its own; further axes are chains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .._typing import AnyArray, Float
+from .base import check_scale, spread_scale
+
+__all__ = ["HalfCauchy", "HalfCauchyLaw", "HalfNormal", "HalfNormalLaw", "ScaleLaw", "ScalePrior"]
+
+
+@runtime_checkable
+class ScaleLaw(Protocol):
+    """Law of ``g`` scales, independent of each other: a named tuple of arrays (g,), NumPy's or JAX's."""
+
+    def log_density(self, log_scale: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
+        """Log density of ``t = log σ`` up to a constant, elementwise, at an array that broadcasts with the law."""
+
+    def median(self) -> Float[AnyArray, "*shape"]:
+        """Median of ``σ``."""
+
+
+@runtime_checkable
+class ScalePrior(Protocol):
+    """Protocol of a prior of a learnt scale, as users write it."""
+
+    @property
+    def has_mean(self) -> bool:
+        """True if ``E σ`` is finite."""
+
+    def law(self, groups: int) -> ScaleLaw:
+        """Law of so many scales, in double precision; raise ValueError if there are others."""
+
+    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
+        """Independent draws of ``σ``."""
+
+    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
+        """What a posterior stores of it, by name."""
+
+
+class HalfNormalLaw(NamedTuple):
+    """``|N(0, scale²)|``; see :class:`ScaleLaw`."""
+
+    scale: Float[AnyArray, "*law"]
+
+    def log_density(self, log_scale: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
+        """``t − e^{2t}/2a²``."""
+        xp = log_scale.__array_namespace__()
+        ratio = xp.exp(log_scale) / self.scale
+        return log_scale - 0.5 * ratio * ratio
+
+    def median(self) -> Float[AnyArray, "*law"]:
+        """``a Φ⁻¹(¾)``."""
+        return 0.6744897501960817 * self.scale
+
+
+class HalfCauchyLaw(NamedTuple):
+    """``|Cauchy(0, scale)|``; see :class:`ScaleLaw`."""
+
+    scale: Float[AnyArray, "*law"]
+
+    def log_density(self, log_scale: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
+        """``t − log(1 + e^{2t}/a²)``."""
+        xp = log_scale.__array_namespace__()
+        return log_scale - xp.logaddexp(xp.zeros_like(log_scale), 2 * (log_scale - xp.log(self.scale)))
+
+    def median(self) -> Float[AnyArray, "*law"]:
+        """``a``."""
+        return self.scale
+
+
+@dataclass(frozen=True)
+class HalfNormal:
+    """Half-normal prior of a scale: hardly above two or three times ``scale``, and any value below it.
+
+    Parameters
+    ----------
+    scale : float or array (g,)
+        Standard deviation of the normal variable whose size it is, above 0; one per group if an array.
+
+    Examples
+    --------
+    >>> round(float(HalfNormal(2.0).law(1).median()[0]), 3)
+    1.349
+    """
+
+    scale: Any = 1.0
+    has_mean: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, "HalfNormal")
+
+    def law(self, groups: int) -> HalfNormalLaw:
+        """See :class:`ScalePrior`."""
+        return HalfNormalLaw(spread_scale(self.scale, groups, "HalfNormal", "group"))
+
+    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
+        """See :class:`ScalePrior`."""
+        return np.abs(generator.standard_normal((draws, groups))) * self.law(groups).scale
+
+    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
+        """``weight_scale_half_normal``."""
+        return {"weight_scale_half_normal": self.law(groups).scale}
+
+
+@dataclass(frozen=True)
+class HalfCauchy:
+    """Half-Cauchy prior of a scale: a median, and tails that rule out no size.
+
+    It has no mean, so that there is no proper posterior where features separate two classes and the intercept is flat;
+    ``bd.sample`` refuses that (:mod:`bayesdrop.mcmc.propriety`), and ``bd.HalfNormal`` takes its place.
+
+    Parameters
+    ----------
+    scale : float or array (g,)
+        Median, above 0; one per group if an array.
+
+    Examples
+    --------
+    >>> HalfCauchy(0.5).law(2).median().tolist()
+    [0.5, 0.5]
+    """
+
+    scale: Any = 1.0
+    has_mean: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, "HalfCauchy")
+
+    def law(self, groups: int) -> HalfCauchyLaw:
+        """See :class:`ScalePrior`."""
+        return HalfCauchyLaw(spread_scale(self.scale, groups, "HalfCauchy", "group"))
+
+    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
+        """See :class:`ScalePrior`."""
+        return np.abs(generator.standard_cauchy((draws, groups))) * self.law(groups).scale
+
+    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
+        """``weight_scale_half_cauchy``."""
+        return {"weight_scale_half_cauchy": self.law(groups).scale}
