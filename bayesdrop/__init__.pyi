@@ -49,7 +49,7 @@ from .posterior.reweighting import reweight
 from .posterior.sampling import sample
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
-from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared
+from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .selection.path import RatePath
 from .variational_bayes.fitting import variational
@@ -62,6 +62,7 @@ from .warnings import (
     MixingWarning,
     NarrowIntervalsWarning,
     PseudoLikelihoodWarning,
+    SelectionWarning,
     UnscaledWarning,
 )
 
@@ -126,10 +127,12 @@ __all__ = [
     "PseudoLikelihoodWarning",
     "Quantile",
     "RatePath",
+    "SelectionWarning",
     "Shared",
     "Softmax",
     "Squared",
     "Stop",
+    "Tuned",
     "UnscaledWarning",
     "Variational",
     "WeightsBlock",

@@ -21,7 +21,7 @@ from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
-from ..rates import PerFeature
+from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
@@ -74,6 +74,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
         joint = self._is_joint(classes)
         model = joint_model(self, model) if joint else model
+        if self.rates is None and model.noise.has_rate:
+            model = replace(model, rates=Tuned())
         settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
@@ -87,8 +89,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         if joint:
             return fit_joint(self, settled, design, code, weight, earlier, extra)
         block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra)
-        self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
-        self.intercept_ = block.weights[-1].copy()
+        self._set_weights(block.weights)
         return self
 
     @intact
@@ -145,9 +146,12 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         joint = self._is_joint(known)
         target = code if joint else signs(code, len(known))
         weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
+        self._set_weights(weights)
+        return self
+
+    def _set_weights(self, weights: Float[np.ndarray, "q problems"]) -> None:
         self.coef_ = np.ascontiguousarray(weights[:-1].T)
         self.intercept_ = weights[-1].copy()
-        return self
 
     def _earlier_fit(
         self, classes: Shaped[np.ndarray, " K"], p: int

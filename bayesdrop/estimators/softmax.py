@@ -11,13 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.centring import Settled, warn_of_counts
-from ..fitting.many_classes import centred, fit_classes, softmax_energy
+from ..fitting.many_classes import centred, class_chances, fit_classes, softmax_energy
 from ..fitting.result import RatePosterior
 from ..fitting.softmax_energy import SoftmaxEnergy
 from ..losses import Softmax
-from ..losses.softmax_forms import expected_softmax
 from ..model import Model
-from ..moments import ScoreMoments
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..warnings import warn
@@ -26,8 +24,6 @@ from .validation import check_features, default_names
 __all__ = ["fit_joint", "joint_chances", "joint_energy", "joint_model", "joint_rates"]
 
 _DEFAULT_RATE = 0.5
-# Rows whose covariances are held at once when probabilities are asked for.
-_ROWS = 2048
 
 
 def joint_model(estimator: Any, model: Model) -> Model:
@@ -50,7 +46,9 @@ def fit_joint(
     model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    rate_map = joint_rates(estimator, model)
+    task = estimator._task_of(settled, code, weight, len(estimator.classes_))
+    model = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
+    rate_map = model.bind(default_names(estimator))
     found = fit_classes(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
         max_iter=estimator.max_iter,
@@ -98,17 +96,4 @@ def joint_energy(
 def joint_chances(estimator: Any, X: Any) -> Float[np.ndarray, "m K"]:
     """Expected softmax of new rows, (n, K)."""
     design, weights, centre = estimator._about_centre(check_features(estimator, X))
-    noise = estimator._model().noise
-    K = weights.shape[1]
-    found = {}
-    for rows, part in design.parts(_ROWS):
-        moments = ScoreMoments(part, noise, estimator.rates_[:, None], estimator.fit_intercept, centre)
-        n = part.shape[0]
-        if estimator.corrupted_inputs:
-            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
-            continue
-        nothing = np.zeros(n)
-        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
-        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
-    # Of rows that several processes hold these are this process's, whose devices may come in any order.
-    return np.concatenate([found[start] for start in sorted(found)])
+    return class_chances(estimator._model(), design, weights, estimator.rates_, centre, estimator.corrupted_inputs)
