@@ -52,6 +52,7 @@ from .priors import Beta, Gamma, Horseshoe, InverseGamma, Laplace, LogitNormal, 
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .selection.path import RatePath
+from .selection.regressors import DropoutRidgeCV, DropoutSVRCV
 from .variational_bayes.fitting import variational
 from .variational_bayes.result import Variational
 from .warnings import (
@@ -88,9 +89,11 @@ __all__ = [
     "DropoutPoissonRegressor",
     "DropoutQuantileRegressor",
     "DropoutRidge",
+    "DropoutRidgeCV",
     "DropoutSVC",
     "DropoutSVCCV",
     "DropoutSVR",
+    "DropoutSVRCV",
     "EpsilonInsensitive",
     "Fit",
     "Fixed",

@@ -230,14 +230,14 @@ class DropoutLogisticRegression(_DropoutClassifier):
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
         What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
-        Wang & Liang 2013), at rates that they share: 0.5 by default, or learnt by
-        :mod:`bayesdrop.fitting.many_classes`.
+        Wang & Liang 2013), at rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`.
     {class_weight}
     {common}
 
     Attributes
     ----------
     {classifier}
+    {selection}
     {fitted}
 
     Examples
@@ -338,6 +338,7 @@ class DropoutSVC(_DropoutClassifier):
     Attributes
     ----------
     {classifier}
+    {selection}
     {fitted}
 
     Examples

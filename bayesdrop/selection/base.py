@@ -161,13 +161,13 @@ class DropoutCV(BaseEstimator):
         )
         self.selection_: Selection = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
-        self.n_splits_ = len(folds)
+        self.n_splits_ = len(search.tried)
         return plain.set_params(rates=self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, given: list[Any]) -> None:
         """Set the table and the choice; rows run along C, then along the candidates of the rates."""
         keys = sorted(search.table.losses)
-        table = -np.stack([search.table.means(key) for key in keys])
+        table = -np.stack([search.table.means(key)[search.tried] for key in keys])
         mean = np.array([-search.table.mean(key) for key in keys])
         if np.all(np.isnan(mean)):
             raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")

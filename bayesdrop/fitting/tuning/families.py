@@ -109,8 +109,10 @@ def families_of(candidates: Sequence[Any], names: Sequence[str]) -> list[Family]
         member = structure if strength is None else scaled(structure, strength)
         free = member is not None and member.bind(names).is_free
         # One block holds all fixed rates, or the strengths of one structure; a structure alone is its own.
-        key = "fixed" if not free else ("alone", number) if strength is None else ("scaled", id(structure))
-        groups.setdefault(key, []).append((member, strength if strength is not None or not free else 1.0, number))
+        key: Any = "fixed" if not free else ("alone", number) if strength is None else ("scaled", id(structure))
+        if strength is None and member is not None:
+            strength = 1.0 if free else 0.0 if not np.any(member.bind(names).initial) else None
+        groups.setdefault(key, []).append((member, strength, number))
         structures[key] = structure if free else None
     families = []
     for key, group in groups.items():

@@ -4,7 +4,8 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 
 - it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
   only with strengths that are no more than so many standard errors worse, in pairs, than the best so far;
-- with many rows a first fold is tried alone, and what is clearly worse there is not tried on the others.
+- of large data a first fold is tried alone, and what is clearly worse there is not tried on a second and a third one,
+  which are enough.
 
 Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
 that of a result.
@@ -28,10 +29,14 @@ __all__ = ["Search", "Solver"]
 
 # Standard errors, in pairs, beyond which a candidate is dismissed.
 _CLEARLY = 3.0
+# The same where a first fold goes alone, and how many at most go on from there.
+_WORSE, _FINALISTS = 2.0, 5
+# Folds that are then enough, and held-out rows of each without which a first fold says too little.
+_ENOUGH, _ROWS = 3, 200
 # Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
 _LARGE = 100_000
-# Share of the loss that a step along C must gain for another one to be taken.
-_WORTH = 0.005
+# Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
+_WORTH, _WORTH_ERRORS = 0.005, 0.2
 # Numbers (p, K) up to which fits are kept to start others from.
 _KEPT = 20_000_000
 
@@ -69,7 +74,7 @@ class Search:
         Row weights.
     losses : callable
         ``losses(rows, mean, var, C)`` or any ``losses(key, fold, held)``; see ``by_row``.
-    size : int
+    size : float
         Numbers in an array of the block of all candidates and folds at one ``C``.
     by_row : bool
         Whether losses are those of rows, (m,), or one number for a fold.
@@ -83,7 +88,7 @@ class Search:
     folds: list[Fold]
     weight: Float[np.ndarray, " n"]
     losses: Callable[[Key, int, Held], Float[np.ndarray, " m"]]
-    size: int = 0
+    size: float = 0.0
     by_row: bool = True
     n_jobs: int | None = None
     table: Table = field(init=False)
@@ -99,6 +104,11 @@ class Search:
         family, place = self._place[number]
         return self.families[family].members[place], self.families[family].strengths[place]
 
+    @property
+    def tried(self) -> list[int]:
+        """Folds on which anything was tried."""
+        return sorted({fold for known in self.table.losses.values() for fold in known})
+
     def complete(self) -> list[Key]:
         """Try everything on every fold; return all candidates."""
         keys = [(float(C), m) for C in self.Cs for m in range(len(self._place))]
@@ -108,10 +118,14 @@ class Search:
     def climb(self) -> list[Key]:
         """Search as said above; return the candidates that were tried on every fold."""
         count = len(self.folds)
-        rounds = [range(count)] if self.size <= _LARGE or count < 3 else [range(1), range(1, 2), range(2, count)]
+        rounds = [range(count)]
+        if self.size > _LARGE and min(len(fold.test) for fold in self.folds) >= _ROWS:
+            rounds = [range(f, f + 1) for f in range(min(count, _ENOUGH))]
         self._climb(rounds[0])
         for later in rounds[1:]:
-            left = self._left(list(self.table.losses))
+            most = max(len(known) for known in self.table.losses.values())
+            still = [key for key, known in self.table.losses.items() if len(known) == most]
+            left = self._left(still, _WORSE)[:_FINALISTS]
             if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
                 # One is left: no other can be chosen, and its loss is known well enough to be told.
                 return left
@@ -123,47 +137,33 @@ class Search:
         first = int(np.argmin(np.abs(np.log(self.Cs))))
         self._try([(float(self.Cs[first]), m) for m in range(len(self._place))], group)
         for direction in (1, -1):
-            place = first
-            while 0 <= place + direction < len(self.Cs):
-                C = float(self.Cs[place])
-                left = self._left(list(self.table.losses))
-                going = [m for c, m in left if c == C and self._gains(m, place, direction)]
-                going.sort(key=lambda m, C=C: self.table.mean((C, m)))  # type: ignore[misc]
-                if not going:
-                    break
-                place += direction
-                self._try([(float(self.Cs[place]), m) for m in self._around(going)], group)
+            place, climbs = first, True
+            while climbs and 0 <= place + direction < len(self.Cs):
+                left = self._left(list(self.table.losses), _CLEARLY)
+                going = [m for C, m in left if C == self.Cs[place] and self._goes_on(m, place, first, direction)]
+                place, climbs = place + direction, bool(going)
+                self._try([(float(self.Cs[place]), m) for m in going], group)
 
-    def _gains(self, member: int, place: int, direction: int) -> bool:
-        """Whether the last step in this direction paid, or there was none."""
-        before = place - direction
-        if not 0 <= before < len(self.Cs) or (float(self.Cs[before]), member) not in self.table.losses:
+    def _goes_on(self, member: int, place: int, first: int, direction: int) -> bool:
+        """Whether the last step of C in this direction gained, or none was made and the other one did not gain."""
+        here = float(self.Cs[place]), member
+        other = place - direction
+        if not 0 <= other < len(self.Cs) or (float(self.Cs[other]), member) not in self.table.losses:
             return True
-        here, there = (self.table.mean((float(self.Cs[k]), member)) for k in (place, before))
-        return here < there - _WORTH * abs(there)
+        there = float(self.Cs[other]), member
+        worse, error = self.table.difference(here, there)
+        worth = max(_WORTH * abs(self.table.mean(there)), _WORTH_ERRORS * np.nan_to_num(error))
+        return worse < (worth if place == first else -worth)
 
-    def _around(self, going: list[int]) -> list[int]:
-        """These and the neighbours in strength of the best of them: another C asks for another strength."""
-        ladder = sorted((s, m) for m in self._place if (s := self.member(m)[1]) is not None)
-        order = [m for _, m in ladder]
-        beside = [
-            order[k + step]
-            for k, m in enumerate(order)
-            if m == going[0]
-            for step in (-1, 1)
-            if 0 <= k + step < len(order)
-        ]
-        return sorted({*going, *beside})
-
-    def _left(self, keys: list[Key]) -> list[Key]:
-        """Those that are not clearly worse than the best."""
+    def _left(self, keys: list[Key], errors: float) -> list[Key]:
+        """Those that are no more than so many standard errors worse than the best, in pairs, the best of them first."""
         best = self.table.best(keys)
         left = []
         for key in keys:
             worse, error = self.table.difference(key, best)
-            if key == best or not worse > _CLEARLY * error:
+            if key == best or not worse > errors * error:
                 left.append(key)
-        return sorted(left)
+        return sorted(left, key=self.table.mean)
 
     def _try(self, keys: Sequence[Key], group: range) -> None:
         """Fit and score some candidates on a group of folds."""

@@ -108,7 +108,7 @@ class Selection:
         error = standard_error(chosen.losses[~np.isnan(chosen.losses)])
         folds = len(chosen.losses)
         lines = [
-            f"Chosen by the {self.scoring} of held-out rows, {folds} folds"
+            f"Chosen by the {self.scoring} of held-out rows, {folds} fold{'s' * (folds > 1)}"
             + (", the most regular within a standard error of the best:" if self.one_standard_error else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
             f"  {self.scoring} {chosen.loss:.4f}" + ("" if np.isnan(error) else f" ± {error:.4f} over the folds"),
@@ -156,7 +156,7 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
         # The most regular: the smallest C, and there the most noise.
         best = min(filter(near, keys), key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
     candidates = [
-        Candidate(key[0], *search.member(key[1]), table.means(key), *table.difference(key, best))
+        Candidate(key[0], *search.member(key[1]), table.means(key)[search.tried], *table.difference(key, best))
         for key in sorted(table.losses)
     ]
     return Selection(candidates, sorted(table.losses).index(best), scoring, one_standard_error)

@@ -12,6 +12,7 @@ from ..._typing import Float, Num, PerRow
 from ...designs import Design
 from ...model import Model
 from ..newton import Newton
+from ..preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .classes import JointSolver
 from .folds import Fold, make_folds
@@ -88,9 +89,9 @@ class Task:
         return "log loss" if self.n_classes is not None else RowLosses(self.model.loss, self.target).name
 
     @property
-    def size(self) -> int:
-        """Numbers in an array of one candidate on one fold."""
-        return max(self.design.shape) * (self.n_classes or self.target.shape[1])
+    def size(self) -> float:
+        """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
+        return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
 
     def folds(self, cv: Any) -> list[Fold]:
         """Folds of the rows with labels; the others are fitted on all of them."""
@@ -104,6 +105,9 @@ class Task:
         method = self.method
         if loose and isinstance(method, Newton):
             method = replace(method, tol=max(method.tol, _LOOSE), max_iter=min(method.max_iter, _MOST_STEPS))
+            if method.preconditioner is None and self.design.prefers_gram:
+                # Folds and strengths of a candidate are near enough to each other to share a factor.
+                method = replace(method, preconditioner=Cholesky(shared_from=1))
         if self.n_classes is None:
             return BlockSolver(
                 self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,
