@@ -73,6 +73,7 @@ def fit_block(
     unlabelled: tuple[int, float] | None = None,
     strength: ProblemVector | None = None,
     rate: FeatureBlock | None = None,
+    many: bool | None = None,
 ) -> BlockFit:
     """Fit ``K`` problems that share a matrix, as one block.
 
@@ -99,6 +100,8 @@ def fit_block(
         ``C`` of each problem, in place of the model's.
     rate : array (p, K), optional
         Fixed rates of each problem, in place of those of ``rate_map``.
+    many : bool, optional
+        Whether the problems are those of one class against the rest; by default where there are several.
     """
     check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
@@ -143,7 +146,7 @@ def fit_block(
     learner, counts, status = None, None, None
     if rate_map.is_free and votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)
-        learner = counts.learner(rate_map, many=K > 1 or not model.loss.binary)
+        learner = counts.learner(rate_map, many=(K > 1 if many is None else many) or not model.loss.binary)
         energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
     else:
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)

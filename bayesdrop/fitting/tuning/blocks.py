@@ -133,7 +133,7 @@ class BlockSolver:
             found = fit_block(
                 self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
                 np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
-                strength=np.full(len(places), C), rate=rate,
+                strength=np.full(len(places), C), many=J > 1, rate=rate,
             )  # fmt: skip
             size = (len(count), len(members[some]), J)
             weights[:, few, some] = found.weights.reshape(p + 1, *size)
