@@ -119,7 +119,9 @@ class BlockSolver:
         start = None if earlier is None else earlier.start(members)
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
-        for few, some in _parts(len(folds), len(members), _MOST // (max(n, p) * J)):
+        # Exact exponential moments are those of one problem.
+        most = 1 if self.model.loss.exponential else _MOST // (max(n, p) * J)
+        for few, some in _parts(len(folds), len(members), most):
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
             rate_map, rate = family.bind(self.names, members[some], J)

@@ -176,6 +176,7 @@ class Search:
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
+        # Not from another fold, which has seen the rows that are held out here: a loose fit would keep some of that.
         known = [c for f, c, g in self._blocks if f == number and g == group.start]
         near = min(known, key=lambda c: abs(np.log(c / C)), default=None)
         earlier = None if near is None else self._blocks[number, near, group.start]
