@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._validation import check_count
 from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
@@ -30,6 +31,8 @@ def first_rates(model: Model) -> Model:
 
 def possible_folds(task: Task, cv: Any, name: str) -> Any:
     """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none."""
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
     enough = few_rows(cv, task.labelled, task.code)
     if enough is None:
         return cv

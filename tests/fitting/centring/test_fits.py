@@ -52,8 +52,10 @@ def test_relative_prior_and_centre_are_standardised_columns(kind, rates, far):
 def test_rows_as_copies_and_as_weights_are_one(far):
     X, y = np.round(far[0]), far[1]  # whole numbers, some of them at their mean
     copies = np.arange(60) % 3
-    one = bd.DropoutLogisticRegression(noise=MEAN, tol=1e-13).fit(X, y, copies)
-    two = bd.DropoutLogisticRegression(noise=MEAN, tol=1e-13).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    one = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(X, y, copies)
+    two = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(
+        np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    )
     np.testing.assert_allclose(one.rates_, two.rates_, atol=1e-12)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-7)
 
@@ -119,8 +121,8 @@ def test_several_classes(settings, far):
     X, _ = far
     y = np.digitize(X[:, 0], [11.0, 13.0])
     mean = X.mean(axis=0)
-    raw = bd.DropoutLogisticRegression(noise=MEAN, tol=1e-13, **settings).fit(X, y)
-    plain = bd.DropoutLogisticRegression(noise=ZERO, tol=1e-13, **settings).fit(X - mean, y)
+    raw = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13, **settings).fit(X, y)
+    plain = bd.DropoutLogisticRegression(bd.PerFeature(), noise=ZERO, tol=1e-13, **settings).fit(X - mean, y)
     np.testing.assert_allclose(raw.coef_, plain.coef_, atol=1e-6)
     np.testing.assert_allclose(raw.predict_proba(X), plain.predict_proba(X - mean), atol=1e-6)
     # Rows that cannot be shifted have the same moments, by the other formula.
