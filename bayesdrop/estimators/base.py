@@ -181,6 +181,13 @@ class DropoutEstimator(BaseEstimator):
         """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""
         return self._weights(), np.atleast_2d(self.rates_).T
 
+    def _online_model(self) -> Model:
+        """The model of a step on a block of rows: where the rates were chosen by an earlier fit, with that choice."""
+        model, found = self._model(), getattr(self, "selection_", None)
+        if found is None or not (self.rates is None or is_tuned(self.rates)):
+            return model
+        return replace(model, rates=found.chosen.rates)
+
     def _step_online(
         self,
         model: Model,

@@ -99,7 +99,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
-        far. See :mod:`bayesdrop.fitting.online`.
+        far. See :mod:`bayesdrop.fitting.online`. A block has no folds: rates by default are the choice of an earlier
+        ``fit``, else those of ``bd.PerFeature()``, and 0.5 for the softmax.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         -------
         self
         """
-        model = self._model()
+        model = self._online_model()
         known = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")

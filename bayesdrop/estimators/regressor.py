@@ -80,7 +80,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         -------
         self
         """
-        model = self._model()
+        model = self._online_model()
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
