@@ -155,7 +155,8 @@ class DropoutCV(BaseEstimator):
             task.solver(loose=own), families_of(candidates, task.names), Cs, folds, task.weight, losses,
             task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
         )  # fmt: skip
-        keys = search.climb() if own and (self.rates is None or is_tuned(self.rates)) else search.complete()
+        tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
+        keys = search.climb() if own and tuned else search.complete()
         scoring = (
             task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )

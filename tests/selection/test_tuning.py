@@ -226,7 +226,9 @@ def test_the_climb_finds_the_choice_of_the_complete_search():
     """Within a standard error, in pairs; and tries fewer candidates."""
     X, y = noisy(200)
     climbed = bd.DropoutLogisticRegressionCV(cv=4).fit(X, y)
-    complete = bd.DropoutLogisticRegressionCV([bd.Tuned()], cv=4).fit(X, y)
+    complete = bd.DropoutLogisticRegressionCV([scaled(bd.PerFeature(), s) for s in bd.Tuned().strengths], cv=4).fit(
+        X, y
+    )
     tried, all_of_them = (len(m.cv_results_["params"]) for m in (climbed, complete))
     assert all_of_them == 45
     assert tried < 30

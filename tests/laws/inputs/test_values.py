@@ -410,6 +410,8 @@ def test_all_odd_values_are_answered_or_refused_by_name(where):
 
 def test_every_good_call_is_answered():
     """What the odd values are put into would end well without them, or their refusal says nothing."""
+    from matplotlib import pyplot as plt
+
     for where, (function, call) in CALLS.items():
         if where in ("cluster", "groups.load"):  # nothing to connect to, and no file
             continue
@@ -418,6 +420,7 @@ def test_every_good_call_is_answered():
             arguments["y"] = _target(getattr(bd, where.split(".")[0], bd.baselines))
         found = fault(lambda call=call, arguments=arguments: _answer(call, arguments), "…")
         assert found is None, (where, found)
+        plt.close("all")
 
 
 def _answer(call, arguments):
