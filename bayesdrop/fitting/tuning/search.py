@@ -30,7 +30,7 @@ __all__ = ["Search", "Solver"]
 # Standard errors, in pairs, beyond which a candidate is dismissed.
 _CLEARLY = 3.0
 # The same where a first fold goes alone, and how many at most go on from there.
-_WORSE, _FINALISTS = 2.0, 5
+_WORSE, _FINALISTS = 2.0, 3
 # Folds that are then enough, and held-out rows of each without which a first fold says too little.
 _ENOUGH, _ROWS = 3, 200
 # Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
@@ -139,7 +139,7 @@ class Search:
         for direction in (1, -1):
             place, climbs = first, True
             while climbs and 0 <= place + direction < len(self.Cs):
-                left = self._left(list(self.table.losses), _CLEARLY)
+                left = self._left(list(self.table.losses), _CLEARLY if len(group) > 1 else _WORSE)
                 going = [m for C, m in left if C == self.Cs[place] and self._goes_on(m, place, first, direction)]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
