@@ -49,9 +49,10 @@ from .posterior.reweighting import reweight
 from .posterior.sampling import sample
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
-from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared
+from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .selection.path import RatePath
+from .selection.regressors import DropoutRidgeCV, DropoutSVRCV
 from .variational_bayes.fitting import variational
 from .variational_bayes.result import Variational
 from .warnings import (
@@ -62,6 +63,7 @@ from .warnings import (
     MixingWarning,
     NarrowIntervalsWarning,
     PseudoLikelihoodWarning,
+    SelectionWarning,
     UnscaledWarning,
 )
 
@@ -87,9 +89,11 @@ __all__ = [
     "DropoutPoissonRegressor",
     "DropoutQuantileRegressor",
     "DropoutRidge",
+    "DropoutRidgeCV",
     "DropoutSVC",
     "DropoutSVCCV",
     "DropoutSVR",
+    "DropoutSVRCV",
     "EpsilonInsensitive",
     "Fit",
     "Fixed",
@@ -128,10 +132,12 @@ __all__ = [
     "PseudoLikelihoodWarning",
     "Quantile",
     "RatePath",
+    "SelectionWarning",
     "Shared",
     "Softmax",
     "Squared",
     "Stop",
+    "Tuned",
     "UnscaledWarning",
     "Variational",
     "WeightsBlock",

@@ -14,6 +14,7 @@ __all__ = [
     "MixingWarning",
     "NarrowIntervalsWarning",
     "PseudoLikelihoodWarning",
+    "SelectionWarning",
     "UnscaledWarning",
     "warn",
 ]
@@ -79,6 +80,10 @@ class NarrowIntervalsWarning(UserWarning):
 
 class PseudoLikelihoodWarning(UserWarning):
     """The scores are those of a pseudo-likelihood, comparable only with scores of the same loss and C."""
+
+
+class SelectionWarning(UserWarning):
+    """A choice by cross-validation could not be made as asked; the message says what was done in its place."""
 
 
 class UnscaledWarning(UserWarning):

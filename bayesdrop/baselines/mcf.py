@@ -29,8 +29,8 @@ from .._typing import Float
 from ..designs import Design
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import default_names
+from ..fitting.block import fit_block
 from ..fitting.driver import Status
-from ..fitting.fit import fit_block
 from ..fitting.newton import Newton
 from ..losses import Squared
 from ..model import Model

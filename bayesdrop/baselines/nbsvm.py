@@ -34,7 +34,7 @@ from ..estimators.classes import shares
 from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
 from ..fitting.driver import Status
-from ..fitting.fit import fit_block
+from ..fitting.block import fit_block
 from ..fitting.newton import Newton
 from ..losses import Derivatives, Logistic, Loss
 from ..losses.base import Responses, Scores

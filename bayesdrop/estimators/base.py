@@ -8,22 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
+from ..fitting.block import BlockFit, fit_block
 from ..fitting.centring import Settled, moved, settle, warn_of_counts
 from ..fitting.exponential_moments import moments_for
-from ..fitting.fit import BlockFit, fit_block
 from ..fitting.newton import Newton
 from ..fitting.online import Online
 from ..fitting.overflow import double_range, refuse_overflow
 from ..fitting.protocols import check_minimiser
 from ..fitting.rate_update import SignCounts
 from ..fitting.result import RatePosterior
+from ..fitting.tuning.choose import choose_strength, first_rates
+from ..fitting.tuning.task import Task
 from ..losses import Loss
 from ..model import Model
 from ..noise import Dropout
@@ -32,6 +34,7 @@ from ..priors import Normal
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
+from ..rates.tuned import is_tuned
 from ..warnings import warn
 from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names
@@ -99,7 +102,7 @@ class DropoutEstimator(BaseEstimator):
     def _settle(self, model: Model, design: Design, weight: PerRow, rate_map: RateMap | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
-        rate_map = model.bind(names) if rate_map is None else rate_map
+        rate_map = first_rates(model).bind(names) if rate_map is None else rate_map
         found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         self.centre_ = found.centre
         return found
@@ -117,12 +120,11 @@ class DropoutEstimator(BaseEstimator):
 
         Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
         """
-        model = settled.model
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
+        task = replace(self._task_of(settled, target, weight), design=design, unlabelled=unlabelled)
+        model, method = self._choose(task), task.method
         rate_map = model.bind(default_names(self))
-        plain = Newton(tol=self.tol, max_iter=self.max_iter)
-        method = plain if self.method is None else check_minimiser(self.method)
         self._online = None
         block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled)
         if not self.corrupted_inputs:
@@ -135,6 +137,32 @@ class DropoutEstimator(BaseEstimator):
         self.n_iter_ = block.iterations
         self.status_ = block.status
         return replace(block, weights=settled.outward(block.weights))
+
+    def _task_of(self, settled: Settled, target: PerRow, weight: PerRow, n_classes: int | None = None) -> Task:
+        """What is fitted, as a search fits it on folds."""
+        plain = Newton(tol=self.tol, max_iter=self.max_iter)
+        method = plain if self.method is None else check_minimiser(self.method)
+        names = default_names(self)
+        return Task(settled.model, settled.design, target, weight, names, method, n_classes, self.corrupted_inputs)
+
+    def _choose(self, task: Task) -> Model:
+        """The settled model, with the strength of its rates chosen if it is ``bd.Tuned``."""
+        model, self.selection_ = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
+        return model
+
+    def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:
+        """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""
+        raise NotImplementedError
+
+    def _with_weights(self, weights: Float[np.ndarray, "q K"], rates: Float[np.ndarray, "p K"], C: float) -> Any:
+        """An estimator that predicts by weights (p + 1, K) for ``X − c`` and rates (p, K), the data being checked."""
+        other = clone(self).set_params(C=C)
+        for name in ("n_features_in_", "feature_names_in_", "classes_", "centre_"):
+            if hasattr(self, name):
+                setattr(other, name, getattr(self, name))
+        other._set_weights(moved(weights, self.centre_, -1.0))
+        other.rates_ = _shape(rates).T
+        return other
 
     def _keep_rates(
         self,
@@ -152,6 +180,13 @@ class DropoutEstimator(BaseEstimator):
     def _earlier(self) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]]:
         """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""
         return self._weights(), np.atleast_2d(self.rates_).T
+
+    def _online_model(self) -> Model:
+        """The model of a step on a block of rows: where the rates were chosen by an earlier fit, with that choice."""
+        model, found = self._model(), getattr(self, "selection_", None)
+        if found is None or not (self.rates is None or is_tuned(self.rates)):
+            return model
+        return replace(model, rates=found.chosen.rates)
 
     def _step_online(
         self,

@@ -21,7 +21,7 @@ from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
-from ..rates import PerFeature
+from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
 from .intact import intact
@@ -74,6 +74,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
         joint = self._is_joint(classes)
         model = joint_model(self, model) if joint else model
+        if self.rates is None and model.noise.has_rate:
+            model = replace(model, rates=Tuned())
         settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
@@ -87,8 +89,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         if joint:
             return fit_joint(self, settled, design, code, weight, earlier, extra)
         block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra)
-        self.coef_ = np.ascontiguousarray(block.weights[:-1].T)
-        self.intercept_ = block.weights[-1].copy()
+        self._set_weights(block.weights)
         return self
 
     @intact
@@ -98,7 +99,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
-        far. See :mod:`bayesdrop.fitting.online`.
+        far. See :mod:`bayesdrop.fitting.online`. A block has no folds: rates by default are the choice of an earlier
+        ``fit``, else those of ``bd.PerFeature()``, and 0.5 for the softmax.
 
         Parameters
         ----------
@@ -118,7 +120,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         -------
         self
         """
-        model = self._model()
+        model = self._online_model()
         known = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")
@@ -145,9 +147,12 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         joint = self._is_joint(known)
         target = code if joint else signs(code, len(known))
         weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
+        self._set_weights(weights)
+        return self
+
+    def _set_weights(self, weights: Float[np.ndarray, "q problems"]) -> None:
         self.coef_ = np.ascontiguousarray(weights[:-1].T)
         self.intercept_ = weights[-1].copy()
-        return self
 
     def _earlier_fit(
         self, classes: Shaped[np.ndarray, " K"], p: int
@@ -226,14 +231,14 @@ class DropoutLogisticRegression(_DropoutClassifier):
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
         What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
-        Wang & Liang 2013), at rates that they share: 0.5 by default, or learnt by
-        :mod:`bayesdrop.fitting.many_classes`.
+        Wang & Liang 2013), at rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`.
     {class_weight}
     {common}
 
     Attributes
     ----------
     {classifier}
+    {selection}
     {fitted}
 
     Examples
@@ -334,6 +339,7 @@ class DropoutSVC(_DropoutClassifier):
     Attributes
     ----------
     {classifier}
+    {selection}
     {fitted}
 
     Examples

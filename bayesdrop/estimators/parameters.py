@@ -15,9 +15,12 @@ Kind = TypeVar("Kind", bound=type)
 
 _TEXTS = {
     "rates": """    rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default, with a flat prior) or
-        ``bd.PerGroup``. With more than two classes each class learns its own rates, and the negative class is
-        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise.
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or
+        ``bd.Tuned()``, the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is
+        chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
+        With more than two classes each class learns its own rates, and the negative class is
+        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
+        folds, and ``sample`` take ``bd.PerFeature()`` by default.
 """,
     "class_weight": """    class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
@@ -95,6 +98,9 @@ _TEXTS = {
     objective_trace_ : array (n_iter_,)
         Energy after each step.
 """,
+    "selection": """    selection_ : Selection or None
+        What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
+""",
     "fitted": """    n_iter_ : int
         Iterations.
     status_ : Status
@@ -104,18 +110,26 @@ _TEXTS = {
     n_features_in_, feature_names_in_
         As in scikit-learn.
 """,
-    "search": """    rates : sequence, optional
+    "search": """    rates : sequence or Tuned, optional
         Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
-        0.0, 0.1, …, 0.9 and ``bd.PerFeature()``, of which the last is left out where rates cannot be learnt.
-    Cs : sequence of float
-        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; tried in increasing order. Among
-        equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
+        those of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1, the published rule, to 0, no
+        noise. A regression has 0, 0.1, 0.3, 0.5 and 0.7.
+    Cs : sequence of float, optional
+        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
+        1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
     cv : int, splitter or iterable of (train, test)
         Folds, as in scikit-learn: an int means so many stratified folds, without shuffling.
     scoring : str or callable, optional
-        Greater is better; accuracy by default. With ``sample_weight`` it is given those of the test rows.
+        Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
+        normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
+        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
+        dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
+        on all folds.
+    one_standard_error : bool
+        Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best.
     n_jobs : int, optional
-        Processes among which folds and candidates are spread, as in scikit-learn; they only pay for large data.
+        Processes among which folds are spread, as in scikit-learn; they only pay for large data.
 """,
     "chosen": """    C_ : float
         Chosen ``C``.
@@ -127,9 +141,12 @@ _TEXTS = {
         Its place in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator, fitted to all rows with the choice.
+    selection_ : Selection
+        The choice and what it is worth, in words: ``print(model.selection_)``; ``bd.plots.selection`` draws it.
     cv_results_ : dict of arrays
-        ``param_rates``, ``param_C``, ``params``, ``mean_test_score``, ``std_test_score``,
-        ``standard_error_test_score`` (of the mean), ``rank_test_score`` and ``split0_test_score``, …
+        Of all that was tried, NaN on folds before which it was dismissed: ``param_rates``, ``param_C``, ``params``,
+        ``mean_test_score``, ``std_test_score``, ``standard_error_test_score`` (of the mean), ``rank_test_score`` and
+        ``split0_test_score``, …
     scorer_, n_splits_
         As in ``GridSearchCV``.
 """,

@@ -57,8 +57,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
             earlier = self._earlier()
         settled = self._settle(model, design, weight)
         block = self._solve(settled, settled.design, y[:, None], weight, earlier)
-        self.coef_ = block.weights[:-1, 0].copy()
-        self.intercept_ = float(block.weights[-1, 0])
+        self._set_weights(block.weights)
         return self
 
     @intact
@@ -81,7 +80,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         -------
         self
         """
-        model = self._model()
+        model = self._online_model()
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
@@ -89,9 +88,12 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         weights = self._step_online(
             model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total
         )
+        self._set_weights(weights)
+        return self
+
+    def _set_weights(self, weights: Float[np.ndarray, "q 1"]) -> None:
         self.coef_ = weights[:-1, 0].copy()
         self.intercept_ = float(weights[-1, 0])
-        return self
 
     @by_blocks
     def predict(self, X: Any) -> Float[AnyArray, " m"]:

@@ -44,7 +44,9 @@ def fit_joint(
     model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    rate_map = joint_rates(estimator, model)
+    task = estimator._task_of(settled, code, weight, len(estimator.classes_))
+    model = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
+    rate_map = model.bind(default_names(estimator))
     found = fit_classes(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
         max_iter=estimator.max_iter,

@@ -54,7 +54,7 @@ class Energy:
         ``C`` times the row weight.
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercept.
-    plain_weight : array (n, 1), optional
+    plain_weight : array (n, 1) or (n, K), optional
         The ``d`` of the loss without noise; it may be negative.
     """
 
@@ -83,8 +83,15 @@ class Energy:
 
     def select(self, columns: Any) -> Energy:
         """Keep the given problems."""
-        weight = self.weight[:, columns] if self.weight.shape[1] > 1 else self.weight
-        return replace(self, moments=self.moments.select(columns), target=self.target[:, columns], weight=weight)
+
+        def part(rows: PerRow) -> PerRow:
+            return rows[:, columns] if rows.shape[1] > 1 else rows
+
+        plain = None if self.plain_weight is None else part(self.plain_weight)
+        moments = self.moments.select(columns)
+        return replace(
+            self, moments=moments, target=self.target[:, columns], weight=part(self.weight), plain_weight=plain
+        )
 
     def value(
         self, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]

@@ -27,6 +27,7 @@ import numpy as np
 from .._typing import Bool, Float, Num, PerRow
 from ..data.dataset import Dataset
 from ..designs import Design
+from ..losses.softmax_forms import expected_softmax
 from ..model import Model
 from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
@@ -42,11 +43,16 @@ from .row_weights import row_weights
 from .softmax_energy import SoftmaxEnergy
 from .softmax_fit import fit_softmax
 
-__all__ = ["ClassFit", "ClassRates", "centred", "class_posterior", "fit_classes", "fit_dataset", "softmax_energy"]
+__all__ = [
+    *("ClassFit", "ClassRates", "centred", "class_chances", "class_posterior", "fit_classes", "fit_dataset"),
+    "softmax_energy",
+]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
 _MOST_UPDATES = 100
+# Rows whose covariances are held at once when probabilities are asked for.
+_ROWS = 2048
 
 
 @dataclass
@@ -161,7 +167,7 @@ def fit_classes(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
     """
-    known, noisy, _ = row_weights(model, weight, unlabelled)
+    known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
     p, learner = design.shape[1], None
     own = model.loss.class_rates
     one_signed, total = None, float(np.sum(design.total(known[:, None])))
@@ -171,7 +177,7 @@ def fit_classes(
         rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
 
     def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
-        return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy[:, 0])
+        return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
     energy = energy_at(rate)
     if not rate_map.is_free:
@@ -212,6 +218,32 @@ def fit_classes(
         status=status_at(weights[:-1].reshape(-1, 1), values[-1], status),
         iterations=steps,
     )
+
+
+def class_chances(
+    model: Model,
+    design: Design,
+    weights: Float[np.ndarray, "q K"],
+    rates: Float[np.ndarray, "p ..."],
+    centre: Float[np.ndarray, " p"] | None,
+    corrupted_inputs: bool,
+) -> Float[np.ndarray, "m K"]:
+    """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
+
+    ``centre`` is that of the noise if the rows are not shifted by it; rows that come corrupted have no more noise.
+    """
+    noise, K, found, own = model.noise, weights.shape[1], {}, model.loss.class_rates
+    for rows, part in design.parts(_ROWS):
+        moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept, centre)
+        n = part.shape[0]
+        if corrupted_inputs:
+            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            continue
+        nothing = np.zeros(n)
+        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), own)
+        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
+    # Of rows that several processes hold these are this process's, whose devices may come in any order.
+    return np.concatenate([found[start] for start in sorted(found)])
 
 
 def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:

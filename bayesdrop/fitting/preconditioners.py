@@ -35,8 +35,6 @@ __all__ = [
 # Rows per column that the Cholesky preconditioner samples where there are more than twice as many: it is then right to
 # about a half, and conjugate gradients do the rest.
 _ROWS_PER_COLUMN = 4
-# Columns from which on three classes or more share a factor.
-_SHARED_FROM = 200
 # Where all rows cost no more than so many multiplications, all are taken.
 _ENOUGH = 1e9
 Vector: TypeAlias = Float[np.ndarray, "..."]
@@ -72,7 +70,7 @@ def choose_preconditioner(design: Design) -> Preconditioner:
     --------
     >>> from bayesdrop.designs import as_design
     >>> choose_preconditioner(as_design(np.ones((20, 3))))
-    Cholesky()
+    Cholesky(shared_from=200)
     """
     if design.prefers_gram:
         return Cholesky()
@@ -124,18 +122,24 @@ class Cholesky:
     constant part ``h`` of the noise's mean is left out: the factor is a preconditioner, and no loss of
     accuracy follows.
 
+    Attributes
+    ----------
+    shared_from : int
+        Columns from which on three problems or more share the factor of their mean matrix, on the scale of each.
+
     Examples
     --------
     >>> Cholesky()
-    Cholesky()
+    Cholesky(shared_from=200)
     """
+
+    shared_from: int = 200
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
         p, K = moments.design.shape[1], omega.shape[1]
         gain = np.broadcast_to(moments.coefficients.gain, (p, K))
-        if K > 2 and p >= _SHARED_FROM:
-            # Many classes, one factor: that of the mean matrix, on the scale of each.
+        if K > 2 and p >= self.shared_from:
             size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
             factor = self._factors(moments, *mean)[0]

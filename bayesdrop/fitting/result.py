@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..model import Model
     from .auxiliary import Auxiliary
     from .driver import Status
+    from .tuning.selection import Selection
 
 __all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
 
@@ -160,6 +161,8 @@ class Fit:
         What was fitted.
     centre : array (p,) or None
         Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
+    selection : Selection or None
+        What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -173,6 +176,7 @@ class Fit:
     classes: Any
     model: Model
     centre: Float[np.ndarray, " p"] | None = None
+    selection: Selection | None = None
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property

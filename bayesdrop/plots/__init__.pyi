@@ -11,3 +11,4 @@ from .paths import rate_path as rate_path
 from .rates import rate_against_weight as rate_against_weight
 from .rates import rates_forest as rates_forest
 from .rows import row_weights as row_weights
+from .selection import selection as selection

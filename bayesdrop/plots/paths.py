@@ -199,7 +199,7 @@ def deletion_robustness(
     'Probability that a feature is deleted at test time'
     """
     from ..estimators.robustness import deletion_scorer
-    from ..selection.folds import standard_error
+    from ..fitting.tuning.folds import standard_error
 
     check_flag(error, "error")
     refuse_masked(y, "y")

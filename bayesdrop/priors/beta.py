@@ -8,7 +8,7 @@ occurs ``n`` times, so that the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` whate
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,18 @@ class Beta:
         if relative_strength is None:
             return cls(_plain(1 + np.asarray(up)), _plain(1 + np.asarray(down)))
         return cls(1.0, 1.0, up, down)
+
+    def scaled(self, strength: float) -> Beta:
+        """The prior whose learnt rates are ``strength`` times those of a flat one, for a strength in (0, 1].
+
+        Each occurrence comes with ``1/strength − 1`` more that were kept: a relative strength about the mode 0.
+
+        Examples
+        --------
+        >>> Beta().scaled(0.25) == Beta.from_mode(0, relative_strength=3.0)
+        True
+        """
+        return replace(self, b_per_count=_plain(np.asarray(self.b_per_count) + (1 / strength - 1)))
 
     @property
     def relative(self) -> bool:

@@ -4,5 +4,6 @@ from .base import Hierarchy, RateMap, Rates
 from .fixed import Fixed
 from .hierarchical import Hierarchical
 from .learnt import PerFeature, PerGroup, Shared
+from .tuned import Tuned
 
-__all__ = ["Fixed", "Hierarchical", "Hierarchy", "PerFeature", "PerGroup", "RateMap", "Rates", "Shared"]
+__all__ = ["Fixed", "Hierarchical", "Hierarchy", "PerFeature", "PerGroup", "RateMap", "Rates", "Shared", "Tuned"]

@@ -1,124 +1,40 @@
-"""Classifiers that choose the dropout rate and ``C`` by cross-validation, on one set of folds.
-
-For each structure of rates and each ``C`` the score of a fold is that of ``argmin ½‖w‖² + C Σ φ(y, m, v)`` on the
-other folds, and the pair with the best mean score is refitted on all the data. The rate and ``C`` are chosen together
-because both shrink: dropout at rate ``η`` adds about ``½C Σ_d w_d² η(1 − η) Σ_i φ''(m_i) x_id²`` to the loss (Wager,
-Wang & Liang 2013), beside the ``½‖w‖²``. Along ``C`` each fit starts from the one before.
-
-The threshold of the decision is another choice, and scikit-learn makes it from the probabilities:
-
->>> from bayesdrop import DropoutLogisticRegression
->>> from sklearn.datasets import make_classification
->>> from sklearn.metrics import balanced_accuracy_score
->>> from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
->>> X, y = make_classification(600, 10, weights=[0.9], class_sep=0.7, random_state=0)
->>> X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
->>> plain = DropoutLogisticRegression(0.3).fit(X, y)
->>> tuned = TunedThresholdClassifierCV(DropoutLogisticRegression(0.3), scoring="balanced_accuracy", cv=5).fit(X, y)
->>> bool(tuned.best_threshold_ < 0.3)
-True
->>> scores = [balanced_accuracy_score(y_test, model.predict(X_test)) for model in (plain, tuned)]
->>> bool(scores[1] > scores[0] + 0.1)
-True
-"""
+"""Classifiers that choose the dropout rates and ``C`` by cross-validation; see :mod:`.base`."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
-from .._validation import check_count, check_numbers, shown
 from ..designs.rows import check_sample_weight
+from ..estimators.classes import signs, weigh_classes
 from ..estimators.classifier import DropoutLogisticRegression, DropoutSVC
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
-from ..estimators.validation import check_here
-from ..rates import PerFeature, Rates
-from .folds import score_along, scorer_of, split, standard_error
+from ..estimators.softmax import joint_model
+from ..estimators.validation import check_here, check_training
+from ..fitting.tuning.task import Task
+from ..rates import Tuned
+from .base import FITTED, DropoutCV
 
 __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV"]
 
-_FIXED = tuple(round(0.1 * step, 1) for step in range(10))
-_FITTED = (
-    "coef_",
-    "intercept_",
-    "classes_",
-    "rates_",
-    "centre_",
-    "rate_posterior_",
-    "objective_trace_",
-    *("n_iter_", "status_"),
-)
-# Decimals of a mean score that count: sums of the same numbers in another order are a tie.
-_DECIMALS = 10
 
-
-class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
+class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
     """Shared by the classifiers; a subclass names the plain one."""
 
-    rates: Any
-    Cs: Any
-    cv: Any
-    scoring: Any
-    n_jobs: Any
-    noise: Any
-    corrupted_inputs: bool
-    best_estimator_: Any
     classes_: Shaped[np.ndarray, " K"]
-    n_features_in_: int
+    _own = (*FITTED, "classes_")
 
-    def _plain(self) -> type:
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _estimator(self) -> Any:
-        """The plain estimator with this one's parameters, and its defaults for those that are searched."""
-        names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
-        mine = self.get_params(deep=False)
-        return self._plain()(**{name: mine[name] for name in names & set(mine)})
-
-    def _learns(self, n_classes: int) -> bool:
-        """True if the model may learn its rates."""
-        return True
-
-    def _candidates(self, n_classes: int) -> list[Any]:
-        if self.rates is None:
-            if self.noise is not None and not getattr(self.noise, "has_rate", True):
-                return [None]
-            return [*_FIXED, *([PerFeature()] if self._learns(n_classes) else [])]
-        if isinstance(self.rates, str | Rates) or not isinstance(self.rates, Sequence | np.ndarray):
-            raise ValueError(
-                f"rates: expected a sequence of candidates, got {shown(self.rates)}; give rates in [0, 1) and objects "
-                "such as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
-            )
-        if len(self.rates) == 0:
-            raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
-        return list(self.rates)
-
-    def _strengths(self) -> Float[np.ndarray, " c"]:
-        expected = "a sequence of finite numbers above 0"
-        given = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
-        Cs = np.unique(given)
-        if given.ndim != 1 or len(Cs) == 0:
-            raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
-        return Cs
+    def _default_candidates(self) -> list[Any]:
+        return Tuned().candidates
 
     @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Choose the rate and ``C`` on the folds, and fit with them to all rows.
+        """Choose the rates and ``C`` on the folds, and fit with them to all rows.
 
         Parameters
         ----------
@@ -137,64 +53,37 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
+
+        Warns
+        -----
+        SelectionWarning
+            If a class has fewer rows than there should be folds, of which there are then fewer.
         """
         checked, y = check_here(self, X, y)
         check_classification_targets(y)
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y: expected at least two classes, got one class ({self.classes_[0]}); a classifier needs two."
+            )
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        candidates, Cs = self._candidates(len(classes)), self._strengths()
-        if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
-            raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
-        plain = self._estimator()
-        scorer = scorer_of(plain, self.scoring)
-        folds = split(self.cv, checked, y, classifier=True)
-        paths = [[{"rates": rates, "C": float(C)} for C in Cs] for rates in candidates]
-        scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(score_along)(plain, path, X, y, weight, fold, scorer) for fold in folds for path in paths
-        )
-        self._tabulate(candidates, Cs, np.reshape(scores, (len(folds), len(candidates), len(Cs))))
-        self.scorer_ = scorer
-        self.n_splits_ = len(folds)
-        best = plain.set_params(rates=self.best_rates_, C=self.C_).fit(X, y, sample_weight=weight)
-        self.best_estimator_ = best
-        for name in _FITTED:
-            setattr(self, name, getattr(best, name))
+        self._keep(self._choose(X, y, weight, checked.shape[0]).fit(X, y, sample_weight=weight))
         return self
 
-    def _tabulate(
-        self, candidates: list[Any], Cs: Float[np.ndarray, " c"], scores: Float[np.ndarray, "folds r c"]
-    ) -> None:
-        """Set the table and the choice from scores (folds, rates, C); rows run along the rates, then along C."""
-        table = np.transpose(scores, (2, 1, 0)).reshape(-1, len(scores))
-        if np.all(np.isnan(table)):
-            raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")
-        rates = np.empty(len(table), dtype=object)
-        rates[:] = candidates * len(Cs)
-        strengths = np.repeat(Cs, len(candidates))
-        mean = table.mean(axis=1)
-        rounded = np.where(np.isnan(mean), -np.inf, np.round(mean, _DECIMALS))
-        rank = rankdata(-rounded, method="min").astype(np.int32)
-        self.cv_results_: dict[str, Any] = {
-            "param_rates": rates,
-            "param_C": strengths,
-            "params": [{"rates": r, "C": float(C)} for r, C in zip(rates, strengths, strict=True)],
-            **{f"split{k}_test_score": table[:, k] for k in range(table.shape[1])},
-            "mean_test_score": mean,
-            "std_test_score": table.std(axis=1),
-            "standard_error_test_score": standard_error(table),
-            "rank_test_score": rank,
-        }
-        self.best_index_ = int(rank.argmin())
-        self.best_score_ = float(mean[self.best_index_])
-        self.best_rates_ = rates[self.best_index_]
-        self.C_ = float(strengths[self.best_index_])
-
-    def _chosen(self) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.set_params(corrupted_inputs=self.corrupted_inputs)
+    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
+        design, classes = check_training(plain, X), self.classes_
+        code = np.searchsorted(classes, y)
+        totals = design.class_totals(code, weight, len(classes))
+        if np.any(totals == 0):
+            raise ValueError(
+                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out."
+            )
+        weight = weigh_classes(plain.class_weight, classes, code, weight, design)
+        plain.classes_, joint = classes, plain._is_joint(classes)
+        model = joint_model(plain, plain._model()) if joint else plain._model()
+        target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
+        return plain._task_of(plain._settle(model, design, weight), target, weight, many)
 
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise."""
@@ -217,13 +106,6 @@ class _DropoutClassifierCV(ClassifierMixin, BaseEstimator):
         model = self._chosen()
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.scorer_(model, X, y, **weights))
-
-    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
-        """Draw from the posterior of the feature-noising model with the chosen rates and ``C``.
-
-        Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object.
-        """
-        return self._chosen().sample(X, y, sample_weight=sample_weight, **options)
 
 
 @with_parameters
@@ -262,9 +144,10 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         self,
         rates: Any = None,
         *,
-        Cs: Any = (0.01, 0.1, 1.0, 10.0),
+        Cs: Any = None,
         cv: Any = 5,
         scoring: Any = None,
+        one_standard_error: bool = False,
         n_jobs: int | None = None,
         noise: Any = None,
         expectation: str | None = None,
@@ -281,9 +164,6 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
 
     def _plain(self) -> type:
         return DropoutLogisticRegression
-
-    def _learns(self, n_classes: int) -> bool:
-        return self.multiclass != "softmax" or n_classes == 2
 
 
 @with_parameters
@@ -308,7 +188,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = DropoutSVCCV([0.0, 0.2], Cs=(1.0, 10.0), cv=3).fit(X, y)
-    >>> bool(model.best_score_ > 0.9)
+    >>> bool(model.score(X, y) > 0.9)
     True
     """
 
@@ -316,9 +196,10 @@ class DropoutSVCCV(_DropoutClassifierCV):
         self,
         rates: Any = None,
         *,
-        Cs: Any = (0.01, 0.1, 1.0, 10.0),
+        Cs: Any = None,
         cv: Any = 5,
         scoring: Any = None,
+        one_standard_error: bool = False,
         n_jobs: int | None = None,
         noise: Any = None,
         expectation: str = "augmentation",

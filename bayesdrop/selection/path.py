@@ -18,8 +18,9 @@ from .._validation import shown
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names
+from ..fitting.tuning.folds import split, standard_error
 from ..rates.base import check_rate
-from .folds import score_along, scorer_of, split, standard_error
+from .scoring import score_along, scorer_of
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -15,14 +15,25 @@ BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
 
 def _known_differences(estimator):
-    """Averages over masks are no function of the mean score, so that they may order two close rows differently."""
-    if not isinstance(estimator, bd.DropoutSVC):
-        return {}
-    return {"check_decision_proba_consistency": "probabilities average over masks"}
+    """Averages over masks are no function of the mean score, so that they may order two close rows differently.
+
+    A row twice may be fitted and held out at once, which a row of weight 2 is not: the choice may be another.
+    """
+    known = {}
+    if isinstance(estimator, bd.DropoutSVC):
+        known["check_decision_proba_consistency"] = "probabilities average over masks"
+    if estimator.rates is None:
+        for rows in ("dense", "sparse"):
+            known[f"check_sample_weight_equivalence_on_{rows}_data"] = "folds of repeated rows are others"
+    return known
+
+
+LEARNT = bd.PerFeature()
 
 
 @parametrize_with_checks(
-    [bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutSVC(0.3)], expected_failed_checks=_known_differences
+    [bd.DropoutSVC(), bd.DropoutLogisticRegression(LEARNT), bd.DropoutSVC(0.3)],
+    expected_failed_checks=_known_differences,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_conformance(estimator, check):
@@ -144,7 +155,7 @@ def test_names_from_data_frames():
 
     X, y = load_iris(return_X_y=True, as_frame=True)
     for frame in (X, pl.from_pandas(X)):
-        model = bd.DropoutSVC().fit(frame, y == 1)
+        model = bd.DropoutSVC(bd.PerFeature()).fit(frame, y == 1)
         assert model.rate_posterior_.names == list(X.columns)
         groups = {"sepal": list(X.columns[:2]), "petal": list(X.columns[2:])}
         model = bd.DropoutSVC(bd.PerGroup(groups)).fit(frame, y == 1)

@@ -56,7 +56,7 @@ def test_unlabelled_rows_of_weight_zero_change_nothing():
 
 def test_unlabelled_rows_do_not_count_towards_the_rates():
     X, y, more = problem()
-    model = bd.DropoutLogisticRegression().fit(X, y, unlabelled=more)
+    model = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y, unlabelled=more)
     np.testing.assert_allclose(model.rate_posterior_.occurrences, (X != 0).sum(axis=0))
 
 
@@ -150,8 +150,8 @@ def test_many_passes_approach_the_batch_optimum(case):
 
 def test_rates_follow_the_counts_online():
     X, y, _ = problem(n=300)
-    batch = bd.DropoutLogisticRegression().fit(X, y)
-    online = bd.DropoutLogisticRegression()
+    batch = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
+    online = bd.DropoutLogisticRegression(bd.PerFeature())
     _passes(online, X, y, 30, 30, np.random.default_rng(0), classes=[0, 1])
     # The counts are those of one pass, and the signs of clear weights agree.
     clear = np.abs(batch.coef_[0]) > 0.1

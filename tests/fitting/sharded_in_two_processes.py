@@ -32,7 +32,7 @@ def problem():
 def estimators():
     options = {"method": bd.Newton(tol=1e-14)}
     return {
-        "one against the rest": bd.DropoutLogisticRegression(class_weight="balanced", **options),
+        "one against the rest": bd.DropoutLogisticRegression(bd.PerFeature(), class_weight="balanced", **options),
         "support vectors": bd.DropoutSVC(bd.PerGroup(["a", "a", "b", "b", "b", "c"], bd.Beta(2, 2)), **options),
         "softmax": bd.DropoutLogisticRegression(0.3, multiclass="softmax", tol=1e-14),
         "tube": bd.DropoutSVR(0.2, **options),
@@ -81,7 +81,7 @@ def refusals(X, rows, numbers, rank):
         "labels": lambda: bd.fit(bd.Model(), X, spoilt),
         "no weight": lambda: bd.fit(bd.Model(), X, y[rows], sample_weight=0.0),
         "one class": lambda: bd.fit(bd.Model(), X, 0 * y[rows]),
-        "estimator": lambda: bd.DropoutSVC().fit(X, spoilt),
+        "estimator": lambda: bd.DropoutSVC(0.3).fit(X, spoilt),
         "sample": lambda: bd.sample(bd.Model(), X, y[rows]),
         "path": lambda: bd.variational(bd.Model(), X, y[rows]),
         "unlabelled": lambda: bd.DropoutLogisticRegression(0.3).fit(X, y[rows], unlabelled=X),

@@ -72,8 +72,8 @@ def test_estimators():
     X, y, target = problem()
     placed, many = on_devices(X), np.digitize(target, [-2, 0, 2])
     for estimator, labels in (
-        (bd.DropoutSVC(class_weight="balanced", tol=1e-13), np.array(["no", "yes"])[y]),
-        (bd.DropoutLogisticRegression(tol=1e-13), many),
+        (bd.DropoutSVC(bd.PerFeature(), class_weight="balanced", tol=1e-13), np.array(["no", "yes"])[y]),
+        (bd.DropoutLogisticRegression(bd.PerFeature(), tol=1e-13), many),
         (bd.DropoutLogisticRegression(0.3, multiclass="softmax", tol=1e-13), many),
         (bd.DropoutLogisticRegression(0.3, multiclass="softmax", expectation="gaussian", tol=1e-13), many),
         (bd.DropoutSVR(0.2, tol=1e-13), target),

@@ -75,11 +75,11 @@ def test_estimators(storage):
     many = np.digitize(target, [-1, 1])
     held, design = storage(X), bd.Blocks(cut(storage(X)))
     for estimator, labels in (
-        (bd.DropoutSVC(), y),
-        (bd.DropoutSVC(class_weight="balanced"), np.array(["no", "yes"])[y]),
-        (bd.DropoutLogisticRegression(), many),
+        (bd.DropoutSVC(bd.PerFeature()), y),
+        (bd.DropoutSVC(bd.PerFeature(), class_weight="balanced"), np.array(["no", "yes"])[y]),
+        (bd.DropoutLogisticRegression(bd.PerFeature()), many),
         (bd.DropoutLogisticRegression(0.3), many),
-        (bd.DropoutLogisticRegression(multiclass="softmax"), many),
+        (bd.DropoutLogisticRegression(0.5, multiclass="softmax"), many),
         (bd.DropoutSVR(0.1), target),
         (bd.DropoutRidge(0.1), target),
     ):

@@ -22,8 +22,8 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...data.dataset import Dataset
+from ...fitting.block import fit_block
 from ...fitting.energy import Energy
-from ...fitting.fit import fit_block
 from ...fitting.newton import Newton
 from ...model import Model
 from ...moments import ScoreMoments

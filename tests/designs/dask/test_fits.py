@@ -79,7 +79,7 @@ def test_squared_loss(two_classes):
 
 
 ESTIMATORS = {
-    "one against the rest": bd.DropoutLogisticRegression(tol=1e-12),
+    "one against the rest": bd.DropoutLogisticRegression(bd.PerFeature(), tol=1e-12),
     "balanced": bd.DropoutSVC(0.3, class_weight="balanced", tol=1e-12),
     "class weights": bd.DropoutSVC(0.3, class_weight={0: 2.0}, tol=1e-12),
     "softmax": bd.DropoutLogisticRegression(0.3, multiclass="softmax", tol=1e-12),

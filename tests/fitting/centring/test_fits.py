@@ -52,8 +52,10 @@ def test_relative_prior_and_centre_are_standardised_columns(kind, rates, far):
 def test_rows_as_copies_and_as_weights_are_one(far):
     X, y = np.round(far[0]), far[1]  # whole numbers, some of them at their mean
     copies = np.arange(60) % 3
-    one = bd.DropoutLogisticRegression(noise=MEAN, tol=1e-13).fit(X, y, copies)
-    two = bd.DropoutLogisticRegression(noise=MEAN, tol=1e-13).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    one = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(X, y, copies)
+    two = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(
+        np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    )
     np.testing.assert_allclose(one.rates_, two.rates_, atol=1e-12)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-7)
 
@@ -113,7 +115,9 @@ def test_multiplicative_noise_about_the_mean(far):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"multiclass": "softmax", "rates": 0.3}], ids=["one against the rest", "joint"]
+    "settings",
+    [{"rates": bd.PerFeature()}, {"multiclass": "softmax", "rates": 0.3}],
+    ids=["one against the rest", "joint"],
 )
 def test_several_classes(settings, far):
     X, _ = far

@@ -182,11 +182,11 @@ def _deleted(X):
 CALLS = {
     "fit": _fit,
     "variational": _variational,
-    "DropoutLogisticRegression": _estimator(lambda: bd.DropoutLogisticRegression(tol=1e-15), Y),
-    "DropoutSVC": _estimator(bd.DropoutSVC, Y),
+    "DropoutLogisticRegression": _estimator(lambda: bd.DropoutLogisticRegression(bd.PerFeature(), tol=1e-15), Y),
+    "DropoutSVC": _estimator(lambda: bd.DropoutSVC(bd.PerFeature()), Y),
     "DropoutRidge": _estimator(lambda: bd.DropoutRidge(tol=1e-15), NUMBERS, "predict"),
     "DropoutSVR": _estimator(bd.DropoutSVR, NUMBERS, "predict"),
-    "softmax": _estimator(lambda: bd.DropoutLogisticRegression(multiclass="softmax"), np.arange(N) % 3),
+    "softmax": _estimator(lambda: bd.DropoutLogisticRegression(0.5, multiclass="softmax"), np.arange(N) % 3),
     "unlabelled": _unlabelled,
     "partial_fit": _partial,
     "LatentDropoutSVC": _estimator(

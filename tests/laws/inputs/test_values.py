@@ -178,6 +178,7 @@ GIVEN = {
     "log_likelihood": {"masks": 2},
     "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
     "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
+    "selection": {"estimator": lambda: bd.DropoutSVCCV([0.0, 0.3], Cs=(1.0,), cv=2).fit(X, Y)},
     "rate_path": {"path": lambda: bd.RatePath(_classifier(), [0.0, 0.3]).fit(X, Y)},
     "class_responses": {"model": lambda: _latent().fit(X, Y)},
     "hidden_units": {"model": lambda: _latent().fit(X, Y), "examples": 1},
@@ -186,6 +187,8 @@ GIVEN = {
     "WeightsBlock": {"model": lambda: bd.Model(rates=bd.Fixed(0.0))},
     "RatePath": {"rates": [0.0, 0.3]},
     "DropoutLogisticRegressionCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
+    "DropoutRidgeCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
+    "DropoutSVRCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
     "DropoutSVCCV": {"rates": [0.0, 0.3], "Cs": (1.0,), "cv": 2},
     "ExplicitCorruption": {"copies": 2, "random_state": 0},
     "LatentDropoutLogisticRegression": {"n_hidden": 2, "n_init": 1, "max_iter": 5, "tol": 0.1, "random_state": 0},
@@ -413,6 +416,8 @@ def test_all_odd_values_are_answered_or_refused_by_name(where):
 
 def test_every_good_call_is_answered():
     """What the odd values are put into would end well without them, or their refusal says nothing."""
+    from matplotlib import pyplot as plt
+
     for where, (function, call) in CALLS.items():
         if where in ("cluster", "groups.load"):  # nothing to connect to, and no file
             continue
@@ -421,6 +426,7 @@ def test_every_good_call_is_answered():
             arguments["y"] = _target(getattr(bd, where.split(".")[0], bd.baselines))
         found = fault(lambda call=call, arguments=arguments: _answer(call, arguments), "…")
         assert found is None, (where, found)
+        plt.close("all")
 
 
 def _answer(call, arguments):

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 
-from .._typing import AnyArray, Float, Shaped
+from .._typing import Float, Shaped
 from .._validation import shown
 
-__all__ = ["score_along", "scorer_of", "split", "standard_error", "take_rows"]
+__all__ = ["score_along", "scorer_of", "take_rows"]
 
 
 def take_rows(X: Any, index: Shaped[np.ndarray, " some"]) -> Any:
@@ -27,45 +26,11 @@ def take_rows(X: Any, index: Shaped[np.ndarray, " some"]) -> Any:
     return X.iloc[index] if hasattr(X, "iloc") else X[index]
 
 
-def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray, "*settings"]:
-    """Standard error of the mean over the last axis, the folds; NaN if there is one fold.
-
-    Examples
-    --------
-    >>> standard_error(np.array([[0.5, 0.7]])).round(3).tolist()
-    [0.1]
-    """
-    folds = scores.shape[-1]
-    if folds < 2:
-        return np.full(scores.shape[:-1], np.nan)
-    return scores.std(axis=-1, ddof=1) / np.sqrt(folds)
-
-
 def scorer_of(estimator: Any, scoring: Any) -> Any:
     """Scorer of scikit-learn for an estimator; raise TypeError if ``scoring`` is a class, which scikit-learn calls."""
     if isinstance(scoring, type):
         raise TypeError(f"scoring: expected a name, a callable scorer(estimator, X, y) or None, got {shown(scoring)}.")
     return check_scoring(estimator, scoring=scoring)
-
-
-def split(
-    cv: Any, X: Any, y: Shaped[np.ndarray, " n"], *, classifier: bool
-) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
-    """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
-
-    Examples
-    --------
-    >>> [test.tolist() for _, test in split(2, np.eye(4), np.array([0, 1, 0, 1]), classifier=True)]
-    [[0, 1], [2, 3]]
-    """
-    folds = list(check_cv(cv, y, classifier=classifier).split(X, y))
-    pairs = [fold for fold in folds if isinstance(fold, tuple | list) and len(fold) == 2]
-    whole = all(np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iub" for fold in pairs for rows in fold)
-    if not folds or len(pairs) < len(folds) or not whole:
-        raise ValueError(
-            f"cv: expected a number of folds, a splitter, or pairs of training and test rows, got {shown(cv)}."
-        )
-    return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
 
 
 def score_along(

@@ -1,0 +1,202 @@
+"""Fit a block of problems that share a matrix, at fixed rates or with the rates learnt around it.
+
+With free rates the weights are brought to modest accuracy, the rates follow from the signs of the weights, and so
+on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
+
+Problems are the classes one against the rest, or the folds and candidates of a choice (:mod:`.tuning`): each may weigh
+the rows in its own way and have its own ``C``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._typing import Bool, Float, Num, PerRow
+from ..designs import Design
+from ..model import Model
+from ..priors.rate_prior import UpdatedRateLaw
+from ..rates import RateMap
+from .auxiliary import Auxiliary, auxiliary_at
+from .driver import ROUND_OFF, Status, Trace, minimise, status_at
+from .energy import Energy
+from .exponential_moments import moments_for
+from .overflow import double_range, refuse_overflow
+from .protocols import FitMethod, check_minimiser
+from .rate_update import RateLearner, SignCounts
+from .row_weights import row_weights
+from .shapes import FeatureBlock, ProblemVector, WeightBlock
+from .state import SolverState
+
+__all__ = ["BlockFit", "fit_block"]
+
+# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
+_MODEST = 1e-3
+
+
+@dataclass(frozen=True)
+class BlockFit:
+    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
+    of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows, and so are
+    the moments ``mean`` and ``var`` of the scores, (n, K) each.
+    """
+
+    weights: WeightBlock
+    rates: FeatureBlock
+    posterior: UpdatedRateLaw | None
+    counts: SignCounts | None
+    occurrences: Num[np.ndarray, "k K"] | None
+    trace: Float[np.ndarray, "iterations K"]
+    status: Status
+    iterations: int
+    mean: PerRow
+    var: PerRow
+    auxiliary: Auxiliary | None = None
+
+    @property
+    def one_signed(self) -> Bool[np.ndarray, " p"] | None:
+        """Which features are never zero and of one sign, (p,) bool; None where no rate is free."""
+        return None if self.counts is None else self.counts.one_signed()
+
+
+@double_range()
+def fit_block(
+    model: Model,
+    design: Design,
+    rate_map: RateMap,
+    target: PerRow,
+    weight: PerRow,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, FeatureBlock] | None = None,
+    unlabelled: tuple[int, float] | None = None,
+    strength: ProblemVector | None = None,
+    rate: FeatureBlock | None = None,
+    many: bool | None = None,
+) -> BlockFit:
+    """Fit ``K`` problems that share a matrix, as one block.
+
+    Parameters
+    ----------
+    model : Model
+        Loss, noise, priors and C.
+    design : Design
+        Checked matrix, n rows and p columns.
+    rate_map : RateMap
+        ``model.bind(feature_names)``.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
+    weight : array (n,) or (n, K)
+        Row weights, of each problem if they differ.
+    method : Newton or EM
+        Minimiser.
+    start : (array (p + 1, K), array (p, K)), optional
+        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin at the
+        means over their features.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
+    strength : array (K,), optional
+        ``C`` of each problem, in place of the model's.
+    rate : array (p, K), optional
+        Fixed rates of each problem, in place of those of ``rate_map``.
+    many : bool, optional
+        Whether the problems are those of one class against the rest; by default where there are several.
+    """
+    check_minimiser(method)
+    p, K = design.shape[1], target.shape[1]
+    model.noise.check(design.minimum())
+    votes = model.loss.votes(target) if rate_map.is_free else None
+    if rate_map.is_free and votes is None:
+        raise ValueError(
+            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
+            f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
+            "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
+        )
+    if model.loss.variance_prior is not None:
+        raise ValueError(
+            f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
+            "out variance_prior and set C, or use bd.sample, which draws the variance."
+        )
+    precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
+    weight, noisy, plain = row_weights(model, weight, unlabelled, strength)
+    if rate is None:
+        rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
+    weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
+    if start is None and model.fit_intercept and model.loss.largest_count is not None:
+        total = design.total(weight)
+        weights[-1] = model.loss.first_score(design.total(weight * target) / np.where(total > 0, total, 1.0))
+    if start is not None and rate_map.is_free:
+        rate = rate_map.mean(start[1])
+
+    def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
+        # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
+        loss = model.loss if moments.has_variance else model.loss.plain
+        return Energy(moments, loss, target, noisy, precision, plain)
+
+    energy, trace = energy_at(rate), Trace()
+    easier = energy.starting_energy()
+    if start is None and easier is not None:
+        first, _ = minimise(
+            method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
+        )
+        weights = first.weights
+    state = method.init(energy, weights)
+    learner, counts, status = None, None, None
+    if rate_map.is_free and votes is not None:
+        counts = SignCounts.of_votes(design, votes, weight)
+        learner = counts.learner(rate_map, many=(K > 1 if many is None else many) or not model.loss.binary)
+        energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
+    else:
+        state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
+    refuse_overflow(weights=state.weights, energy=state.value)
+    values = np.array(trace.values).reshape(-1, K)
+    return BlockFit(
+        weights=state.weights,
+        rates=np.broadcast_to(energy.moments.rate, (p, K)),
+        posterior=learner.posterior() if learner else None,
+        counts=counts,
+        occurrences=learner.occurrences if learner else None,
+        trace=values,
+        # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+        status=status_at(state.weights[:-1], values.max(axis=0), trace.status if status is None else status),
+        iterations=trace.iterations,
+        mean=state.mean,
+        var=state.var,
+        auxiliary=auxiliary_at(energy, state),
+    )
+
+
+def _learn(
+    learner: RateLearner,
+    energy_at: Callable[[FeatureBlock], Energy],
+    energy: Energy,
+    state: SolverState,
+    method: FitMethod[Energy, SolverState],
+    trace: Trace,
+) -> tuple[Energy, SolverState, Status | None]:
+    """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
+
+    The rates follow every step: they depend on the weights through signs alone, most of which the first step gets
+    right. What a late flip of a tiny weight does to the energy is below the tolerance soon.
+    """
+    done = np.zeros(state.weights.shape[1], dtype=bool)
+    for _ in range(method.max_iter):
+        state, reached = minimise(method, energy, state, method.tol, 1, trace, done)
+        settled = state.remaining <= _MODEST * np.abs(state.value)
+        moved = learner.observe(state.weights[:-1], settled, np.sqrt(ROUND_OFF * np.abs(state.value)))
+        done = reached & ~moved
+        # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
+        untouched = not np.any(learner.signs) and not _has_rates(energy, learner)
+        if np.all(done) and not untouched:
+            return energy, state, None
+        if np.any(moved) or untouched:
+            done &= not untouched
+            energy = energy_at(learner.rate_map.expand(learner.rates()))
+            state = method.init(energy, state.weights, state)
+    return energy, state, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
+
+
+def _has_rates(energy: Energy, learner: RateLearner) -> bool:
+    return np.array_equal(energy.moments.rate, learner.rate_map.expand(learner.rates()))

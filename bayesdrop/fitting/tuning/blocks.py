@@ -1,0 +1,170 @@
+"""Fits of many candidates on many folds at once: each is a problem of one block, with rows of weight 0 held out.
+
+One pass over the data serves all of them, and the scores of the rows that a fit does not see are those of its last
+step. What all folds share is what labels have no part in: the centre of the noise and the scales of a relative prior
+are those of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float
+from ...designs import Design
+from ...model import Model
+from ..block import fit_block
+from .families import Family
+from .folds import Fold
+
+__all__ = ["Block", "BlockSolver", "Held"]
+
+# Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
+_MOST = 4_000_000
+
+
+@dataclass(frozen=True)
+class Held:
+    """A fit and the moments of the scores of the rows that it did not see.
+
+    Attributes
+    ----------
+    weights, rates : array (p + 1, J), (p, J)
+        Of its problems.
+    mean, var : array (m, J)
+        Of the held-out rows.
+    """
+
+    weights: Float[np.ndarray, "q J"]
+    rates: Float[np.ndarray, "p J"]
+    mean: Float[np.ndarray, "m J"]
+    var: Float[np.ndarray, "m J"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Weights (p + 1, F, S, J) and rates (p, F, S, J) of ``F`` folds, ``S`` members and ``J`` problems each."""
+
+    members: tuple[int, ...]
+    weights: Float[np.ndarray, "q F S J"]
+    rates: Float[np.ndarray, "p F S J"]
+
+    def start(self, members: Sequence[int]) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]] | None:
+        """Where fits of these members at another ``C`` begin; None unless all of them are here."""
+        if not set(members) <= set(self.members):
+            return None
+        places = [self.members.index(k) for k in members]
+        return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
+
+    def fold(self, number: int) -> Block:
+        """The fits on one of the folds."""
+        return replace(self, weights=self.weights[:, number, None], rates=self.rates[:, number, None])
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """Fits of the same members on several folds."""
+        weights, rates = (
+            np.concatenate(parts, axis=1) for parts in zip(*((b.weights, b.rates) for b in blocks), strict=True)
+        )
+        return cls(blocks[0].members, weights, rates)
+
+
+@dataclass(frozen=True)
+class BlockSolver:
+    """Fits of one score a row, or of several classes one against the rest.
+
+    Attributes
+    ----------
+    model : Model
+        Settled: its loss, noise, priors; the rates and ``C`` are those of the candidates.
+    design : Design (n, p)
+        Rows less the centre, those without labels last.
+    target : array (n, J)
+        Labels as −1 and +1, or numbers.
+    weight : array (n,)
+        Row weights.
+    names : sequence of p str
+        Names of the columns.
+    method : FitMethod
+        Minimiser.
+    corrupted_inputs : bool
+        Whether held-out rows come noised already.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each.
+    """
+
+    model: Model
+    design: Design
+    target: Float[np.ndarray, "n J"]
+    weight: Float[np.ndarray, " n"]
+    names: Sequence[str]
+    method: Any
+    corrupted_inputs: bool = False
+    unlabelled: tuple[int, float] | None = None
+
+    def solve(
+        self,
+        family: Family,
+        members: Sequence[int],
+        C: float,
+        folds: Sequence[Fold],
+        earlier: Block | None,
+        take: Callable[[int, int, Held], None],
+    ) -> Block:
+        """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
+        J, (n, p) = self.target.shape[1], self.design.shape
+        start = None if earlier is None else earlier.start(members)
+        shape = (len(folds), len(members), J)
+        weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
+        # Exact exponential moments are those of one problem.
+        most = 1 if self.model.loss.exponential else _MOST // (max(n, p) * J)
+        for few, some in _parts(len(folds), len(members), most):
+            places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
+            begin = None if start is None else (start[0][:, places], start[1][:, places])
+            rate_map, rate = family.bind(self.names, members[some], J)
+            count = folds[few]
+            if rate is not None:
+                rate = np.tile(rate, len(count))
+            elif len(count) > 1:
+                rate_map = replace(rate_map, prior=_tiled(rate_map.prior, len(count)))
+            row_weight = np.stack([fold.count * self.weight for fold in count], axis=1)
+            each = len(members[some]) * J
+            found = fit_block(
+                self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
+                np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
+                strength=np.full(len(places), C), many=J > 1, rate=rate,
+            )  # fmt: skip
+            size = (len(count), len(members[some]), J)
+            weights[:, few, some] = found.weights.reshape(p + 1, *size)
+            rates[:, few, some] = found.rates.reshape(p, *size)
+            mean, var = found.mean, found.var
+            if self.corrupted_inputs:
+                mean = self.design.matvec(found.weights[:-1]) + found.weights[-1]
+                var = np.zeros_like(mean)
+            for f, fold in enumerate(count):
+                for s in range(size[1]):
+                    columns = slice((f * size[1] + s) * J, (f * size[1] + s + 1) * J)
+                    held = Held(
+                        found.weights[:, columns], found.rates[:, columns], mean[fold.test, columns],
+                        var[fold.test, columns],
+                    )  # fmt: skip
+                    take(few.start + f, some.start + s, held)
+        return Block(tuple(members), weights, rates)
+
+
+def _tiled(prior: Any, times: int) -> Any:
+    """A prior of scaled rates (k, K) for so many blocks of its problems beside each other; others serve any number."""
+    strength: Any = getattr(prior, "strength", 1.0)
+    return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
+
+
+def _parts(folds: int, members: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of folds and of members, at most so many of both at once, or one."""
+    some = max(1, min(members, most))
+    few = max(1, min(folds, most // some))
+    for first in range(0, folds, few):
+        for second in range(0, members, some):
+            yield slice(first, min(first + few, folds)), slice(second, min(second + some, members))

@@ -1,0 +1,79 @@
+"""The strength of learnt rates for one fit: the search of ``bd.Tuned`` at the model's own ``C``.
+
+Where no choice by folds can be made it is the published rule, with a warning that says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..._validation import check_count
+from ...model import Model
+from ...rates.tuned import is_tuned
+from ...warnings import SelectionWarning, warn
+from .families import families_of
+from .folds import few_rows
+from .search import Search
+from .selection import Selection, conclude
+from .task import Task
+
+__all__ = ["choose_strength", "first_rates", "possible_folds"]
+
+
+def first_rates(model: Model) -> Model:
+    """The model as it is before the strength of its rates is chosen: with those of the published rule."""
+    rates: Any = model.rates
+    return replace(model, rates=rates.structure) if is_tuned(rates) else model
+
+
+def possible_folds(task: Task, cv: Any, name: str) -> Any:
+    """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none."""
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
+    enough = few_rows(cv, task.labelled, task.code)
+    if enough is None:
+        return cv
+    if enough < 2:
+        return None
+    which = "rows" if task.code is None else "rows of the rarest class"
+    warn(f"{name}: {enough} {which} allow {enough} folds, which are taken in place of {cv}.", SelectionWarning)
+    return enough
+
+
+def choose_strength(task: Task) -> tuple[Model, Selection | None]:
+    """Replace the ``bd.Tuned`` of a settled model by the structure with the strength chosen.
+
+    Returns
+    -------
+    model : Model
+        With the chosen rates.
+    selection : Selection or None
+        None where the published rule was taken without a choice.
+    """
+    model = task.model
+    tuned: Any = model.rates
+    if not task.is_here:
+        return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
+    cv = possible_folds(task, tuned.cv, "rates")
+    if cv is None:
+        return _published(model, "a class has a single row, which cannot be both fitted and held out", "give more rows")
+    folds, candidates = task.folds(cv), tuned.candidates
+    search = Search(
+        task.solver(loose=True), families_of(candidates, task.names), np.array([model.C]), folds, task.weight,
+        lambda key, fold, held: task.losses(folds[fold], key[0], held), task.size * len(folds) * len(candidates),
+    )  # fmt: skip
+    found = conclude(search, search.climb(), task.scoring, tuned.one_standard_error)
+    return replace(model, rates=found.chosen.rates), found
+
+
+def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
+    tuned: Any = model.rates
+    warn(
+        f"rates: the strength of the noise was not chosen, for {reason}; the fit is that of the published rule, "
+        f"rates=bd.{tuned.structure!r}, which gives no warning when it is asked for. To have it chosen {advice}.",
+        SelectionWarning,
+    )
+    return replace(model, rates=tuned.structure), None

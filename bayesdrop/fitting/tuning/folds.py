@@ -1,0 +1,98 @@
+"""Folds of the rows: which ones a fit sees, and which ones it is scored on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._typing import AnyArray, Float, Int, Num, Shaped
+from ..._validation import shown
+
+__all__ = ["Fold", "few_rows", "make_folds", "split", "standard_error"]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How often each row is fitted, (n,), and the numbers of those that are held out, (m,)."""
+
+    count: Float[np.ndarray, " n"]
+    test: Int[np.ndarray, " m"]
+
+
+def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray, "*settings"]:
+    """Standard error of the mean over the last axis, the folds; NaN if there is one fold.
+
+    Examples
+    --------
+    >>> standard_error(np.array([[0.5, 0.7]])).round(3).tolist()
+    [0.1]
+    """
+    folds = scores.shape[-1]
+    if folds < 2:
+        return np.full(scores.shape[:-1], np.nan)
+    return scores.std(axis=-1, ddof=1) / np.sqrt(folds)
+
+
+def split(
+    cv: Any, X: Any, y: Shaped[np.ndarray, " n"], *, classifier: bool
+) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
+    """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
+
+    Examples
+    --------
+    >>> [test.tolist() for _, test in split(2, np.eye(4), np.array([0, 1, 0, 1]), classifier=True)]
+    [[0, 1], [2, 3]]
+    """
+    from sklearn.model_selection import check_cv
+
+    folds = list(check_cv(cv, y, classifier=classifier).split(X, y))
+    pairs = [fold for fold in folds if isinstance(fold, tuple | list) and len(fold) == 2]
+    whole = all(np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iub" for fold in pairs for rows in fold)
+    if not folds or len(pairs) < len(folds) or not whole:
+        raise ValueError(
+            f"cv: expected a number of folds, a splitter, or pairs of training and test rows, got {shown(cv)}."
+        )
+    return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+
+
+def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None) -> int | None:
+    """The rows that allow fewer folds than ``cv`` asks for, of all or of the rarest class; None if there are enough.
+
+    Examples
+    --------
+    >>> few_rows(5, 7, np.array([0, 0, 0, 0, 1, 1, 1]))
+    3
+    """
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
+        return None
+    rows = n if code is None else int(np.unique(code, return_counts=True)[1].min())
+    return rows if rows < cv else None
+
+
+def make_folds(cv: Any, n: int, weight: Float[np.ndarray, " n"], code: Num[np.ndarray, " n"] | None) -> list[Fold]:
+    """Folds of ``n`` rows, stratified by the ``code`` of their classes if there is one.
+
+    Raises
+    ------
+    ValueError
+        If a fold has no row of weight to fit or to score, or fits no row of a class.
+    """
+    folds = []
+    pairs = split(cv, np.zeros((n, 1)), np.zeros(n) if code is None else code, classifier=code is not None)
+    for number, (train, test) in enumerate(pairs, 1):
+        train, test = (np.flatnonzero(rows) if rows.dtype == bool else rows for rows in (train, test))
+        count = np.bincount(train, minlength=n).astype(float)
+        if not np.any(weight[train] > 0) or not np.any(weight[test] > 0):
+            side = "test" if np.any(weight[train] > 0) else "training"
+            raise ValueError(f"cv: fold {number} has no {side} row of some weight; give fewer folds, or other ones.")
+        if code is not None:
+            seen, classes = np.unique(code[(count > 0) & (weight > 0)]), np.unique(code[weight > 0])
+            if len(seen) < len(classes):
+                raise ValueError(
+                    f"cv: fold {number} has training rows of {len(seen)} of {len(classes)} classes; give a number of "
+                    "folds, which are stratified, or a splitter that keeps every class in every fold."
+                )
+        folds.append(Fold(count, test))
+    return folds

@@ -1,0 +1,222 @@
+r"""The search: which candidates are tried on which folds.
+
+A complete search tries every pair of ``C`` and rates on every fold. The search by default saves most of it:
+
+- it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
+  only with strengths that are no more than so many standard errors worse, in pairs, than the best so far;
+- of large data a first fold is tried alone, and what is clearly worse there is not tried on a second and a third one,
+  which are enough.
+
+Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
+that of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..._typing import Float
+from .blocks import Block, Held
+from .families import Family
+from .folds import Fold
+from .table import Key, Table
+
+__all__ = ["Search", "Solver"]
+
+# Standard errors, in pairs, beyond which a candidate is dismissed.
+_CLEARLY = 3.0
+# The same where a first fold goes alone, and how many at most go on from there.
+_WORSE, _FINALISTS = 2.0, 3
+# Folds that are then enough, and held-out rows of each without which a first fold says too little.
+_ENOUGH, _ROWS = 3, 200
+# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
+_LARGE = 100_000
+# Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
+_WORTH, _WORTH_ERRORS = 0.005, 0.2
+# Numbers (p, K) up to which fits are kept to start others from.
+_KEPT = 20_000_000
+
+
+class Solver(Protocol):
+    """What fits candidates on folds: :class:`.blocks.BlockSolver`, or :class:`.classes.JointSolver`."""
+
+    def solve(
+        self,
+        family: Family,
+        members: Sequence[int],
+        C: float,
+        folds: Sequence[Fold],
+        earlier: Block | None,
+        take: Callable[[int, int, Held], None],
+    ) -> Block:
+        """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
+
+
+@dataclass
+class Search:
+    """A search and what it has found.
+
+    Attributes
+    ----------
+    solver : Solver
+        Fits.
+    families : list of Family
+        Candidates of the rates; they are numbered through.
+    Cs : array (c,)
+        Candidates of ``C``, ascending.
+    folds : list of Fold
+        The folds.
+    weight : array (n,)
+        Row weights.
+    losses : callable
+        ``losses(rows, mean, var, C)`` or any ``losses(key, fold, held)``; see ``by_row``.
+    size : float
+        Numbers in an array of the block of all candidates and folds at one ``C``.
+    by_row : bool
+        Whether losses are those of rows, (m,), or one number for a fold.
+    n_jobs : int, optional
+        Processes among which the folds are spread.
+    """
+
+    solver: Solver
+    families: list[Family]
+    Cs: Float[np.ndarray, " c"]
+    folds: list[Fold]
+    weight: Float[np.ndarray, " n"]
+    losses: Callable[[Key, int, Held], Float[np.ndarray, " m"]]
+    size: float = 0.0
+    by_row: bool = True
+    n_jobs: int | None = None
+    table: Table = field(init=False)
+    _blocks: dict[tuple[int, float, int], Block] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        weights = [self.weight[fold.test] if self.by_row else np.ones(1) for fold in self.folds]
+        self.table = Table(weights)
+        self._place = {m: (f, k) for f, family in enumerate(self.families) for k, m in enumerate(family.numbers)}
+
+    def member(self, number: int) -> tuple[Any, float | None]:
+        """Rates and strength of the candidate of a number, the strength None for rates that are not scaled."""
+        family, place = self._place[number]
+        return self.families[family].members[place], self.families[family].strengths[place]
+
+    @property
+    def tried(self) -> list[int]:
+        """Folds on which anything was tried."""
+        return sorted({fold for known in self.table.losses.values() for fold in known})
+
+    def complete(self) -> list[Key]:
+        """Try everything on every fold; return all candidates."""
+        keys = [(float(C), m) for C in self.Cs for m in range(len(self._place))]
+        self._try(keys, range(len(self.folds)))
+        return keys
+
+    def climb(self) -> list[Key]:
+        """Search as said above; return the candidates that were tried on every fold."""
+        count = len(self.folds)
+        rounds = [range(count)]
+        if self.size > _LARGE and min(len(fold.test) for fold in self.folds) >= _ROWS:
+            rounds = [range(f, f + 1) for f in range(min(count, _ENOUGH))]
+        self._climb(rounds[0])
+        for later in rounds[1:]:
+            most = max(len(known) for known in self.table.losses.values())
+            still = [key for key, known in self.table.losses.items() if len(known) == most]
+            left = self._left(still, _WORSE)[:_FINALISTS]
+            if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
+                # One is left: no other can be chosen, and its loss is known well enough to be told.
+                return left
+            self._try(left, later)
+        most = max(len(known) for known in self.table.losses.values())
+        return [key for key, known in self.table.losses.items() if len(known) == most]
+
+    def _climb(self, group: range) -> None:
+        first = int(np.argmin(np.abs(np.log(self.Cs))))
+        self._try([(float(self.Cs[first]), m) for m in range(len(self._place))], group)
+        for direction in (1, -1):
+            place, climbs = first, True
+            while climbs and 0 <= place + direction < len(self.Cs):
+                left = self._left(list(self.table.losses), _CLEARLY if len(group) > 1 else _WORSE)
+                going = [m for C, m in left if C == self.Cs[place] and self._goes_on(m, place, first, direction)]
+                place, climbs = place + direction, bool(going)
+                self._try([(float(self.Cs[place]), m) for m in going], group)
+
+    def _goes_on(self, member: int, place: int, first: int, direction: int) -> bool:
+        """Whether the last step of C in this direction gained, or none was made and the other one did not gain."""
+        here = float(self.Cs[place]), member
+        other = place - direction
+        if not 0 <= other < len(self.Cs) or (float(self.Cs[other]), member) not in self.table.losses:
+            return True
+        there = float(self.Cs[other]), member
+        worse, error = self.table.difference(here, there)
+        worth = max(_WORTH * abs(self.table.mean(there)), _WORTH_ERRORS * np.nan_to_num(error))
+        return worse < (worth if place == first else -worth)
+
+    def _left(self, keys: list[Key], errors: float) -> list[Key]:
+        """Those that are no more than so many standard errors worse than the best, in pairs, the best of them first."""
+        best = self.table.best(keys)
+        left = []
+        for key in keys:
+            worse, error = self.table.difference(key, best)
+            if key == best or not worse > errors * error:
+                left.append(key)
+        return sorted(left, key=self.table.mean)
+
+    def _try(self, keys: Sequence[Key], group: range) -> None:
+        """Fit and score some candidates on a group of folds."""
+        folds = [self.folds[f] for f in group]
+        for C in sorted({C for C, _ in keys}, key=lambda C: abs(np.log(C))):
+            for number in range(len(self.families)):
+                numbers = [m for c, m in keys if c == C and self._place[m][0] == number]
+                if numbers:
+                    self._solve(number, numbers, C, group, folds)
+
+    def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
+        family, chosen = self.families[number], [self._place[m][1] for m in numbers]
+        # Not from another fold, which has seen the rows that are held out here: a loose fit would keep some of that.
+        known = [c for f, c, g in self._blocks if f == number and g == group.start]
+        near = min(known, key=lambda c: abs(np.log(c / C)), default=None)
+        earlier = None if near is None else self._blocks[number, near, group.start]
+
+        def take(fold: int, member: int, held: Held) -> None:
+            key = (C, numbers[member])
+            self.table.add(key, group[fold], self.losses(key, group[fold], held))
+
+        block = self._spread(family, chosen, C, folds, earlier, take)
+        if block.rates.size <= _KEPT:
+            self._blocks[number, C, group.start] = block
+
+    def _spread(
+        self,
+        family: Family,
+        chosen: list[int],
+        C: float,
+        folds: list[Fold],
+        earlier: Block | None,
+        take: Callable[[int, int, Held], None],
+    ) -> Block:
+        """Fit here, or each fold in one of several processes."""
+        if self.n_jobs is None or len(folds) == 1:
+            return self.solver.solve(family, chosen, C, folds, earlier, take)
+        from sklearn.utils.parallel import Parallel, delayed
+
+        starts = [None if earlier is None else earlier.fold(f) for f in range(len(folds))]
+        jobs = (delayed(_alone)(self.solver, family, chosen, C, *pair) for pair in zip(folds, starts, strict=True))
+        blocks = []
+        for fold, (block, found) in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
+            blocks.append(block)
+            for member, held in found.items():
+                take(fold, member, held)
+        return Block.joined(blocks)
+
+
+def _alone(
+    solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold, earlier: Block | None
+) -> tuple[Block, dict[int, Held]]:
+    """Fits on one fold, with what they make of the rows that they do not see."""
+    found: dict[int, Held] = {}
+    block = solver.solve(family, chosen, C, [fold], earlier, lambda _, member, held: found.update({member: held}))
+    return block, found

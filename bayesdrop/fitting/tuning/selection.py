@@ -1,0 +1,162 @@
+"""What a search found, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._typing import Float
+from .folds import standard_error
+from .search import Search
+from .table import Key
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Candidate", "Selection", "conclude"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate and how it did.
+
+    Attributes
+    ----------
+    C : float
+        Weight of the loss.
+    rates : Rates or None
+        Its rates as an estimator takes them; None for a noise without rates.
+    strength : float or None
+        Factor on the learnt rates: 1 is the published rule, 0 no noise; None for rates that are not scaled.
+    losses : array (folds,)
+        Mean loss of the held-out rows of each fold; NaN where it was dismissed before.
+    worse : float
+        Its loss less that of the choice, on the rows that both were tried on.
+    worse_error : float
+        Standard error of that, in pairs.
+    """
+
+    C: float
+    rates: Any
+    strength: float | None
+    losses: Float[np.ndarray, " folds"]
+    worse: float
+    worse_error: float
+
+    @property
+    def loss(self) -> float:
+        """Mean over the folds on which it was tried."""
+        return float(np.nanmean(self.losses))
+
+    @property
+    def name(self) -> str:
+        """The candidate in a few words."""
+        if self.strength == 0 or self.rates is None:
+            return "no noise" if self.rates is not None else "the noise as given"
+        if self.strength is None:
+            return repr(self.rates) if not hasattr(self.rates, "rate") else f"fixed rates of {self.rates.rate}"
+        kind = {"PerFeature": "per feature", "Shared": "shared", "PerGroup": "per group"}.get(
+            type(self.rates).__name__, repr(self.rates)
+        )
+        factor = "as the sign rule has them" if self.strength == 1 else f"{_share(self.strength)} of the sign rule's"
+        return f"learnt rates, {kind}, {factor}"
+
+
+def _share(value: float) -> str:
+    """A factor as a fraction where it is a simple one."""
+    simple = Fraction(value).limit_denominator(20)
+    return str(simple) if abs(float(simple) - value) < 1e-9 else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A choice by cross-validation; ``print`` says in words what was chosen and what it is worth.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        All that were tried, by ``C``.
+    best : int
+        Place of the choice among them.
+    scoring : str
+        What was scored; smaller is better.
+    one_standard_error : bool
+        Whether the choice is the most regular one within a standard error of the best, not the best.
+    """
+
+    candidates: list[Candidate]
+    best: int
+    scoring: str
+    one_standard_error: bool = False
+
+    @property
+    def chosen(self) -> Candidate:
+        """The choice."""
+        return self.candidates[self.best]
+
+    def rival(self, strength: float) -> Candidate | None:
+        """The best candidate of this strength, at whichever ``C``: 0 is no noise, 1 the published rule."""
+        same = [one for one in self.candidates if one.strength == strength]
+        full = [one for one in same if not np.any(np.isnan(one.losses))]
+        return min(full or same, key=lambda one: one.loss, default=None)
+
+    def __str__(self) -> str:
+        chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1
+        error = standard_error(chosen.losses[~np.isnan(chosen.losses)])
+        folds = len(chosen.losses)
+        lines = [
+            f"Chosen by the {self.scoring} of held-out rows, {folds} fold{'s' * (folds > 1)}"
+            + (", the most regular within a standard error of the best:" if self.one_standard_error else ":"),
+            f"  C = {chosen.C:g}, {chosen.name}",
+            f"  {self.scoring} {chosen.loss:.4f}" + ("" if np.isnan(error) else f" ± {error:.4f} over the folds"),
+        ]
+        for strength, words in ((0.0, "no noise"), (1.0, "the published rule")):
+            rival = self.rival(strength)
+            if rival is None or rival is chosen:
+                continue
+            where = f" at its best C = {rival.C:g}" if several else ""
+            lines.append(
+                f"  {words}{where}: {rival.loss:.4f}, {abs(rival.worse):.4f} ± {rival.worse_error:.4f} "
+                f"{'worse' if rival.worse >= 0 else 'better'}" + _partly(rival)
+            )
+        lines.append(f"Of {len(self.candidates)} candidates; ± is one standard error, of differences in pairs.")
+        return "\n".join(lines)
+
+    def to_dataset(self) -> xr.Dataset:
+        """``loss`` on dims ``candidate`` and ``fold``, ``worse``, ``worse_error``, ``C``, ``strength`` and ``name``."""
+        import xarray as xr
+
+        def column(name: str) -> tuple[str, list[Any]]:
+            return "candidate", [np.nan if (v := getattr(one, name)) is None else v for one in self.candidates]
+
+        losses = np.stack([one.losses for one in self.candidates])
+        parts = {name: column(name) for name in ("C", "strength", "worse", "worse_error", "name")}
+        attrs = {"scoring": self.scoring, "best": self.best}
+        return xr.Dataset({"loss": (("candidate", "fold"), losses), **parts}, attrs=attrs)
+
+
+def _partly(candidate: Candidate) -> str:
+    tried, folds = int(np.sum(~np.isnan(candidate.losses))), len(candidate.losses)
+    return "" if tried == folds else f" (dismissed after {tried} of {folds} folds)"
+
+
+def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False) -> Selection:
+    """The choice among candidates that were tried on every fold, or that nothing is left beside."""
+    table = search.table
+    best = table.best(keys)
+    if one_standard_error:
+
+        def near(key: Key) -> bool:
+            worse, error = table.difference(key, best)
+            return key == best or worse <= error
+
+        # The most regular: the smallest C, and there the most noise.
+        best = min(filter(near, keys), key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
+    candidates = [
+        Candidate(key[0], *search.member(key[1]), table.means(key)[search.tried], *table.difference(key, best))
+        for key in sorted(table.losses)
+    ]
+    return Selection(candidates, sorted(table.losses).index(best), scoring, one_standard_error)

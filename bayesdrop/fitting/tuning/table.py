@@ -1,0 +1,64 @@
+"""Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
+
+With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, the standard error of the mean
+difference is ``√(Σ s_i² (d_i − d̄)²)/Σ s_i``; of losses of whole folds it is that over the folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from ..._typing import Float
+
+__all__ = ["Key", "Table"]
+
+Key: TypeAlias = tuple[float, int]
+"""A candidate: its ``C``, and its number among the candidates of the rates."""
+
+_DECIMALS = 10
+
+
+@dataclass
+class Table:
+    """Losses by candidate and fold.
+
+    Attributes
+    ----------
+    weights : list of array (m,)
+        Weights of the held-out rows of each fold, or one number for a fold that has one loss.
+    losses : dict
+        Losses (m,) by candidate and number of the fold.
+    """
+
+    weights: list[Float[np.ndarray, " m"]]
+    losses: dict[Key, dict[int, Float[np.ndarray, " m"]]] = field(default_factory=dict)
+
+    def add(self, key: Key, fold: int, losses: Float[np.ndarray, " m"]) -> None:
+        """Keep the losses of a candidate on a fold."""
+        self.losses.setdefault(key, {})[fold] = losses
+
+    def means(self, key: Key) -> Float[np.ndarray, " folds"]:
+        """Mean loss of each fold, NaN where the candidate was not tried."""
+        known = self.losses.get(key, {})
+        return np.array([np.average(known[f], weights=w) if f in known else np.nan for f, w in enumerate(self.weights)])
+
+    def mean(self, key: Key) -> float:
+        """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
+        return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), _DECIMALS))
+
+    def difference(self, one: Key, other: Key) -> tuple[float, float]:
+        """Mean of the first's losses less the second's on the rows that both have, and its standard error."""
+        folds = [f for f in self.losses[one] if f in self.losses[other]]
+        d = np.concatenate([self.losses[one][f] - self.losses[other][f] for f in folds])
+        w = np.concatenate([self.weights[f] for f in folds])
+        mean = np.average(d, weights=w)
+        rows = np.count_nonzero(w)
+        spread = np.sqrt(np.sum(w**2 * (d - mean) ** 2)) / w.sum()
+        return float(mean), float(spread * np.sqrt(rows / (rows - 1))) if rows > 1 else float("nan")
+
+    def best(self, keys: list[Key]) -> Key:
+        """The candidate with the smallest mean loss; of equal ones that with the smallest ``C``, then the first."""
+        return min(keys, key=lambda key: (np.nan_to_num(self.mean(key), nan=np.inf), key))

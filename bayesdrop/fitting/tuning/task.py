@@ -1,0 +1,126 @@
+"""What is fitted and scored: the data of one fit, to be fitted on folds of its rows by many candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float, Num, PerRow
+from ...designs import Design
+from ...model import Model
+from ..newton import Newton
+from ..preconditioners import Cholesky
+from .blocks import BlockSolver, Held
+from .classes import JointSolver
+from .folds import Fold, make_folds
+from .scores import RowLosses, joint_losses
+from .search import Solver
+
+__all__ = ["Task"]
+
+# Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002 of
+# themselves or so, which is a tenth of the standard error of a difference.
+_LOOSE = 3e-4
+_MOST_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Task:
+    """A settled model and its data.
+
+    Attributes
+    ----------
+    model : Model
+        Loss, noise and priors; the rates and ``C`` are those of the candidates.
+    design : Design (n, p)
+        Rows less the centre of the noise, those without labels last.
+    target : array (n, J) or (n,)
+        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
+    weight : array (n,)
+        Row weights.
+    names : sequence of p str
+        Names of the columns.
+    method : FitMethod
+        Minimiser of the fit.
+    n_classes : int, optional
+        Classes of the softmax; None for one score a problem.
+    corrupted_inputs : bool
+        Whether rows to come are noised already.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each.
+    """
+
+    model: Model
+    design: Design
+    target: PerRow
+    weight: PerRow
+    names: Sequence[str]
+    method: Any
+    n_classes: int | None = None
+    corrupted_inputs: bool = False
+    unlabelled: tuple[int, float] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """False if the rows lie elsewhere, where they are not held out."""
+        parts = (self.design.zeros(1), self.target, self.weight)
+        return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
+
+    @property
+    def labelled(self) -> int:
+        """Rows with a label."""
+        return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
+
+    @property
+    def code(self) -> Num[np.ndarray, " labelled"] | None:
+        """Class of each row with a label; None where there are none."""
+        target = self.target[: self.labelled]
+        if self.n_classes is not None:
+            return np.asarray(target)
+        if not self.model.loss.binary:
+            return None
+        return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
+
+    @property
+    def scoring(self) -> str:
+        """What held-out rows are scored by, in words."""
+        return "log loss" if self.n_classes is not None else RowLosses(self.model.loss, self.target).name
+
+    @property
+    def size(self) -> float:
+        """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
+        return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
+
+    def folds(self, cv: Any) -> list[Fold]:
+        """Folds of the rows with labels; the others are fitted on all of them."""
+        folds = make_folds(cv, self.labelled, self.weight[: self.labelled], self.code)
+        if self.unlabelled is None:
+            return folds
+        return [replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0]))) for fold in folds]
+
+    def solver(self, loose: bool) -> Solver:
+        """What fits the candidates, to the accuracy of the fit or to that of a comparison."""
+        method = self.method
+        if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
+            method = replace(method, tol=max(method.tol, _LOOSE), max_iter=min(method.max_iter, _MOST_STEPS))
+            if method.preconditioner is None and self.design.prefers_gram:
+                # Folds and strengths of a candidate are near enough to each other to share a factor.
+                method = replace(method, preconditioner=Cholesky(shared_from=1))
+        if self.n_classes is None:
+            return BlockSolver(
+                self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,
+                self.unlabelled,
+            )  # fmt: skip
+        return JointSolver(
+            self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,
+            method.max_iter, self.corrupted_inputs, self.unlabelled,
+        )  # fmt: skip
+
+    def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
+        """Losses of the held-out rows, (m,)."""
+        if self.n_classes is not None:
+            return joint_losses(self.target[fold.test], held.mean)
+        return RowLosses(self.model.loss, self.target)(fold.test, held.mean, held.var, C)

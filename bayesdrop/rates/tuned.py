@@ -1,0 +1,84 @@
+"""Learnt rates whose strength is chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._validation import check_flag, check_numbers, shown
+from .learnt import PerFeature
+
+__all__ = ["STRENGTHS", "Tuned", "is_tuned"]
+
+STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Learnt rates, all of them scaled by one strength that is chosen on held-out rows.
+
+    The rule that learns a rate counts how often the feature speaks against its weight (Zhuo, Zhu & Zhang 2015, eq.
+    15). That is the wrong amount of noise for many a dense table, where every weak feature speaks against its weight
+    nearly half of the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength
+    ``λ`` of a prior about 0 (eq. 17), and ``s`` is the candidate with the smallest log loss on held-out rows.
+
+    Point fits take it: the classifiers, whose default it is, and ``bd.fit``. ``bd.sample`` does not.
+
+    Parameters
+    ----------
+    structure : PerFeature, Shared or PerGroup
+        Which rates are learnt, under a ``bd.Beta`` prior.
+    strengths : sequence of float in [0, 1]
+        Candidates: 1 is the published rule, 0 no noise.
+    cv : int, splitter or iterable of (train, test)
+        Folds, as in scikit-learn.
+    one_standard_error : bool
+        Take the strongest noise whose loss is within a standard error of the best, in pairs.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> fit = bd.fit(bd.Model(rates=Tuned()), X / X.std(axis=0), y)
+    >>> fit.selection.chosen.strength in STRENGTHS
+    True
+    """
+
+    structure: Any = field(default_factory=PerFeature)
+    strengths: Sequence[float] = STRENGTHS
+    cv: Any = 5
+    one_standard_error: bool = False
+
+    def __post_init__(self) -> None:
+        expected = "a sequence of numbers in [0, 1]"
+        given = check_numbers(self.strengths, "strengths", expected, least=0, most=1, advice="1 is the published rule")
+        if given.ndim != 1 or len(given) == 0:
+            raise ValueError(f"strengths: expected {expected}, got {shown(self.strengths)}; give (1.0, 0.0), say.")
+        check_flag(self.one_standard_error, "one_standard_error")
+        if not hasattr(getattr(self.structure, "prior", None), "scaled"):
+            raise ValueError(
+                "structure: expected learnt rates under a bd.Beta prior, as bd.PerFeature() or bd.PerGroup(groups), "
+                f"got {shown(self.structure)}; the strength is one of such a prior."
+            )
+
+    @property
+    def candidates(self) -> list[tuple[Any, float]]:
+        """Pairs of the structure and each strength, in decreasing order."""
+        return [(self.structure, float(s)) for s in np.unique(np.asarray(self.strengths, dtype=float))[::-1]]
+
+    def bind(self, feature_names: Sequence[str]) -> NoReturn:
+        """Refuse: there are no rates before the choice is made."""
+        raise ValueError(
+            "rates: bd.Tuned chooses the strength of the noise by cross-validation of point fits; bd.fit and the "
+            "estimators' fit take it. Here give the structure, as bd.PerFeature(), whose posterior weighs all "
+            "strengths, or the choice of an earlier fit, selection_.chosen.rates."
+        )
+
+
+def is_tuned(rates: Any) -> bool:
+    """True if the strength of the rates is yet to be chosen."""
+    return isinstance(rates, Tuned)

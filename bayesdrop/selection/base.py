@@ -1,0 +1,242 @@
+"""Estimators that choose ``C`` and the noise by cross-validation, on one set of folds.
+
+For each candidate of the rates and each ``C`` the score of a fold is that of ``argmin ½‖w‖² + C Σ φ(y, m, v)`` on the
+other folds, and the pair with the best mean score is refitted on all the data. Rates and ``C`` are chosen together
+because both shrink: dropout at rate ``η`` adds about ``½C Σ_d w_d² η(1 − η) Σ_i φ''(m_i) x_id²`` to the loss (Wager,
+Wang & Liang 2013), beside the ``½‖w‖²``. Folds and candidates are problems of one block, started along ``C`` from each
+other; see :mod:`bayesdrop.fitting.tuning`.
+
+What labels have no part in is that of all rows: where the noise is centred, and the scales of a relative prior.
+
+The threshold of the decision is another choice, and scikit-learn makes it from the probabilities:
+
+>>> from bayesdrop import DropoutLogisticRegression
+>>> from sklearn.datasets import make_classification
+>>> from sklearn.metrics import balanced_accuracy_score
+>>> from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
+>>> X, y = make_classification(600, 10, weights=[0.9], class_sep=0.7, random_state=0)
+>>> X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
+>>> plain = DropoutLogisticRegression(0.3).fit(X, y)
+>>> tuned = TunedThresholdClassifierCV(DropoutLogisticRegression(0.3), scoring="balanced_accuracy", cv=5).fit(X, y)
+>>> bool(tuned.best_threshold_ < 0.3)
+True
+>>> scores = [balanced_accuracy_score(y_test, model.predict(X_test)) for model in (plain, tuned)]
+>>> bool(scores[1] > scores[0] + 0.1)
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import Float
+from .._validation import check_count, check_flag, check_numbers, shown
+from ..fitting.tuning.blocks import Held
+from ..fitting.tuning.choose import possible_folds
+from ..fitting.tuning.families import families_of
+from ..fitting.tuning.folds import Fold, standard_error
+from ..fitting.tuning.search import Search
+from ..fitting.tuning.selection import Selection, conclude
+from ..fitting.tuning.table import Key
+from ..fitting.tuning.task import Task
+from ..rates import Fixed, Rates
+from ..rates.base import check_rate
+from ..rates.tuned import is_tuned
+from ..warnings import UnscaledWarning
+from .scoring import scorer_of, take_rows
+
+__all__ = ["FITTED", "DropoutCV"]
+
+_DECADES = tuple(10.0**k for k in range(-4, 5))
+FITTED = (
+    "coef_",
+    "intercept_",
+    "rates_",
+    "centre_",
+    "rate_posterior_",
+    "objective_trace_",
+    *("n_iter_", "status_"),
+)
+
+
+class DropoutCV(BaseEstimator):
+    """Shared by the estimators that search; a subclass names the plain one and says what its data are."""
+
+    rates: Any
+    Cs: Any
+    cv: Any
+    scoring: Any
+    one_standard_error: bool
+    n_jobs: Any
+    noise: Any
+    corrupted_inputs: bool
+    best_estimator_: Any
+    n_features_in_: int
+    _own: tuple[str, ...] = FITTED
+
+    def _plain(self) -> type:
+        raise NotImplementedError
+
+    def _default_candidates(self) -> list[Any]:
+        raise NotImplementedError
+
+    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
+        """Check the data as a fit of the plain estimator does, and say what is fitted on folds."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _estimator(self) -> Any:
+        """The plain estimator with this one's parameters, and its defaults for those that are searched."""
+        names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
+        mine = self.get_params(deep=False)
+        return self._plain()(**{name: mine[name] for name in names & set(mine)})
+
+    def _candidates(self) -> list[Any]:
+        """Candidates of the rates: numbers, rates objects, and pairs of a structure and a strength."""
+        if self.rates is None:
+            plain_noise = self.noise is not None and not getattr(self.noise, "has_rate", True)
+            return [None] if plain_noise else self._default_candidates()
+        if is_tuned(self.rates):
+            return list(self.rates.candidates)
+        if isinstance(self.rates, str | Rates) or not isinstance(self.rates, Sequence | np.ndarray):
+            raise ValueError(
+                f"rates: expected a sequence of candidates, got {shown(self.rates)}; give rates in [0, 1) and objects "
+                "such as bd.PerFeature() in a list, as in [0.0, 0.5, bd.PerFeature()], also for a single one."
+            )
+        if len(self.rates) == 0:
+            raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
+        return [found for one in self.rates for found in (one.candidates if is_tuned(one) else [one])]
+
+    def _strengths(self) -> Float[np.ndarray, " c"]:
+        if self.Cs is None:
+            return np.array(_DECADES)
+        expected = "a sequence of finite numbers above 0"
+        given = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
+        Cs = np.unique(given)
+        if given.ndim != 1 or len(Cs) == 0:
+            raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
+        return Cs
+
+    def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, n: int) -> Any:
+        """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
+        given, Cs = self._candidates(), self._strengths()
+        check_flag(self.one_standard_error, "one_standard_error")
+        if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
+            raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
+        candidates = [_as_rates(one) for one in given]
+        first = candidates[0][0] if isinstance(candidates[0], tuple) else candidates[0]
+        plain = self._estimator().set_params(rates=first)
+        self.scorer_ = scorer_of(plain, self.scoring)
+        with warnings.catch_warnings():
+            # The fit with the choice says it again.
+            warnings.simplefilter("ignore", UnscaledWarning)
+            task = self._task(plain, X, y, np.ones(n) if weight is None else weight)
+        cv = possible_folds(task, self.cv, "cv")
+        if cv is None:
+            raise ValueError(
+                f"cv: expected at least two rows{'' if task.code is None else ' of each class'}, to fit one and hold "
+                f"the other out, got one; give more rows, or {self._plain().__name__} rates and C of your own."
+            )
+        folds, own = task.folds(cv), self.scoring is None
+        losses = _by_row(task, folds) if own else _by_scorer(self.scorer_, plain, given, X, y, weight, folds)
+        search = Search(
+            task.solver(loose=own), families_of(candidates, task.names), Cs, folds, task.weight, losses,
+            task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
+        keys = search.climb() if own and tuned else search.complete()
+        scoring = (
+            task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
+        )
+        self.selection_: Selection = conclude(search, keys, scoring, self.one_standard_error)
+        self._tabulate(search, given)
+        self.n_splits_ = len(search.tried)
+        return plain.set_params(rates=self.best_rates_, C=self.C_)
+
+    def _tabulate(self, search: Search, given: list[Any]) -> None:
+        """Set the table and the choice; rows run along C, then along the candidates of the rates."""
+        keys = sorted(search.table.losses)
+        table = -np.stack([search.table.means(key)[search.tried] for key in keys])
+        mean = np.array([-search.table.mean(key) for key in keys])
+        if np.all(np.isnan(mean)):
+            raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")
+        rates = np.empty(len(keys), dtype=object)
+        rates[:] = [search.member(m)[0] if isinstance(given[m], tuple) else given[m] for _, m in keys]
+        Cs = np.array([C for C, _ in keys])
+        # What was dismissed before the last fold is behind what was not.
+        whole = ~np.isnan(table).any(axis=1)
+        rounded = np.where(np.isnan(mean), -np.inf, mean)
+        order = rankdata(-np.where(whole | ~whole.any(), rounded, -np.inf), method="min").astype(np.int32)
+        self.cv_results_: dict[str, Any] = {
+            "param_rates": rates,
+            "param_C": Cs,
+            "params": [{"rates": r, "C": float(C)} for r, C in zip(rates, Cs, strict=True)],
+            **{f"split{k}_test_score": table[:, k] for k in range(table.shape[1])},
+            "mean_test_score": np.where(whole, table.mean(axis=1), mean),
+            "std_test_score": table.std(axis=1),
+            "standard_error_test_score": standard_error(table),
+            "rank_test_score": order,
+        }
+        self.best_index_ = self.selection_.best
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_rates_ = rates[self.best_index_]
+        self.C_ = float(Cs[self.best_index_])
+
+    def _keep(self, best: Any) -> None:
+        self.best_estimator_ = best
+        for name in self._own:
+            setattr(self, name, getattr(best, name))
+
+    def _chosen(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.set_params(corrupted_inputs=self.corrupted_inputs)
+
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+        """Draw from the posterior of the feature-noising model with the chosen rates and ``C``.
+
+        Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object.
+        """
+        return self._chosen().sample(X, y, sample_weight=sample_weight, **options)
+
+
+def _as_rates(candidate: Any) -> Any:
+    """A candidate as an object; pairs and None stay as they are."""
+    numbers = not isinstance(candidate, tuple | Rates) and candidate is not None
+    return Fixed(check_rate(candidate, "rates")) if numbers else candidate
+
+
+def _by_row(task: Task, folds: list[Fold]) -> Callable[[Key, int, Held], Float[np.ndarray, " m"]]:
+    return lambda key, fold, held: task.losses(folds[fold], key[0], held)
+
+
+def _by_scorer(
+    scorer: Any, plain: Any, given: list[Any], X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, folds: list[Fold]
+) -> Callable[[Key, int, Held], Float[np.ndarray, " 1"]]:
+    """Minus the score of scikit-learn, of an estimator that has the weights of a fold."""
+
+    def losses(key: Key, fold: int, held: Held) -> Float[np.ndarray, " 1"]:
+        rows = folds[fold].test
+        weights = {} if weight is None else {"sample_weight": weight[rows]}
+        return np.array(
+            [
+                -float(
+                    scorer(
+                        plain._with_weights(held.weights, held.rates, key[0]), take_rows(X, rows), y[rows], **weights
+                    )
+                )
+            ]
+        )
+
+    return losses
