@@ -33,8 +33,8 @@ from ..designs import Design, as_design
 from ..estimators.classes import shares
 from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
-from ..fitting.driver import Status
 from ..fitting.block import fit_block
+from ..fitting.driver import Status
 from ..fitting.newton import Newton
 from ..losses import Derivatives, Logistic, Loss
 from ..losses.base import Responses, Scores
