@@ -31,8 +31,7 @@ __all__ = ["demonstrate", "noising", "penalty", "program"]
 
 def weights(p, n_classes, scale, intercept_scale):
     """Sample the weights (K, p) and the intercepts (K,)."""
-    flat = dist.ImproperUniform(dist.constraints.real, (), ())
-    scale = weight_scale(scale)
+    flat, scale = dist.ImproperUniform(dist.constraints.real, (), ()), weight_scale(scale)
     with numpyro.plate("class", n_classes):
         prior = dist.Normal(0.0, scale).expand([p]).to_event(1)
         W = numpyro.sample("weight", prior, infer={"event_dims": ["feature"]})
@@ -42,8 +41,7 @@ def weights(p, n_classes, scale, intercept_scale):
 def penalty(X, W, mean, rate):
     """``R`` of each row, (n,), under biased dropout; ``W`` (K, p), ``mean`` (n, K), ``rate`` a number or (p,)."""
     chance = jax.nn.softmax(mean, axis=1)
-    second = chance @ W**2
-    first = chance @ W
+    first, second = chance @ W, chance @ W**2
     return 0.5 * jnp.sum(X**2 * (rate * (1 - rate)) * (second - first**2), axis=1)
 
 

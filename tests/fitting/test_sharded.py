@@ -125,6 +125,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_an_error_in_one_process_is_one_in_both(folder):
     for said in _ones_of(folder, "refused"):
         assert set(said) == set(REFUSED)

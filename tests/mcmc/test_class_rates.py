@@ -91,7 +91,7 @@ CASES = {
 }
 
 
-@pytest.mark.default_cases("per feature, unbiased")
+@pytest.mark.default_cases
 @pytest.mark.parametrize(("model", "sample_weight", "storage"), CASES.values(), ids=CASES)
 def test_posterior_means_are_exact(model, sample_weight, storage):
     X, y = problem()

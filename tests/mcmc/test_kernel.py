@@ -251,7 +251,7 @@ def test_rows_of_every_chain(store):
     np.testing.assert_array_equal(found, [(X * one)[rows] for one, rows in zip(masks, chosen, strict=True)])
 
 
-@pytest.mark.slow_cases("heavy tail-False")
+@pytest.mark.slow_cases("heavy tail")
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("case", ["heavy tail", "copies", "weight zero"])
 def test_preconditioner_is_the_precision_with_all_but_the_largest_rows_cut_to_their_diagonal(intercept, case):

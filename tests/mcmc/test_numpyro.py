@@ -543,7 +543,7 @@ def test_products_are_taken_in_full_precision(method):
     assert all("HIGHEST" in precision for precision in found), found
 
 
-@pytest.mark.default_cases("own")
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
 def test_many_classes(own):
     """Softmax models run under NumPyro's MCMC, with the draws that ``bd.sample`` has from the same key."""

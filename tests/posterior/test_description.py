@@ -26,6 +26,9 @@ OTHERS = {
     "strength_prior": Gamma(3.0, 4.0),
     "prior": bd.Beta(2.0, [3.0, 4.0, 5.0]),
     "trials": 7,
+    "structure": bd.Shared(bd.Beta(2.0, 3.0)),
+    "strengths": (1.0, 0.5),
+    "cv": 3,
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 

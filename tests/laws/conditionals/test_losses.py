@@ -85,7 +85,7 @@ def test_augmentation_is_the_published_formula(loss, same, published_bound):
     assert loss.plain.expectation == "augmentation" or type(loss).__name__ in ("Squared", "Poisson")
 
 
-@pytest.mark.slow_cases("epsilon=0.1, expectation='gau")
+@pytest.mark.slow_cases("epsilon=0.1, expectation='gau", "Squared(expectation='gau")
 def test_gaussian_form_is_the_expectation(loss, plain):
     """By quadrature in panels; exact up to what quadrature and the mixture of 20 normals leave, 1e-10 together."""
     if loss.expectation == "gaussian":
