@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,7 @@ _WORTH, _WORTH_ERRORS = 0.005, 0.2
 _KEPT = 20_000_000
 
 
+@runtime_checkable
 class Solver(Protocol):
     """What fits candidates on folds: :class:`.blocks.BlockSolver`, or :class:`.classes.JointSolver`."""
 

@@ -33,8 +33,8 @@ class Table:
         Losses (m,) by candidate and number of the fold.
     """
 
-    weights: list[Float[np.ndarray, " m"]]
-    losses: dict[Key, dict[int, Float[np.ndarray, " m"]]] = field(default_factory=dict)
+    weights: list[Float[np.ndarray, " _"]]
+    losses: dict[Key, dict[int, Float[np.ndarray, " _"]]] = field(default_factory=dict)
 
     def add(self, key: Key, fold: int, losses: Float[np.ndarray, " m"]) -> None:
         """Keep the losses of a candidate on a fold."""
