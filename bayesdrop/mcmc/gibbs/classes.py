@@ -44,6 +44,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...priors.rate_prior import log_rates
 from .class_features import ClassStep, log_softmax_of, update_class_feature
+from .class_scales import class_precisions, recorded_class_scales
 from .features import uniform_masks
 from .hierarchy import draw_groups, group_law, log_beta_density, log_hyperprior
 from .interweaving import interweave
@@ -181,8 +182,7 @@ class ClassGibbsKernel(NoisingModel):
         precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
         if self.scale_mixture is not None:
-            flat, scales = self.scale_mixture.sample_precision(key_scale, weight.reshape(K * chains, p), scales)
-            precision = flat.reshape(weight.shape)
+            precision, scales = class_precisions(self.scale_mixture, key_scale, weight, scales)
         effective = weight * jnp.exp(self.log_multiplier(feature_logit))[None]
         intercept = jnp.zeros((K, chains), dtype)
         return ClassState(
@@ -246,15 +246,12 @@ class ClassGibbsKernel(NoisingModel):
         return product + intercept[:, :, None]
 
     def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
-        """Precisions given the weights of each class, then what all classes have in common, which moves no score but
-        by a number that they share.
-        """
+        """Precisions given the weights of each class, then the vector that all classes have in common."""
         assert self.scale_mixture is not None
-        (K, chains, p), (key_scale, key_shift) = state.effective.shape, jax.random.split(key)
+        key_scale, key_shift = jax.random.split(key)
         multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
         weight = state.effective / multiplier[None]
-        flat, scales = self.scale_mixture.sample_precision(key_scale, weight.reshape(K * chains, p), state.scales)
-        precision = flat.reshape(K, chains, p)
+        precision, scales = class_precisions(self.scale_mixture, key_scale, weight, state.scales)
         total = jnp.sum(precision, axis=0)
         shift = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
         shift = (shift - jnp.sum(precision * weight, axis=0) / total) * multiplier
@@ -379,12 +376,8 @@ class ClassGibbsKernel(NoisingModel):
         if self.fit_intercept:
             draw["intercept"] = state.intercept.T
         if self.scale_mixture is not None:
-            K, chains, p = weight.shape
-            found = self.scale_mixture.record(state.scales)
-            draw |= {name: value.reshape(K, chains).T for name, value in found.items()}
-            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=(0, 2))
-            scale = self.scale_mixture.log_scale_density(state.precision.reshape(K * chains, p), state.scales)
-            lp = lp + jnp.sum(scale.reshape(K, chains), axis=0)
+            kept, density = recorded_class_scales(self.scale_mixture, state.precision, state.scales)
+            draw, lp = draw | kept, lp + density
         if self.free:
             draw["logit_rate"] = state.logit
             # The density of the rates, not of their logits.

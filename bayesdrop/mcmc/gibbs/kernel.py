@@ -43,7 +43,7 @@ from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
-from .scale_moves import draw_along_rays, draw_given_weights
+from .scale_moves import draw_given_weights, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -181,7 +181,7 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss, offset)
-        state = self._draw_scales(operands, state, jax.random.fold_in(key_prior, 1))
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, partial(self.total_cost, operands))
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             cost = partial(self.total_cost, operands)
@@ -266,33 +266,6 @@ class GibbsKernel(NoisingModel):
         score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
         score = score if offset is None else score + offset
         return state._replace(effective=effective, intercept=intercept, score=score)
-
-    def _draw_scales(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Scales that weights share, the weights and scores with them, given the directions of the weights."""
-        learnt = operands.learnt
-        if learnt is None:
-            return state
-
-        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if learnt.size.shape[0] == 1:  # all that is no intercept
-                return (state.score - state.intercept[:, None],)
-            return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
-
-        (score,), log_scale = draw_along_rays(
-            key,
-            learnt,
-            share,
-            lambda scores: -state.noise_precision * self.total_cost(operands, scores[0]),
-            (state.score,),
-            state.log_scale,
-        )
-        factor = jnp.exp(log_scale - state.log_scale)[:, learnt.index]
-        return state._replace(
-            score=score,
-            effective=state.effective * factor,
-            log_scale=log_scale,
-            precision=weight_precision(learnt, log_scale),
-        )
 
     def _draw_features(
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]

@@ -26,11 +26,12 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ..weight_scales import ScaleOperands, log_scale_prior
+from ..weight_scales import ScaleOperands, log_scale_prior, weight_precision
 from .features import slice_sample
 from .interweaving import by_group
+from .state import Operands, State
 
-__all__ = ["draw_along_rays", "draw_given_weights"]
+__all__ = ["draw_along_rays", "draw_given_weights", "move_scales"]
 
 Scales = Float[jax.Array, "C g"]
 Scores = tuple[Float[jax.Array, "C n"], ...]
@@ -106,3 +107,40 @@ def draw_along_rays(
     if groups == 1:
         return one(0, (scores, log_scale))
     return jax.lax.fori_loop(0, groups, one, (scores, log_scale))
+
+
+def move_scales(
+    key: PRNGKeyArray,
+    operands: Operands,
+    state: State,
+    total_cost: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, " C"]],
+) -> State:
+    """Draw the scales of a sweep with masks along the rays, weights and scores with them.
+
+    ``total_cost`` is minus the log-likelihood (C,) of scores (C, n), at noise precision 1. Where no scale is learnt the
+    state stays as it is.
+    """
+    learnt = operands.learnt
+    if learnt is None:
+        return state
+
+    def share(mask: Float[jax.Array, " p"]) -> Scores:
+        if learnt.size.shape[0] == 1:  # all that is no intercept
+            return (state.score - state.intercept[:, None],)
+        return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
+
+    (score,), log_scale = draw_along_rays(
+        key,
+        learnt,
+        share,
+        lambda scores: -state.noise_precision * total_cost(scores[0]),
+        (state.score,),
+        state.log_scale,
+    )
+    factor = jnp.exp(log_scale - state.log_scale)[:, learnt.index]
+    return state._replace(
+        score=score,
+        effective=state.effective * factor,
+        log_scale=log_scale,
+        precision=weight_precision(learnt, log_scale),
+    )
