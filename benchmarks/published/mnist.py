@@ -112,7 +112,7 @@ def _wide_normal(q: float) -> list[dict[str, Any]]:
 
 
 _LOGISTIC, _SVC = bd.DropoutLogisticRegression, bd.DropoutSVC
-_ONE = _by_rate((0.1, 1.0), lambda _: TUNED)
+_ONE = _by_rate((0.1, 1.0, 10.0), lambda _: TUNED)
 
 METHODS: dict[str, Method] = {
     "softmax, quadratic penalty": Method(_softmax, _wide),
