@@ -21,6 +21,8 @@ __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
 
 # The fit without noise, from which that with noise starts, need be no more accurate.
 _MODEST = 1e-2
+# What must remain, relative to the goal, for the model to be solved on sparse data with noise.
+_NEAR = 4.0
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class SoftmaxNewton:
     """Newton's method with back-tracking, all classes jointly: truncated solutions of the model, corrected by secants.
 
     With noise the model leaves out that the penalty follows the means, and its steps alone are twice too long; the last
-    steps show what it leaves out. Without noise it is exact; far from the optimum of sparse data, where its steps are
-    cut short all the same, the preconditioner with the last steps stands for it.
+    steps show what it leaves out. Without noise it is exact. A product with the model of sparse data costs a third of
+    the energy itself, and there the preconditioner with the last steps stands for it until the optimum is near, which
+    the model then confirms.
 
     Parameters
     ----------
@@ -95,7 +98,8 @@ class SoftmaxNewton:
         precondition = energy.preconditioner(state.probability, state.noise_curvature)
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
-        far = not energy.noisy and energy.moments.design.is_sparse and size > _MODEST * abs(value)
+        far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
+        far = bool(far and energy.moments.design.is_sparse)
         slack = 8 * np.finfo(float).eps * abs(value)
         slope = 0.0
         seen = state.pairs if energy.noisy or far else ()
