@@ -14,6 +14,9 @@ test test-arviz test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest
 test test-arviz test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
 test test-arviz test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
+# Two processes run at a time: were each to share its small products among all cores, they would wait for one another.
+test test-arviz test-slow test-lowest: export OMP_NUM_THREADS ?= 1
+
 # Most of the time of a test of JAX is compilation: programs that run once are compiled quickly, not well. The slow tests
 # run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without.
 LAZY := --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false
