@@ -140,9 +140,7 @@ def test_noises_are_found():
     assert names >= {"Dropout", "GaussianNoise", "LaplaceNoise", "PoissonNoise", "MultiplicativeNoise"}
 
 
-@pytest.mark.slow_cases(
-    "trials=5, expectation='gau", "dispersion=2.5, expectation='gau", "(expectation='gaussian')-False"
-)
+@pytest.mark.slow_cases("Logistic(expectation='gau", "expectation='gaussian')-False")
 @pytest.mark.parametrize(("unbiased", "storage"), [(False, csr_array), (True, np.asarray)])
 def test_marginalised_density_is_the_program(loss, unbiased, storage, same, published_bound):
     """``exp(−U)``: the bound is the program's own where it has one, else the loss's, which has laws of its own."""
@@ -252,7 +250,7 @@ def _check_gradient(loss, noise, rates, marginalised, same, thorough):
 
 
 @pytest.mark.slow_cases(
-    *("Logistic(expectation='gaussian')", "Binomial(", "EpsilonInsensitive", "Squared"),
+    *("Logistic(expectation='gaussian')", "Logistic(expectation='aug", "Binomial(", "EpsilonInsensitive", "Squared"),
     *("tau=0.8, expectation='aug", "margin=1.0, expectation='gau"),
 )
 def test_gradient_is_that_of_the_value(loss, same, thorough):

@@ -75,14 +75,32 @@ PAIRS += [("mixed", storage, square, "float32") for storage, square in (("dense"
 PAIRS += [(case, kind, kind == "dense", "float64") for case in list(CASES)[1:] for kind in ("dense", "csr array")]
 
 
+QUICK = [("mixed", "dense"), ("mixed", "csr array"), ("mixed", "single, sparse"), ("one column", "dense")]
+QUICK += [("no entry", "csr array"), ("lines of every length", "csr array")]
+PAIRS = [pytest.param(*pair, marks=[] if pair[:2] in QUICK else [pytest.mark.slow]) for pair in PAIRS]
+
+
 @pytest.mark.parametrize(("case", "storage", "square", "dtype"), PAIRS)
 def test_products_and_their_gradients(case, storage, square, dtype):
     with jax.enable_x64(dtype == "float64"):
         _check_products(CASES[case], storage, square, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("storage", [name for name in STORAGES if name not in ("dense", "csr array", "single")])
+def test_every_storage_of_a_matrix_is_the_same_matrix(storage):
+    """To the bit: its products are those of the plain one."""
+    with jax.enable_x64(True):
+        stored = STORAGES[storage](CASES["mixed"])
+        plain = sparse.csr_array(stored.toarray()) if sparse.issparse(stored) else CASES["mixed"]
+        found, expected = (samplers_matrix(matrix, "float64", False) for matrix in (stored, plain))
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow_cases("-2", "-3", "-8")
 @pytest.mark.parametrize("chains", FEW_AND_MANY)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_of_few_and_many_chains(chains, dtype):
     with jax.enable_x64(dtype == "float64"):
         _check_products(CASES["mixed"], "dense", False, dtype, chains)
