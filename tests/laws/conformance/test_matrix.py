@@ -4,6 +4,8 @@ In double precision to 1e-12 of the sum of sizes, which is what bounds rounding;
 round-off of that sum, for sums of at most a few dozen terms.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,6 +108,11 @@ def test_products_of_few_and_many_chains(chains, dtype):
         _check_products(CASES["mixed"], "dense", False, dtype, chains)
 
 
+@partial(jax.jit, static_argnums=0)
+def _forward_and_slope(function, matrix, w, r):
+    return function(matrix, w), jax.grad(lambda v: jnp.sum(function(matrix, v) * r))(w)
+
+
 def _check_products(X, storage, square, dtype, chains=CHAINS):
     stored = STORAGES[storage](X)
     wide = np.asarray(stored.toarray() if sparse.issparse(stored) else stored, dtype=float)
@@ -115,11 +122,11 @@ def _check_products(X, storage, square, dtype, chains=CHAINS):
     w, r = (np.round(16 * rng.normal(size=(chains, size))) / 16 for size in X.shape[::-1])
     narrow = [jnp.asarray(part, dtype=dtype) for part in (w, r)]
     for function, dense in ((product, wide), (squared_product, wide * wide)):
-        _near(function(matrix, narrow[0]), w @ dense.T, np.abs(w) @ np.abs(dense).T, dtype)
-        slope = jax.grad(lambda v, f=function: jnp.sum(f(matrix, v) * narrow[1]))(narrow[0])
+        forward, slope = _forward_and_slope(function, matrix, *narrow)
+        _near(forward, w @ dense.T, np.abs(w) @ np.abs(dense).T, dtype)
         _near(slope, r @ dense, np.abs(r) @ np.abs(dense), dtype)
         # <Xw, r> = <w, X'r>, chain by chain.
-        left = np.sum(np.asarray(function(matrix, narrow[0]), float) * r, axis=1)
+        left = np.sum(np.asarray(forward, float) * r, axis=1)
         right = np.sum(w * np.asarray(slope, float), axis=1)
         size = np.sum(np.abs(r) * (np.abs(w) @ np.abs(dense).T), axis=1)
         assert np.all(np.abs(left - right) <= 2 * ACCURACY[dtype] * size)
