@@ -322,17 +322,23 @@ def test_sparse_and_dense_products_agree(rates):
                 for pair in zip(*([(m[:, 0],) for m in spread_masks(columns, mask, 1)] for mask in masks), strict=True)
             )
             data = (columns, kernel.likelihood_given(jnp.ones(2)), operands.target, operands.row_weight)
-            ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
+
+            @jax.jit
+            def everything(kept, columns=columns, data=data, weight=weight, rate=rate):
+                ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
+                return score, [
+                    ratio,
+                    columns.product(kept, weight, 20),
+                    columns.transposed_product(kept, score),
+                    columns.transposed_product(kept, score, square=True),
+                    columns.full_product(weight, 20),
+                    columns.full_squared_product(weight, 20),
+                    columns.occurrences,
+                ]
+
+            score, found = everything(kept)
             np.testing.assert_allclose(score, np.einsum("np,cnp,cp->cn", X, masks, weight), atol=1e-12)
-            products.append([
-                ratio,
-                columns.product(kept, weight, 20),
-                columns.transposed_product(kept, score),
-                columns.transposed_product(kept, score, square=True),
-                columns.full_product(weight, 20),
-                columns.full_squared_product(weight, 20),
-                columns.occurrences,
-            ])  # fmt: skip
+            products.append(found)
         assert len(columns.blocks) > 2
         assert 3 in columns.empty
         for dense, other in zip(*products, strict=True):
