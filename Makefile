@@ -14,25 +14,31 @@ test test-arviz test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest
 test test-arviz test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
 test test-arviz test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
+# Two processes run at a time: were each to share its small products among all cores, they would wait for one another.
+test test-arviz test-slow test-lowest: export OMP_NUM_THREADS ?= 1
+
 # Most of the time of a test of JAX is compilation: programs that run once are compiled quickly, not well. The slow tests
 # run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without.
-LAZY := --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false
-lazily = XLA_FLAGS="$$(XLA_FLAGS='$(LAZY)' $(BIN)/python -c 'import jax; jax.devices()' 2>/dev/null && echo '$(LAZY)')"
+# $(call lazily,FOLDER,LEVEL) is for the interpreter of that environment. The long chains of notebooks want level 1: it
+# takes half as long again to compile a sampler, and a sweep then a third of the time.
+LAZY := --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level
+lazily = XLA_FLAGS="$$(XLA_FLAGS='$(LAZY)=$(2)' $(1)/bin/python -c 'import jax; jax.devices()' 2>/dev/null && echo '$(LAZY)=$(2)')"
 
 # The examples of the docstrings run with types and shapes checked at every call: twice the time where calls are short.
 CHECKED := --jaxtyping-packages="bayesdrop,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 
 test: $(STAMP)
-	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal tests
-	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
-	$(lazily) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
+	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
 # Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups.
 test-arviz: $(STAMP)
-	$(lazily) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/variational_bayes tests/cli \
-		tests/packaging tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/variational_bayes tests/cli/test_commands.py \
+		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
+		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
-	$(lazily) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks/02* notebooks/08*
+	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks/02*
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
@@ -41,10 +47,11 @@ test-slow: $(STAMP)
 LOWEST := .venv-lowest
 test-lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest
+	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip check
-	$(LOWEST)/bin/python -m pytest -o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
+	$(call lazily,$(LOWEST),0) $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal \
+		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
 		tests/mcmc/test_third_party.py tests/distributions/test_densities.py
 

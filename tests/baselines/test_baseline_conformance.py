@@ -34,5 +34,6 @@ def _expected_failures(estimator):
     expected_failed_checks=_expected_failures,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.slow_cases("FDROP(C=0.01)-check_estimator_sparse", "FDROP(C=0.01)-check_sample_weight_equivalence")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

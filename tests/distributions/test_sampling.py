@@ -107,7 +107,7 @@ def test_polya_gamma_one_at_scores_whose_masses_underflow():
     assert np.all(np.isnan(polya_gamma_one(jax.random.key(0), jnp.full(3, jnp.inf, jnp.float32))))
 
 
-@pytest.mark.slow_cases("-0.1-", "float32-150.0-1.0")
+@pytest.mark.slow_cases("-0.1-", "150.0-1.0", "0.5-0.0", "float32-0.5", "float32-2.0", "float32-20.3")
 @pytest.mark.parametrize(
     ("b", "z"),
     [
@@ -142,7 +142,7 @@ def test_polya_gamma_any_shape(dtype, b, z):
 @pytest.mark.default_cases("float32")
 def test_polya_gamma_shapes_mixed_in_one_call(dtype):
     b = jnp.asarray([1.0, 2.0, 0.5], dtype)
-    draws = np.asarray(PolyaGamma(b, jnp.asarray(1.5, dtype)).sample(random.key(2), (50_000,)), dtype=float)
+    draws = np.asarray(PolyaGamma(b, jnp.asarray(1.5, dtype)).sample(random.key(2), (20_000,)), dtype=float)
     for j, shape in enumerate((1.0, 2.0, 0.5)):
         check_mean(draws[:, j], float(PolyaGamma(shape, 1.5).mean))
 

@@ -19,5 +19,6 @@ MF = bd.DropoutMatrixFactorization
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.slow_cases("stochastic')-check_estimator_sparse")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -26,7 +26,7 @@ def energy_of(X, y, form, rate, unbiased=False, storage=np.asarray):
 @pytest.mark.parametrize("form", ["taylor", "gaussian"])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_energy_by_definition(form, unbiased):
-    """Independent scores, each with its own mean and variance; normal expectations by 400,000 draws, 6 errors of them.
+    """Independent scores, each with its own mean and variance; normal expectations by 100,000 draws, 6 errors of them.
 
     The Gaussian form's 128 points are within 2 % of what the noise adds (its module).
     """
@@ -43,8 +43,8 @@ def test_energy_by_definition(form, unbiased):
     if form == "gaussian":
         drawn = np.zeros((N, 2))
         for i in range(N):
-            values = np.logaddexp.reduce(mean[i] + np.sqrt(var[i]) * rng.normal(size=(400_000, K)), axis=1)
-            drawn[i] = values.mean() - level[i], values.std() / 400_000**0.5
+            values = np.logaddexp.reduce(mean[i] + np.sqrt(var[i]) * rng.normal(size=(100_000, K)), axis=1)
+            drawn[i] = values.mean() - level[i], values.std() / 100_000**0.5
         extra = drawn[:, 0]
         error = 6 * np.sqrt(row**2 @ drawn[:, 1] ** 2) + 0.02 * row @ extra
     expected = 0.5 * np.sum(weights[:-1] ** 2) + row @ (level - mean[np.arange(N), y] + extra)

@@ -43,6 +43,7 @@ def plain_energy(model, X, y, rate):
     return value
 
 
+@pytest.mark.slow_cases("sparse-0.01", "sparse-mixed")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -26,6 +26,7 @@ def chaotic(estimator):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow_cases("LatentDropoutSVC")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 

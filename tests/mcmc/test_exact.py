@@ -274,7 +274,8 @@ SLOW = [
 @pytest.mark.default_cases("hinge, per feature")
 @pytest.mark.parametrize(("model", "method", "weights"), FAST)
 def test_posterior_means_are_exact(model, method, weights):
-    compare(model, method, weights)
+    # The error of the exact means is twice that of so many draws.
+    compare(model, method, weights, tune=150, draws=300)
 
 
 @pytest.mark.slow
@@ -369,7 +370,7 @@ def test_a_feature_that_never_occurs_keeps_its_prior():
     X, y = problem()
     X[:, 1] = 0.0
     model = bd.Model(bd.Hinge(), rates=bd.PerFeature(bd.Beta(2, 5)))
-    _, _, result = chain_means(model, X, y, BOTH, draws=300, tune=100)
+    _, _, result = chain_means(model, X, y, BOTH, draws=150, tune=60)
     drawn = natural(result.draws)["rate"][:, :, 1].mean(axis=1)
     assert abs(drawn.mean() - 2 / 7) < LIMIT * drawn.std() / np.sqrt(len(drawn))
 

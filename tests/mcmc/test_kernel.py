@@ -34,12 +34,14 @@ def draws_of(seed=0, dtype="float32", model=None, draws=6):
         return run(kernel, operands, as_key(seed), tune=3, draws=draws, chains=2, progress=False)
 
 
-@pytest.mark.default_cases("rates1")
-@pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup([0, 0, 1, 1])])
-def test_scores_follow_masks_and_weights(rates):
+GROUPED = bd.Model(bd.Hinge(), rates=bd.PerGroup([0, 0, 1, 1]))
+
+
+@pytest.mark.default_cases("groups")
+@pytest.mark.parametrize("model", [bd.Model(bd.Hinge()), GROUPED], ids=["per feature", "groups"])
+def test_scores_follow_masks_and_weights(model):
     with jax.enable_x64(True):
-        kernel, operands = bound(bd.Model(bd.Hinge(), rates=rates), bd.Gibbs(dtype="float64"))
-        state = run(kernel, operands, as_key(0), tune=3, draws=30, chains=2, progress=False).state
+        state = draws_of(dtype="float64", model=model, draws=30).state
         (kept,), effective = map(np.asarray, state.kept), np.asarray(state.effective)
         score = np.einsum("np,pcn,cp->cn", DENSE, kept, effective) + np.asarray(state.intercept)[:, None]
     np.testing.assert_allclose(state.score, score, atol=1e-12)
@@ -57,7 +59,7 @@ def test_same_seed_same_draws_and_another_seed_others():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_precision_is_what_was_asked_for(dtype):
-    draws = draws_of(dtype=dtype).draws
+    draws = draws_of(dtype=dtype, model=GROUPED if dtype == "float64" else None).draws
     assert {str(value.dtype) for value in draws.values()} == {dtype}
     assert not jax.config.jax_enable_x64
 
@@ -169,19 +171,20 @@ def test_trajectories_report_their_energy():
         np.testing.assert_allclose(fine, start, atol=0.02)
 
 
-def test_trajectories_keep_the_density():
-    """400,000 exact draws of a Beta(3, 2) on the logit scale, moved once; 5 standard errors (6e-7) a moment."""
+@pytest.mark.parametrize("size", [50_000, pytest.param(400_000, marks=pytest.mark.slow)])
+def test_trajectories_keep_the_density(size):
+    """Exact draws of a Beta(3, 2) on the logit scale, moved once; 5 standard errors (6e-7) a moment."""
     with jax.enable_x64(True):
-        chance = jax.random.beta(jax.random.key(0), 3.0, 2.0, (400_000, 1))
+        chance = jax.random.beta(jax.random.key(0), 3.0, 2.0, (size, 1))
         theta = jnp.log(chance / (1 - chance))
         log_density = lambda t: jnp.sum(3 * jax.nn.log_sigmoid(t) + 2 * jax.nn.log_sigmoid(-t), axis=-1)  # noqa: E731
         move = jax.jit(lambda theta: trajectory(jax.random.key(1), log_density, first_metric(jnp.ones(1)), theta))
         end, _, acceptance = move(theta)
-        accept = jax.random.uniform(jax.random.key(2), (400_000,)) < acceptance
+        accept = jax.random.uniform(jax.random.key(2), (size,)) < acceptance
         new = np.asarray(jax.nn.sigmoid(jnp.where(accept[:, None], end, theta)))[:, 0]
     assert np.mean(np.asarray(accept)) > 0.5
-    assert abs(new.mean() - 0.6) < 5 * 0.2 / np.sqrt(400_000)
-    assert abs((new**2).mean() - 0.4) < 5 * 0.23 / np.sqrt(400_000)
+    assert abs(new.mean() - 0.6) < 5 * 0.2 / np.sqrt(size)
+    assert abs((new**2).mean() - 0.4) < 5 * 0.23 / np.sqrt(size)
 
 
 def test_slice_sampling_keeps_the_density():
@@ -319,17 +322,23 @@ def test_sparse_and_dense_products_agree(rates):
                 for pair in zip(*([(m[:, 0],) for m in spread_masks(columns, mask, 1)] for mask in masks), strict=True)
             )
             data = (columns, kernel.likelihood_given(jnp.ones(2)), operands.target, operands.row_weight)
-            ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
+
+            @jax.jit
+            def everything(kept, columns=columns, data=data, weight=weight, rate=rate):
+                ratio, score, _ = mask_pass(*data, weight, jnp.zeros(2), rate, kept, None)
+                return score, [
+                    ratio,
+                    columns.product(kept, weight, 20),
+                    columns.transposed_product(kept, score),
+                    columns.transposed_product(kept, score, square=True),
+                    columns.full_product(weight, 20),
+                    columns.full_squared_product(weight, 20),
+                    columns.occurrences,
+                ]
+
+            score, found = everything(kept)
             np.testing.assert_allclose(score, np.einsum("np,cnp,cp->cn", X, masks, weight), atol=1e-12)
-            products.append([
-                ratio,
-                columns.product(kept, weight, 20),
-                columns.transposed_product(kept, score),
-                columns.transposed_product(kept, score, square=True),
-                columns.full_product(weight, 20),
-                columns.full_squared_product(weight, 20),
-                columns.occurrences,
-            ])  # fmt: skip
+            products.append(found)
         assert len(columns.blocks) > 2
         assert 3 in columns.empty
         for dense, other in zip(*products, strict=True):

@@ -159,8 +159,6 @@ def test_density_and_gradient_of_gradient_samplers(name):
         bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64", rounded=False)
         g = len(bound.operands.log_scale)
         phi = jnp.asarray(points[:, : 4 + g]) * np.array([0.1, 0.5, 1.0, 1.0, 2.0, 3.0])[:, None]
-        evaluation = bound.density.evaluate(bound.operands, phi)
-        theta, log_scale, _ = bound.density.place(bound.operands, phi)
 
         def one(point):
             return jnp.concatenate([part[0] for part in bound.density.place(bound.operands, point[None])[:2]])
@@ -169,8 +167,13 @@ def test_density_and_gradient_of_gradient_samplers(name):
             found = bound.density.evaluate(bound.operands, point[None])
             return jnp.sum(found.cost) - jnp.sum(found.prior)
 
-        stretch = jnp.linalg.slogdet(jax.vmap(jax.jacobian(one))(phi))[1]
-        slope = jax.vmap(jax.grad(value))(phi)
+        @jax.jit
+        def everything(phi):
+            stretch = jnp.linalg.slogdet(jax.vmap(jax.jacobian(one))(phi))[1]
+            there = bound.density.evaluate(bound.operands, phi), bound.density.place(bound.operands, phi)
+            return *there, stretch, jax.vmap(jax.grad(value))(phi)
+
+        evaluation, (theta, log_scale, _), stretch, slope = everything(phi)
         found = np.asarray(evaluation.prior - jnp.sum(evaluation.cost, axis=1))
     expected = explicit(model, np.asarray(theta[:, :3]), np.asarray(theta[:, 3]), np.asarray(log_scale))
     offset = found - expected - np.asarray(stretch)

@@ -44,7 +44,9 @@ def test_the_table_is_found():
 def cases():
     """The examples; those that sample are slow but for one: each sampler has an example that runs in its docstring."""
     for k, code in enumerate(examples()):
-        sampled = code.startswith("bd.sample") and not code.startswith("bd.sample(bd.Model(), X, y, draws")
+        sampled = code.startswith(("bd.sample", "bd.reweight(bd.sample")) and not code.startswith(
+            "bd.sample(bd.Model(), X, y, draws"
+        )
         yield pytest.param(code, marks=[pytest.mark.slow] if sampled else [], id=f"{k}: {code}")
 
 

@@ -160,7 +160,10 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
 
 
 @pytest.mark.slow_cases(
-    "Noise(scale=0.5)-sparse", "GaussianNoise", "MultiplicativeNoise(scale=0.6, centre='auto')-dense"
+    "Noise(scale=0.5)-sparse",
+    "GaussianNoise",
+    "MultiplicativeNoise(scale=0.6, centre='auto')-dense",
+    "PoissonNoise()-dense",
 )
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize(

@@ -116,8 +116,11 @@ def test_data_frames_keep_their_names(two_classes):
     np.testing.assert_array_equal(fitted.predict(parts).compute(), fitted.predict(frame))
 
 
-def test_only_sums_travel(two_classes, client, monkeypatch):
+@pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def test_only_sums_travel(two_classes, workers, request, monkeypatch):
     """Whatever comes back to the one who fits has p numbers a class or a few for the whole."""
+    if workers == "processes":
+        request.getfixturevalue("client")
     X, y = two_classes
     sizes = []
     computed = tasks.computed

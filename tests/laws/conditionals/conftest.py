@@ -85,12 +85,20 @@ LOSSES = _losses()
 AUGMENTED = [loss for loss in LOSSES if isinstance(loss, Augmented)]
 
 
-@pytest.fixture(params=LOSSES, ids=repr)
+def _quick_first(losses):
+    """Beyond their first forms, losses of counts are the logistic in others, and squares are the same in all: slow."""
+    for loss in losses:
+        sibling = type(loss).__name__ in ("Binomial", "NegativeBinomial", "Squared")
+        slow = sibling and loss.expectation in ("gaussian", "taylor")
+        yield pytest.param(loss, marks=[pytest.mark.slow] * slow, id=repr(loss))
+
+
+@pytest.fixture(params=_quick_first(LOSSES))
 def loss(request):
     return request.param
 
 
-@pytest.fixture(params=AUGMENTED, ids=repr)
+@pytest.fixture(params=_quick_first(AUGMENTED))
 def augmentable(request):
     """Every loss that has auxiliary variables, in every form."""
     return request.param

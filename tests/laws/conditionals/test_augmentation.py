@@ -94,7 +94,7 @@ def test_latent_scale_integrates_to_the_plain_program(name, rows, C, same):
     def term(t):
         return log_factors(module.augmented, y, score, C, **{site: jnp.full_like(score, jnp.exp(t))}) + t
 
-    terms = jax.vmap(term)(grid)
+    terms = jax.jit(jax.vmap(term))(grid)
     integral = jax.scipy.special.logsumexp(terms, axis=0) + jnp.log(step)
     same(integral, log_factors(module.program, y, score, C))
 

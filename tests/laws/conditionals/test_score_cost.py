@@ -41,7 +41,13 @@ PLAIN = {
 POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
 
 
-@pytest.fixture(params=LOSSES, ids=repr)
+# The same with another margin, and with no tube.
+OTHERS = (bd.Hinge(0.3), bd.EpsilonInsensitive(0.0))
+
+
+@pytest.fixture(
+    params=[pytest.param(loss, marks=[pytest.mark.slow] * (loss in OTHERS), id=repr(loss)) for loss in LOSSES]
+)
 def loss(request):
     return request.param
 

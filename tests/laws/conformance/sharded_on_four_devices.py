@@ -81,8 +81,11 @@ def check_products(design, X):
             np.testing.assert_allclose(one, other, **SAME, err_msg=name)
 
 
+# Each place compiles programs of its own; those of one array by rows and of copies run by default.
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=[pytest.mark.slow] * (place not in ("rows", "copies"))) for place in PLACES]
+)
 def test_products(X, place, dtype, check_normal_product):
     X = X.astype(dtype)
     design = ShardedDesign(PLACES[place](X))

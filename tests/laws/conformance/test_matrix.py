@@ -4,6 +4,8 @@ In double precision to 1e-12 of the sum of sizes, which is what bounds rounding;
 round-off of that sum, for sums of at most a few dozen terms.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,17 +77,40 @@ PAIRS += [("mixed", storage, square, "float32") for storage, square in (("dense"
 PAIRS += [(case, kind, kind == "dense", "float64") for case in list(CASES)[1:] for kind in ("dense", "csr array")]
 
 
+QUICK = [("mixed", "dense"), ("mixed", "csr array"), ("mixed", "single, sparse"), ("one column", "dense")]
+QUICK += [("no entry", "csr array"), ("lines of every length", "csr array")]
+PAIRS = [pytest.param(*pair, marks=[] if pair[:2] in QUICK else [pytest.mark.slow]) for pair in PAIRS]
+
+
 @pytest.mark.parametrize(("case", "storage", "square", "dtype"), PAIRS)
 def test_products_and_their_gradients(case, storage, square, dtype):
     with jax.enable_x64(dtype == "float64"):
         _check_products(CASES[case], storage, square, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("storage", [name for name in STORAGES if name not in ("dense", "csr array", "single")])
+def test_every_storage_of_a_matrix_is_the_same_matrix(storage):
+    """To the bit: its products are those of the plain one."""
+    with jax.enable_x64(True):
+        stored = STORAGES[storage](CASES["mixed"])
+        plain = sparse.csr_array(stored.toarray()) if sparse.issparse(stored) else CASES["mixed"]
+        found, expected = (samplers_matrix(matrix, "float64", False) for matrix in (stored, plain))
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow_cases("-2", "-3", "-8")
 @pytest.mark.parametrize("chains", FEW_AND_MANY)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_of_few_and_many_chains(chains, dtype):
     with jax.enable_x64(dtype == "float64"):
         _check_products(CASES["mixed"], "dense", False, dtype, chains)
+
+
+@partial(jax.jit, static_argnums=0)
+def _forward_and_slope(function, matrix, w, r):
+    return function(matrix, w), jax.grad(lambda v: jnp.sum(function(matrix, v) * r))(w)
 
 
 def _check_products(X, storage, square, dtype, chains=CHAINS):
@@ -97,11 +122,11 @@ def _check_products(X, storage, square, dtype, chains=CHAINS):
     w, r = (np.round(16 * rng.normal(size=(chains, size))) / 16 for size in X.shape[::-1])
     narrow = [jnp.asarray(part, dtype=dtype) for part in (w, r)]
     for function, dense in ((product, wide), (squared_product, wide * wide)):
-        _near(function(matrix, narrow[0]), w @ dense.T, np.abs(w) @ np.abs(dense).T, dtype)
-        slope = jax.grad(lambda v, f=function: jnp.sum(f(matrix, v) * narrow[1]))(narrow[0])
+        forward, slope = _forward_and_slope(function, matrix, *narrow)
+        _near(forward, w @ dense.T, np.abs(w) @ np.abs(dense).T, dtype)
         _near(slope, r @ dense, np.abs(r) @ np.abs(dense), dtype)
         # <Xw, r> = <w, X'r>, chain by chain.
-        left = np.sum(np.asarray(function(matrix, narrow[0]), float) * r, axis=1)
+        left = np.sum(np.asarray(forward, float) * r, axis=1)
         right = np.sum(w * np.asarray(slope, float), axis=1)
         size = np.sum(np.abs(r) * (np.abs(w) @ np.abs(dense).T), axis=1)
         assert np.all(np.abs(left - right) <= 2 * ACCURACY[dtype] * size)

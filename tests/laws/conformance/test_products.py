@@ -22,6 +22,7 @@ def matrix(kind, dtype, index):
     return sparse.csr_array((csr.data, csr.indices.astype(index), csr.indptr.astype(index)), shape=csr.shape)
 
 
+@pytest.mark.slow_cases("float32-int64")
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["binary", "real"])

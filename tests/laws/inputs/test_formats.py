@@ -212,7 +212,7 @@ KEPT = {"delete_features": {"objects"}, "fit": {"dask"}}
 POINT_FITS = ("fit", "DropoutLogisticRegression", "DropoutRidge")
 
 
-@pytest.mark.slow_cases("FDROP")
+@pytest.mark.slow_cases("FDROP", "CV")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_format_gives_the_same_answer(name, tmp_path):
