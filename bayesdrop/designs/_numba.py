@@ -7,7 +7,7 @@ spares Numba the check for negative ones. The first use compiles for a few secon
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from inspect import unwrap
 from typing import Any, NamedTuple, TypeAlias
@@ -84,7 +84,7 @@ class CompiledProducts:
     """
 
     def __init__(self, csr: Any, binary: bool) -> None:
-        self.shape = csr.shape
+        self.shape, self._csr = csr.shape, csr
         self._data = csr.data
         self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         self._pointers = csr.indptr.astype(np.uint64)
@@ -112,9 +112,14 @@ class CompiledProducts:
         """See :class:`._scipy.Products`."""
         left, right, square, linear = (np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear))
         forward, back = np.zeros(left.shape), np.zeros(right.shape)
-        matrix = (self._pointers, self._indices, self._data)
-        _sampled()(*matrix, left, right, square, linear, forward, back)
+        _sampled()(*self._columns, left, right, square, linear, forward, back)
         return forward, back
+
+    @cached_property
+    def _columns(self) -> tuple[Pointers, Indices, Values]:
+        """Compressed columns, made when first used."""
+        csc = self._csr.tocsc()
+        return csc.indptr.astype(np.uint64), csc.indices.astype(np.uint64), csc.data
 
     def _run(
         self, first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"], size: int, one: Any, many: Any
@@ -341,20 +346,23 @@ def sampled(
     forward: Float[np.ndarray, "n K"],
     back: Float[np.ndarray, "p K"],
 ) -> None:
-    """Add ``E R`` and ``Eᵀ L`` to results; see :meth:`bayesdrop.designs.Design.sampled_products`."""
-    columns = left.shape[1]
-    for i in range(left.shape[0]):
-        for j in range(pointers[i], pointers[i + 1]):
-            d = indices[j]
+    """Add ``E R`` and ``Eᵀ L`` to results; see :meth:`bayesdrop.designs.Design.sampled_products`.
+
+    The matrix is in compressed columns: what belongs to a column stays in a core's cache while its entries go by.
+    """
+    classes = left.shape[1]
+    for d in range(right.shape[0]):
+        for j in range(pointers[d], pointers[d + 1]):
+            i = indices[j]
             x = np.float64(data[j])
             inner = 0.0
-            for k in range(columns):
-                inner += left[i, k] * right[d, np.uint32(k)]
+            for k in range(classes):
+                inner += left[i, np.uint32(k)] * right[d, k]
             inner *= x * (square[d] * x + linear[d])
-            for k in range(columns):
-                forward[i, k] += inner * right[d, np.uint32(k)]
-            for k in range(columns):
-                back[d, np.uint32(k)] += inner * left[i, k]
+            for k in range(classes):
+                forward[i, np.uint32(k)] += inner * right[d, k]
+            for k in range(classes):
+                back[d, k] += inner * left[i, np.uint32(k)]
 
 
 def _compress_rows(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:

@@ -46,7 +46,8 @@ def test_compiled_sampled_products_equal_scipys_and_the_loops(dtype, monkeypatch
     given = rng.normal(size=(N, 4)), rng.normal(size=(P, 4)), rng.random(P), rng.normal(size=P)
     expected = products.ScipyProducts(csr, False).sampled(*given)
     loops = np.zeros((N, 4)), np.zeros((P, 4))
-    compiled.sampled(csr.indptr, csr.indices, csr.data, *given, *loops)
+    csc = csr.tocsc()
+    compiled.sampled(csc.indptr, csc.indices, csc.data, *given, *loops)
     for found in (compiled.CompiledProducts(csr, False).sampled(*given), loops):
         for got, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
