@@ -12,7 +12,7 @@ with the Hessian ``H`` of the energy, ``Uᵢ = (∂m_i/∂w, ∂v_i/∂w)``, and
 
 The diagonal of ``Hᵢ``, what the row adds to the penalty that noise is, stays: a share of about ``1/n`` of it. Where the
 energy is quadratic and there is no noise the step is exact. Learnt rates are those of all rows: differences of losses
-between strengths are then right to half a standard error or so, and favour noise by that; to a tenth if rates are given.
+between strengths are then right to half a standard error or so, in favour of noise; to a tenth if rates are given.
 """
 
 from __future__ import annotations

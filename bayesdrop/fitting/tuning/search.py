@@ -4,6 +4,7 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 
 - it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
   only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
+- candidates that are fitted one by one, as those of the softmax, begin with no noise and end with a clear loss;
 - no noise, if it is known to cost most, is only tried where more than the least noise is clearly worse;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, which are enough.
@@ -143,8 +144,11 @@ class Search:
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
         late = [m for m in members if self.avoid_plain and self._strength(m) == 0]
         noisy = [m for m in members if m not in late]
-        self._try([(C, m) for m in noisy], group)
-        if not noisy or self._left([(C, m) for m in noisy]) == [(C, noisy[0])]:
+        if np.isinf(self.size):
+            self._ascend(C, noisy, group)
+        else:
+            self._try([(C, m) for m in noisy], group)
+        if late and (not noisy or self._left([(C, m) for m in noisy]) == [(C, noisy[0])]):
             self._try([(C, m) for m in late], group)
         for direction in (1, -1):
             place, climbs = first, True
@@ -153,6 +157,13 @@ class Search:
                 going = [m for m in left if self._goes_on(m, place, first, direction)][:_FINALISTS]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
+
+    def _ascend(self, C: float, members: list[int], group: range) -> None:
+        """Try one strength after the other, the least first, as long as none is clearly worse than one before it."""
+        for m in members:
+            self._try([(C, m)], group)
+            if (C, m) not in self._left(list(self.table.losses)):
+                return
 
     def _strength(self, number: int) -> float:
         strength = self.member(number)[1]
