@@ -240,6 +240,18 @@ class ScoreMoments:
             result += constant * self.design.total(for_var)
         return result
 
+    def sampled_products(
+        self, left: PerRow, right: Float[np.ndarray, "p K"]
+    ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` for ``E_ij = Var(x̃_ij) ⟨l_i, r_j⟩``, of noise that leaves zeros alone and rates (p, 1)."""
+        _, _, quadratic, linear, _ = self.coefficients
+        return self.design.sampled_products(left, right, quadratic[:, 0], linear[:, 0])
+
+    @property
+    def leaves_zeros(self) -> bool:
+        """True if an entry of zero has no variance."""
+        return not self._has.constant
+
     def diagonal(self, omega: PerRow) -> Float[np.ndarray, "q K"]:
         """Diagonal of ``MᵀΩM`` as a block (p + 1, K), for ``ω`` of shape (n, K)."""
         gain, shift, _, _, _ = self.coefficients

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._typing import Float, Int, Num
 
-__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress"]
+__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 """Where each row begins among the stored entries, and where the last one ends."""
@@ -49,6 +49,14 @@ def _kernels(binary: bool) -> _Kernels:
     compile_ = numba.njit(cache=True, nogil=True, boundscheck=False)
     # A test run may wrap functions in checks of their types, which Numba cannot compile.
     return _Kernels(*(compile_(unwrap(loop)) for loop in (BINARY if binary else REAL)))
+
+
+@cache
+def _sampled() -> Any:
+    """:func:`sampled`, compiled; it may order the sums over classes as it likes, and so take several at once."""
+    import numba
+
+    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})(unwrap(sampled))
 
 
 def compress(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> Any:
@@ -93,6 +101,20 @@ class CompiledProducts:
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """See :class:`._scipy.Products`."""
         return self._run(r, r_sq, self.shape[1], self._kernels.scatter_one, self._kernels.scatter)
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """See :class:`._scipy.Products`."""
+        left, right, square, linear = (np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear))
+        forward, back = np.zeros(left.shape), np.zeros(right.shape)
+        matrix = (self._pointers, self._indices, self._data)
+        _sampled()(*matrix, left, right, square, linear, forward, back)
+        return forward, back
 
     def _run(
         self, first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"], size: int, one: Any, many: Any
@@ -306,6 +328,33 @@ def _scatter_real(
                 result[d, np.uint32(k)] += x * block[i, k]
             for k in range(linear, columns):
                 result[d, np.uint32(k)] += x * x * block[i, k]
+
+
+def sampled(
+    pointers: Pointers,
+    indices: Indices,
+    data: Values,
+    left: Float[np.ndarray, "n K"],
+    right: Float[np.ndarray, "p K"],
+    square: Float[np.ndarray, " p"],
+    linear: Float[np.ndarray, " p"],
+    forward: Float[np.ndarray, "n K"],
+    back: Float[np.ndarray, "p K"],
+) -> None:
+    """Add ``E R`` and ``Eᵀ L`` to results; see :meth:`bayesdrop.designs.Design.sampled_products`."""
+    columns = left.shape[1]
+    for i in range(left.shape[0]):
+        for j in range(pointers[i], pointers[i + 1]):
+            d = indices[j]
+            x = np.float64(data[j])
+            inner = 0.0
+            for k in range(columns):
+                inner += left[i, k] * right[d, np.uint32(k)]
+            inner *= x * (square[d] * x + linear[d])
+            for k in range(columns):
+                forward[i, k] += inner * right[d, np.uint32(k)]
+            for k in range(columns):
+                back[d, np.uint32(k)] += inner * left[i, k]
 
 
 def _compress_rows(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:

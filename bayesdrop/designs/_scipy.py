@@ -15,6 +15,9 @@ from .._typing import AnyArray, Float, Num
 
 __all__ = ["Products", "ScipyProducts", "as_block"]
 
+# Numbers of a block that are gathered at once: 8 MB.
+_GATHERED = 1 << 20
+
 
 @runtime_checkable
 class Products(Protocol):
@@ -29,6 +32,15 @@ class Products(Protocol):
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``: (n, K) and (n, L) to (p, K) and (p, L)."""
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)``; see :meth:`bayesdrop.designs.Design.sampled_products`."""
 
 
 class ScipyProducts:
@@ -65,6 +77,25 @@ class ScipyProducts:
             both = self._xt @ np.concatenate([r, r_sq], axis=1)
             return both[:, :K], both[:, K:]
         return _product(self._xt, r), _product(self._sqt, r_sq)
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """See :class:`Products`."""
+        x, columns = self._x.data, self._x.indices
+        rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
+        inner = np.empty(len(x))
+        step = max(1, _GATHERED // max(left.shape[1], 1))
+        for start in range(0, len(x), step):
+            some = slice(start, start + step)
+            np.einsum("mk,mk->m", left[rows[some]], right[columns[some]], out=inner[some])
+        inner *= x * (square[columns] * x + linear[columns])
+        tilted = sparse.csr_array((inner, columns, self._x.indptr), shape=self._x.shape)
+        return tilted @ right, tilted.T @ left
 
 
 def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "size K"]:

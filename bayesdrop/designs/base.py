@@ -79,6 +79,15 @@ class Design(Protocol):
         ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
         """
 
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` for ``E_ij = (a_j x_ij² + b_j x_ij) ⟨l_i, r_j⟩``, which is not formed.
+
+        ``left`` (n, K) has the rows ``l_i``, ``right`` (p, K) the rows ``r_j``, ``square`` is ``a`` and ``linear`` is
+        ``b``, (p,) each. Only entries where ``X`` is not zero take part: O(K) for each of them.
+        """
+
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost next to nothing."""
 

@@ -310,6 +310,16 @@ class Blocks(ColumnsElsewhere, LocalRows):
                 total += part
         return first, second, *sums
 
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
+        forward, back = np.empty(left.shape), np.zeros(right.shape)
+        for rows, block in self.parts():
+            forward[rows], part = block.sampled_products(left[rows], right, square, linear)
+            back += part
+        return forward, back
+
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
         return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))

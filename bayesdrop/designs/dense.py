@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import AnyArray, Bool, Float, Int, Num
+from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
 from ._scipy import Products, as_block
 from .columns import ColumnsInMemory, column_means, usually_one_signed
@@ -167,6 +167,20 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             first += block.T @ r[rows]
             second += (block * block).T @ r_sq[rows]
         return first, second
+
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` by blocks of rows; see :class:`bayesdrop.designs.Design`."""
+        if self._products is not None:
+            return self._products.sampled(left, right, square, linear)
+        forward, back = np.empty(left.shape), np.zeros(right.shape)
+        for rows, block in self._blocks():
+            tilted = block * (square * block + linear)
+            tilted *= left[rows] @ right.T
+            np.matmul(tilted, right, out=forward[rows])
+            back += tilted.T @ left[rows]
+        return forward, back
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._typing import AnyArray, Bool, Float, Int, Num
+from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available
 from ._scipy import Products, ScipyProducts, as_block
 from .columns import ColumnsInMemory, sparse_means
@@ -143,6 +143,12 @@ class SparseDesign(ColumnsInMemory, LocalRows):
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
+
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
+        return self._products.sampled(left, right, square, linear)
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""

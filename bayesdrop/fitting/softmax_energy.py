@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,12 @@ from ..losses.base import choose_form
 from ..losses.softmax_forms import FORMS, log_sum_exp
 from ..moments import ScoreMoments
 from .preconditioners import Apply, choose_preconditioner
+from .softmax_curvature import ByEntries, ByFeature, NoiseCurvature
 
 __all__ = ["SoftmaxEnergy"]
+
+# Classes from which on single entries cost less than pairs of classes.
+_MANY = 6
 
 
 def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
@@ -74,11 +79,29 @@ def _row_terms(
     )
 
 
-def _times_by_feature(
-    matrices: Float[np.ndarray, "p K K"], direction: Float[np.ndarray, "p K"]
-) -> Float[np.ndarray, "p K"]:
-    """Each feature's matrix (p, K, K) times its part of the direction (p, K)."""
-    return np.matmul(matrices, direction[:, :, None])[:, :, 0]
+def _plain_terms(
+    mean: Float[np.ndarray, "n K"],
+    code: Int[np.ndarray, "n 1"],
+    loss_weight: Float[np.ndarray, "n 1"],
+    noise_weight: Float[np.ndarray, "n 1"],
+) -> tuple[Float[np.ndarray, "n _"], ...]:
+    """The first three of :func:`_row_terms`, and ``√d π`` (n, K)."""
+    terms = _row_terms("taylor", mean, code, loss_weight)
+    return *terms, np.sqrt(noise_weight) * terms[2]
+
+
+def _penalty_terms(
+    probability: Float[np.ndarray, "n K"],
+    noise_weight: Float[np.ndarray, "n 1"],
+    var: Float[np.ndarray, "n K"],
+    tilted: Float[np.ndarray, "n K"],
+) -> tuple[Float[np.ndarray, "n 1"], Float[np.ndarray, "n K"]]:
+    """The quadratic penalty of rows (n, 1) and its slopes in the means (n, K), for ``tilted = √d V π``."""
+    tilted = np.sqrt(noise_weight) * tilted
+    along = 0.5 * noise_weight * var - tilted
+    across = np.sum(probability * along, axis=1, keepdims=True)
+    penalty = across + 0.5 * np.sum(probability * tilted, axis=1, keepdims=True)
+    return penalty, probability * (along - across)
 
 
 @dataclass(frozen=True)
@@ -101,6 +124,9 @@ class SoftmaxEnergy:
         Prior precision, 0 for the intercepts.
     class_masks : bool
         Every class drops entries by itself.
+    by_entries : bool, optional
+        Whether the quadratic penalty goes by single entries and not by pairs of classes; by default where it can and
+        classes are many enough for that to cost less.
     """
 
     moments: ScoreMoments
@@ -111,6 +137,7 @@ class SoftmaxEnergy:
     noise_weight: PerRow
     precision: Float[np.ndarray, "q 1"]
     class_masks: bool = False
+    by_entries: bool | None = None
     noisy: bool = field(init=False)
     _pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]] = field(init=False, repr=False)
 
@@ -119,6 +146,11 @@ class SoftmaxEnergy:
         # Of some row, wherever it is.
         size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
         object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
+        able = self.form == "taylor" and not self.class_masks and self.moments.leaves_zeros
+        if self.by_entries is None:
+            object.__setattr__(self, "by_entries", able and self.n_classes >= _MANY)
+        elif self.by_entries and not able:
+            raise ValueError("by_entries: expected the Taylor form, shared masks and noise that leaves zeros alone.")
         object.__setattr__(self, "_pairs", _pairs_of(self.n_classes, self.class_masks))
 
     def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
@@ -136,8 +168,21 @@ class SoftmaxEnergy:
 
     def evaluate(
         self, weights: Float[np.ndarray, "q K"]
-    ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, Float[np.ndarray, "p K K"] | None]:
-        """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds by feature, (p, K, K)."""
+    ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]:
+        """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds."""
+        by_entries = self.noisy and self.by_entries
+        terms = self._terms_by_entries(weights) if by_entries else self._terms_by_pairs(weights)
+        cost, for_mean, probability, for_weight, curvature = terms
+        total = 0.5 * np.sum(self.precision * weights**2) + self.moments.design.total(cost)[0]
+        gradient = self.moments.mean_adjoint(for_mean) + self.precision * weights
+        if for_weight is not None:
+            gradient[:-1] += for_weight
+        return float(total), gradient, probability, curvature
+
+    def _terms_by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
+        """Of the rows: energy, slope in the means, softmax; of the weights: what the slopes in the covariances come to;
+        and what the noise adds to the curvature. With the covariance of every pair of classes.
+        """
         K, design = self.n_classes, self.moments.design
         given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
         widths = [1, K, K]
@@ -145,14 +190,22 @@ class SoftmaxEnergy:
             given += [self.noise_weight[:, None], self._covariances(weights)]
             widths += [len(self._pairs[0])] * 2
         parts = design.persist(*design.rowwise(partial(_row_terms, self.form), *given, widths=widths))
-        cost, for_mean, probability = parts[:3]
-        total = 0.5 * np.sum(self.precision * weights**2) + design.total(cost)[0]
-        gradient = self.moments.mean_adjoint(for_mean) + self.precision * weights
-        noise_curvature = None
-        if self.noisy:
-            gradient[:-1] += _times_by_feature(self._by_feature(parts[3]), weights[:-1])
-            noise_curvature = self._by_feature(parts[4])
-        return float(total), gradient, probability, noise_curvature
+        if not self.noisy:
+            return *parts, None, None
+        slope = ByFeature(self._by_feature(parts[3])).times(weights[:-1])
+        return *parts[:3], slope, ByFeature(self._by_feature(parts[4]))
+
+    def _terms_by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
+        """The same of the quadratic penalty, by its entries; see :mod:`.softmax_curvature`."""
+        K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
+        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None], noise_weight]
+        cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *given, widths=[1, K, K, K]))
+        tilted, back = self.moments.sampled_products(left, weights[:-1])
+        given = [probability, noise_weight, self.moments.variance(weights), tilted]
+        penalty, slope = design.rowwise(_penalty_terms, *given, widths=[1, K])
+        curvature = ByEntries.at(self.moments, probability, noise_weight, left)
+        for_weight = curvature.level * weights[:-1] - back
+        return *design.persist(cost + penalty, for_mean + slope), probability, for_weight, curvature
 
     def _by_feature(self, to_cov: PerRow) -> Float[np.ndarray, "p K K"]:
         """Second derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights of each feature, (p, K, K).
@@ -167,7 +220,7 @@ class SoftmaxEnergy:
     def product(
         self,
         probability: PerRow,
-        noise_curvature: Float[np.ndarray, "p K K"] | None,
+        noise_curvature: NoiseCurvature | None,
         direction: Float[np.ndarray, "q K"],
     ) -> Float[np.ndarray, "q K"]:
         """Model's Hessian times ``u``: ``Pu + Mᵀ c A'' M u + ∂V u``."""
@@ -178,26 +231,24 @@ class SoftmaxEnergy:
 
         result = self.moments.mean_normal_product(direction, curved)[1] + self.precision * direction
         if noise_curvature is not None:
-            result[:-1] += _times_by_feature(noise_curvature, direction[:-1])
+            result[:-1] += noise_curvature.times(direction[:-1])
         return result
 
     def _by_class(
-        self, probability: PerRow, noise_curvature: Float[np.ndarray, "p K K"] | None
+        self, probability: PerRow, noise_curvature: NoiseCurvature | None
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
         own = np.repeat(self.precision, probability.shape[1], axis=1)
         if noise_curvature is not None:
-            own[:-1] += np.einsum("pkk->pk", noise_curvature)
+            own[:-1] += noise_curvature.diagonal()
         return self.loss_weight[:, None] * probability * (1 - probability), own
 
-    def diagonal(
-        self, probability: PerRow, noise_curvature: Float[np.ndarray, "p K K"] | None
-    ) -> Float[np.ndarray, "q K"]:
+    def diagonal(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Float[np.ndarray, "q K"]:
         """Diagonal of the model's Hessian, (p + 1, K)."""
         omega, own = self._by_class(probability, noise_curvature)
         return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
 
-    def preconditioner(self, probability: PerRow, noise_curvature: Float[np.ndarray, "p K K"] | None) -> Apply:
+    def preconditioner(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Apply:
         """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
 
         It is far off where all classes move alike, and there the gradient has no part.

@@ -69,10 +69,10 @@ def test_learnt_rates_count_what_speaks_against_the_weight_of_its_class():
 @pytest.mark.parametrize("rates", [0.3, bd.PerFeature()], ids=repr)
 def test_the_estimator_is_the_same_fit(rates):
     X, y = problem()
-    ours = bd.DropoutLogisticRegression(rates, multiclass="softmax").fit(X, y)
+    ours = bd.DropoutLogisticRegression(rates, multiclass="softmax", tol=1e-10).fit(X, y)
     model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.3) if rates == 0.3 else rates)
     for storage in (np.asarray, sparse.csr_array):
-        fit = bd.fit(model, storage(X), y)
+        fit = bd.fit(model, storage(X), y, method=bd.Newton(tol=1e-10))
         np.testing.assert_allclose(ours.coef_, fit.weight, atol=1e-6)
         np.testing.assert_allclose(ours.intercept_, fit.intercept, atol=1e-6)
         np.testing.assert_array_equal(ours.rates_, fit.rates)

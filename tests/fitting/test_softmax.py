@@ -1,5 +1,8 @@
 """Softmax under noise: value against the explicit program, derivatives against JAX, the optimum against BFGS."""
 
+from dataclasses import replace
+
+import dask.array as da
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,6 +63,44 @@ def test_gradient_is_the_derivative(form, noise):
         step[d, k] = 1e-5
         slope = (problem_energy.value(weights + step) - problem_energy.value(weights - step)) / 2e-5
         assert slope == pytest.approx(gradient[d, k], rel=2e-6, abs=2e-6)
+
+
+STORAGES = {
+    "dense": np.asarray,
+    "sparse": sparse.csr_array,
+    "blocks": lambda X: bd.Blocks(lambda: iter([X[:15], sparse.csr_array(X[15:])])),
+    "dask": lambda X: da.from_array(X, chunks=(15, -1)),
+}
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("noise", [bd.Dropout(), bd.PoissonNoise()], ids=repr)
+def test_by_entries_is_by_pairs_of_classes(noise, storage):
+    """An identity: the value, its slope, and products with the model's curvature."""
+    rng = np.random.default_rng(4)
+    X, classes = rng.poisson(0.7, size=(N, P)).astype(float), 7
+    moments = ScoreMoments(as_design(STORAGES[storage](X)), noise, rng.uniform(0.1, 0.8, size=(P, 1)))
+    code, shares = rng.integers(classes, size=N), rng.random((2, N))
+    by_entries = SoftmaxEnergy(moments, "taylor", classes, code, *shares, np.ones((P + 1, 1)))
+    by_pairs = replace(by_entries, by_entries=False)
+    assert by_entries.by_entries
+    weights, along = rng.normal(size=(2, P + 1, classes))
+    same = {"rtol": 1e-11, "atol": 1e-12}
+    (value, slope, pi, curved), (expected, its_slope, _, full) = (
+        by_entries.evaluate(weights),
+        by_pairs.evaluate(weights),
+    )
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(slope, its_slope, **same)
+    np.testing.assert_allclose(by_entries.product(pi, curved, along), by_pairs.product(pi, full, along), **same)
+    np.testing.assert_allclose(by_entries.diagonal(pi, curved), by_pairs.diagonal(pi, full), **same)
+
+
+def test_by_entries_is_refused_where_zeros_have_a_variance():
+    X, y = problem()
+    moments = energy(X, y, "taylor", noise=bd.GaussianNoise(0.5)).moments
+    with pytest.raises(ValueError, match="leaves zeros alone"):
+        SoftmaxEnergy(moments, "taylor", K, y, np.ones(N), np.ones(N), np.ones((P + 1, 1)), by_entries=True)
 
 
 @pytest.mark.parametrize("form", FORMS)

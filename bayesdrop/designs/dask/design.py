@@ -180,6 +180,20 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         back, total = self._backward("_back", between(slice(None), first, second)[0])
         return first, second, back, nothing, total, nothing.sum(axis=0)
 
+    def sampled_products(
+        self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
+    ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
+        import dask
+
+        apply = dask.delayed(_call, pure=False)
+        sent = [dask.delayed(np.ascontiguousarray(part)) for part in (right, square, linear)]
+        pieces = zip(self._blocks, self._chunks(left), strict=True)
+        with cluster_errors():
+            made = dask.persist(*(apply("sampled_products", block, part, *sent) for block, part in pieces))
+        back = self._summed([dask.delayed(_second)(part) for part in made])[0]
+        return self._joined(list(made), 0, (right.shape[1],)), back
+
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p); it sends p² numbers."""
         return self._backward("gram", omega)[0]
@@ -213,6 +227,10 @@ def _design(block: Any, number: int) -> Design:
 
 def _facts(block: Design) -> tuple[int, int, float]:
     return *block.shape, block.minimum() if block.shape[0] else 0.0
+
+
+def _second(made: tuple[Any, ...]) -> tuple[Any]:
+    return (made[1],)
 
 
 def _call(method: str, block: Design, *arguments: Num[AnyArray, ...]) -> tuple[Any, ...]:

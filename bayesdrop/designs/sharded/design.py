@@ -235,6 +235,18 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         return self._backward(r, r_sq)
 
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
+        import jax
+
+        K = right.shape[1]
+        with jax.enable_x64(True):
+            same = (self._everywhere(np.asarray(part)) for part in (_widened(right), square, linear))
+            forward, back = products.sampled(self._x, self._spread(_widened(left)), *same, mesh=self._mesh)
+            return self._local(forward)[:, :K], np.array(back.addressable_data(0))[:, :K]
+
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
         count = int(self.total(np.asarray(omega != 0, dtype=np.float64)[:, None])[0])

@@ -28,6 +28,7 @@ __all__ = [
     "gram_of_some",
     "least",
     "outer_gram",
+    "sampled",
     "sign_sums",
     "transposed",
 ]
@@ -110,6 +111,40 @@ def backward(
         return _sum(rows, lambda block, r, r_sq: (block.T @ r, (block * block).T @ r_sq))
 
     return _on_devices(mesh, local, rows=False)((x, r, r_sq), ())
+
+
+@partial(jax.jit, static_argnames="mesh")
+def sampled(
+    x: Float[jax.Array, "n p"],
+    left: Num[jax.Array, "n K"],
+    right: Num[jax.Array, "p K"],
+    square: Num[jax.Array, " p"],
+    linear: Num[jax.Array, " p"],
+    *,
+    mesh: Mesh,
+) -> tuple[Float[jax.Array, "n K"], Float[jax.Array, "p K"]]:
+    """``(E R, Eᵀ L)``, the first by rows; see :meth:`bayesdrop.designs.Design.sampled_products`."""
+
+    def tilted(
+        block: Num[jax.Array, "rows p"], left: Num[jax.Array, "rows K"], same: tuple[Num[jax.Array, "p ..."], ...]
+    ) -> Num[jax.Array, "rows p"]:
+        return block * (same[1][None] * block + same[2][None]) * (left @ same[0].T)
+
+    def by_row(rows: tuple[Num[jax.Array, ...], ...], same: tuple[Num[jax.Array, ...], ...]) -> Any:
+        size, whole, rest = _parts(rows[0])
+
+        def product(start: Any, size: int = size) -> Num[jax.Array, "rows K"]:
+            block, left = _cut(rows, start, size)
+            return tilted(block, left, same) @ same[0]
+
+        result = lax.map(product, size * jnp.arange(whole)).reshape(whole * size, same[0].shape[1])
+        return jnp.concatenate([result, product(whole * size, rest)]) if rest else result
+
+    def summed(rows: tuple[Num[jax.Array, ...], ...], same: tuple[Num[jax.Array, ...], ...]) -> Any:
+        return _sum(rows, lambda block, left: tilted(block, left, same).T @ left)
+
+    rows, same = (x, left), (right, square, linear)
+    return _on_devices(mesh, by_row, rows=True)(rows, same), _on_devices(mesh, summed, rows=False)(rows, same)
 
 
 @partial(jax.jit, static_argnames="mesh")

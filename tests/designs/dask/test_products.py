@@ -62,6 +62,18 @@ def test_products(pair, columns):
         np.testing.assert_allclose(got, expected, **SAME)
 
 
+def test_sampled_products(pair):
+    design, X = pair
+    rng = np.random.default_rng(4)
+    left, right, square = rng.normal(size=(len(X), 2)), rng.normal(size=(X.shape[1], 2)), rng.random(X.shape[1])
+    formed = (square * X**2 - X) * (left @ right.T)
+    forward, back = design.sampled_products(
+        design.persist(design.zeros(2) + left)[0], right, square, -np.ones(len(square))
+    )
+    np.testing.assert_allclose(forward, formed @ right, **SAME)
+    np.testing.assert_allclose(back, formed.T @ left, **SAME)
+
+
 def test_normal_product(pair):
     """What is done between depends on the row and mixes the two products."""
     design, X = pair

@@ -22,3 +22,19 @@ def normal_product(design, X, w, w2):
     np.testing.assert_allclose(sq_back, (X * X).T @ (a - factor * b), **same)
     np.testing.assert_allclose(total, (factor * a + b).sum(axis=0), **same)
     np.testing.assert_allclose(sq_total, (a - factor * b).sum(axis=0), **same)
+
+
+@pytest.fixture(name="check_sampled_products")
+def _check_sampled_products():
+    """Both products with the matrix that is never formed equal those with it formed."""
+
+    def check(design, X):
+        rng = np.random.default_rng(4)
+        (n, p), K = X.shape, 3
+        left, right, square, linear = rng.normal(size=(n, K)), rng.normal(size=(p, K)), rng.random(p), rng.random(p)
+        formed = (square * X**2 + linear * X) * (left @ right.T)
+        forward, back = design.sampled_products(left, right, square, linear)
+        np.testing.assert_allclose(forward, formed @ right, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(back, formed.T @ left, rtol=1e-11, atol=1e-11)
+
+    return check

@@ -64,6 +64,7 @@ def products(design, X):
         ("sq_matvec", w), ("sq_matvec", w[:, 1]), ("sq_rmatvec", r), ("sq_rmatvec", r[:, 1]),
         ("pair_matvec", w, w[:, :2]), ("pair_matvec", w, w[:, :0]),
         ("pair_rmatvec", r, r[:, :1]), ("pair_rmatvec", r[:, :0], r),
+        ("sampled_products", r, w, np.abs(w[:, 0]), w[:, 1]),
         ("gram", np.abs(r[:, 0])), ("gram", few), ("gram", 0 * few),
         ("outer_gram", np.abs(w[:, 0])), ("sign_sums", r), ("total", r), ("minimum",),
     ]  # fmt: skip

@@ -83,6 +83,10 @@ def test_products(pair, columns, check_normal_product):
     check_normal_product(design, X, w, w2)
 
 
+def test_sampled_products(pair, check_sampled_products):
+    check_sampled_products(*pair)
+
+
 def test_grams_counts_and_entries(pair, monkeypatch):
     design, X = pair
     monkeypatch.setattr(blocks, "_OUTER_COLUMNS", 4)

@@ -87,6 +87,10 @@ def test_products(design, X, columns, check_normal_product):
         check_normal_product(design, X, w, w2)
 
 
+def test_sampled_products(design, X, check_sampled_products):
+    check_sampled_products(design, X)
+
+
 def test_grams_and_counts(design, X):
     rng = np.random.default_rng(2)
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])

@@ -37,6 +37,20 @@ def test_compiled_equals_scipy(kind, dtype, index, widths):
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_compiled_sampled_products_equal_scipys_and_the_loops(dtype, monkeypatch):
+    monkeypatch.setattr(products, "_GATHERED", 10)  # in several pieces
+    csr = matrix("real", dtype, np.int32)
+    rng = np.random.default_rng(5)
+    given = rng.normal(size=(N, 4)), rng.normal(size=(P, 4)), rng.random(P), rng.normal(size=P)
+    expected = products.ScipyProducts(csr, False).sampled(*given)
+    loops = np.zeros((N, 4)), np.zeros((P, 4))
+    compiled.sampled(csr.indptr, csr.indices, csr.data, *given, *loops)
+    for found in (compiled.CompiledProducts(csr, False).sampled(*given), loops):
+        for got, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
+
+
 def test_the_kernels_are_python_too():
     """The loops themselves, not compiled: what a reader reads is what runs."""
     csr = matrix("real", np.float64, np.int32)
