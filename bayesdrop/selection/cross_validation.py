@@ -151,7 +151,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         n_jobs: int | None = None,
         noise: Any = None,
         expectation: str | None = None,
-        multiclass: str = "one_vs_rest",
+        multiclass: str = "softmax",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,
