@@ -4,7 +4,7 @@
     python -m benchmarks.peers sonar pima             some
     python -m benchmarks.peers --methods posterior    some methods, beside those that the picture needs
     python -m benchmarks.peers --quick                a smoke test on one small set, under a minute
-    python -m benchmarks.peers --long                 also the posterior of all splits and what takes long on words: hours
+    python -m benchmarks.peers --long                 also the posterior of all splits, slow fits to words: hours
     python -m benchmarks.peers --stored               what there is of a run that is not over
     python -m benchmarks.peers --again dropout        forget results of methods with this in their names first
     python -m benchmarks.peers --write                tables into benchmarks/RESULTS.md, the picture into docs/peers.png
@@ -46,8 +46,8 @@ _HOW = f"""Differences are to *{REFERENCE}*, `LogisticRegressionCV(scoring="neg_
 beyond two standard errors, which allow for rows that splits share (Nadeau & Bengio 2003). Tables: four folds, twice,
 columns standardised on the training rows. Words: 0/1, halves of the given training rows with halves of the given test
 rows, twice (IMDB once). What a method chooses it chooses on the training rows. In italics what is ours. The calibration
-error is that of tenths of the probability, over the rows of all splits. CPU: fit and predictions, the median split; of the
-posterior with what it compiles."""
+error is that of tenths of the probability, over the rows of all splits. CPU: fit and predictions, the median split; of
+the posterior with what it compiles."""
 
 
 def part_of(keep: Callable[[str], bool]) -> ModuleType:
