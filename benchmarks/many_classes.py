@@ -155,7 +155,9 @@ def rest() -> None:
     counts.data = np.log1p(counts.data)
     methods = {
         "one against the rest": lambda C, X, y, test: (
-            bd.DropoutLogisticRegression(bd.PerFeature(), C=C, tol=1e-4).fit(X, y).predict_proba(test)
+            bd.DropoutLogisticRegression(bd.PerFeature(), C=C, multiclass="one_vs_rest", tol=1e-4)
+            .fit(X, y)
+            .predict_proba(test)
         ),
         "softmax, shared rates": lambda C, X, y, test: shares_and_own(bd.Model(bd.Softmax(), C=C), X, y, test),
         "softmax, rates of each class": lambda C, X, y, test: shares_and_own(

@@ -100,7 +100,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
         far. See :mod:`bayesdrop.fitting.online`. A block has no folds: rates by default are the choice of an earlier
-        ``fit``, else those of ``bd.PerFeature()``, and 0.5 for the softmax.
+        ``fit``, else those of ``bd.PerFeature()``. The softmax keeps the rates of an earlier ``fit``, or those from
+        which learning would start, 0.5 by default.
 
         Parameters
         ----------
@@ -230,8 +231,9 @@ class DropoutLogisticRegression(_DropoutClassifier):
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
-        What to do with more than two classes: ``"one_vs_rest"``, or ``"softmax"`` for all of them jointly (Wager,
-        Wang & Liang 2013), at rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`.
+        What to do with more than two classes: ``"softmax"`` (default) fits all of them jointly (Wager, Wang & Liang
+        2013), at rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`; ``"one_vs_rest"`` costs less,
+        at rates of each class, but its probabilities, brought to a sum of one, are often worse.
     {class_weight}
     {common}
 
@@ -266,7 +268,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         C: float = 1.0,
         noise: Any = None,
         expectation: str | None = None,
-        multiclass: str = "one_vs_rest",
+        multiclass: str = "softmax",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,

@@ -69,20 +69,26 @@ def fit_joint(
 
 
 def joint_rates(estimator: Any, model: Model) -> RateMap:
-    """Rates of the features, shared by the classes; 0.5 by default."""
-    return joint_model(estimator, model).bind(default_names(estimator))
+    """Rates of the features on a block of rows, shared by the classes.
+
+    A block does not say which rates all rows will have: where rates are learnt, or none are named, they are those of an
+    earlier fit, or the ones that learning starts from.
+    """
+    model, names = joint_model(estimator, model), default_names(estimator)
+    rate_map = model.bind(names)
+    if model.noise.has_rate and (estimator.rates is None or rate_map.is_free):
+        # One against the rest has rates of each class.
+        rate = np.atleast_2d(getattr(estimator, "rates_", rate_map.initial)).mean(axis=0)
+        rate_map = replace(model, rates=Fixed(rate)).bind(names)
+    return rate_map
 
 
 def joint_energy(
     estimator: Any, model: Model, design: Design, code: PerRow, loss_weight: PerRow, noise_weight: PerRow
 ) -> SoftmaxEnergy:
     """Energy of all classes on a block of rows, at fixed rates."""
-    rate_map = joint_rates(estimator, model)
-    if rate_map.is_free:
-        raise ValueError(
-            "rates: a block of rows does not say which rates all of them will have; give a fixed rate, or call fit."
-        )
+    rate = joint_rates(estimator, model).initial
     return softmax_energy(
-        joint_model(estimator, model), design, rate_map.initial, code, len(estimator.classes_), loss_weight,
+        joint_model(estimator, model), design, rate, code, len(estimator.classes_), loss_weight,
         noise_weight,
     )  # fmt: skip

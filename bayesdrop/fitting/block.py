@@ -40,7 +40,7 @@ _MODEST = 1e-3
 class BlockFit:
     """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
     of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows, and so are
-    the moments ``mean`` and ``var`` of the scores, (n, K) each.
+    the moments ``mean`` and ``var`` of the scores, (n, K) each; ``energy`` is what was minimised, at the last rates.
     """
 
     weights: WeightBlock
@@ -53,6 +53,7 @@ class BlockFit:
     iterations: int
     mean: PerRow
     var: PerRow
+    energy: Energy
     auxiliary: Auxiliary | None = None
 
     @property
@@ -164,6 +165,7 @@ def fit_block(
         iterations=trace.iterations,
         mean=state.mean,
         var=state.var,
+        energy=energy,
         auxiliary=auxiliary_at(energy, state),
     )
 

@@ -33,8 +33,10 @@ class Tuned:
         Which rates are learnt, under a ``bd.Beta`` prior.
     strengths : sequence of float in [0, 1]
         Candidates: 1 is the published rule, 0 no noise.
-    cv : int, splitter or iterable of (train, test)
-        Folds, as in scikit-learn.
+    cv : int, splitter, iterable of (train, test) or "loo", optional
+        Folds, as in scikit-learn, or ``"loo"``: each row is left out by itself, approximately and from one fit
+        (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"`` for tables that are not large and losses with
+        second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise.
     one_standard_error : bool
         Take the strongest noise whose loss is within a standard error of the best, in pairs.
 
@@ -50,7 +52,7 @@ class Tuned:
 
     structure: Any = field(default_factory=PerFeature)
     strengths: Sequence[float] = STRENGTHS
-    cv: Any = 5
+    cv: Any = None
     one_standard_error: bool = False
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ from .._validation import check_count, check_flag, check_numbers, shown
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import possible_folds
 from ..fitting.tuning.families import families_of
-from ..fitting.tuning.folds import Fold, standard_error
+from ..fitting.tuning.folds import Fold
 from ..fitting.tuning.search import Search
 from ..fitting.tuning.selection import Selection, conclude
 from ..fitting.tuning.table import Key
@@ -143,17 +143,19 @@ class DropoutCV(BaseEstimator):
             # The fit with the choice says it again.
             warnings.simplefilter("ignore", UnscaledWarning)
             task = self._task(plain, X, y, np.ones(n) if weight is None else weight)
-        cv = possible_folds(task, self.cv, "cv")
+        own = self.scoring is None
+        cv = possible_folds(task, self.cv, "cv", own)
         if cv is None:
             raise ValueError(
                 f"cv: expected at least two rows{'' if task.code is None else ' of each class'}, to fit one and hold "
                 f"the other out, got one; give more rows, or {self._plain().__name__} rates and C of your own."
             )
-        folds, own = task.folds(cv), self.scoring is None
+        folds = task.folds(cv)
         losses = _by_row(task, folds) if own else _by_scorer(self.scorer_, plain, given, X, y, weight, folds)
         search = Search(
-            task.solver(loose=own), families_of(candidates, task.names), Cs, folds, task.weight, losses,
-            task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
+            task.solver(loose=own, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
+            losses, task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
+            avoid_plain=task.avoids_plain,
         )  # fmt: skip
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
         keys = search.climb() if own and tuned else search.complete()
@@ -186,7 +188,7 @@ class DropoutCV(BaseEstimator):
             **{f"split{k}_test_score": table[:, k] for k in range(table.shape[1])},
             "mean_test_score": np.where(whole, table.mean(axis=1), mean),
             "std_test_score": table.std(axis=1),
-            "standard_error_test_score": standard_error(table),
+            "standard_error_test_score": np.array([search.table.error(key) for key in keys]),
             "rank_test_score": order,
         }
         self.best_index_ = self.selection_.best

@@ -34,6 +34,8 @@ class Method:
         Which kinds of data it is for.
     long_on : str
         ``"words"`` or ``"large"`` sets: there it only runs when asked to, for time; empty if nowhere.
+    few : int
+        Splits that it runs on unless asked for all; 0 is all.
     """
 
     make: Callable[[], Any]
@@ -41,6 +43,7 @@ class Method:
     words: bool = True
     tables: bool = True
     long_on: str = ""
+    few: int = 0
 
 
 class _Posterior:
@@ -119,15 +122,14 @@ def _neighbours() -> Any:
 METHODS = {
     "dropout logistic": Method(bd.DropoutLogisticRegression, ours=True),
     "dropout logistic CV": Method(bd.DropoutLogisticRegressionCV, ours=True),
-    "dropout logistic CV, log loss": Method(lambda: bd.DropoutLogisticRegressionCV(scoring="neg_log_loss"), ours=True),
     "dropout SVC": Method(bd.DropoutSVC, ours=True),
     "dropout SVC CV": Method(bd.DropoutSVCCV, ours=True, long_on="words"),
-    "posterior": Method(_Posterior, ours=True, long_on="words"),
+    "posterior": Method(_Posterior, ours=True, long_on="words", few=1),
     SHORT: Method(lambda: _Posterior(draws=50, tune=50, chains=2), ours=True),
     REFERENCE: Method(lambda: _logistic_cv(scoring="neg_log_loss")),
     "ridge logistic, C by accuracy": Method(lambda: _logistic_cv(scoring="accuracy")),
     "ridge logistic, C = 1": Method(_logistic),
-    "elastic net, by log loss": Method(_elastic_net, long_on="large"),
+    "elastic net, by log loss": Method(_elastic_net, long_on="words"),
     "linear SVC, C by accuracy": Method(_svc),
     "multinomial naive Bayes": Method(_naive_bayes, tables=False),
     "NBSVM": Method(bd.baselines.NBSVM, tables=False),

@@ -1,7 +1,8 @@
 """Data of two classes, cut into training and test rows several times.
 
 Tables are cut into four folds, twice; columns are standardised on the training rows. Of words with a given split into
-training and test rows, each training half goes with a half of the test rows, in two ways: the halves of one way share
+training and test rows, each training half goes with a half of the test rows, in two ways (large sets in
+one): the halves of one way share
 no row. Words are 0/1, those that occur in two of the training rows or more.
 """
 
@@ -57,16 +58,17 @@ class Set:
     @property
     def splits(self) -> int:
         """How many splits there are."""
-        return 4 if self.words else 8
+        return 8 if not self.words else 2 if self.large else 4
 
     @property
     def correlation(self) -> float:
         """Of the results of two splits, about: what the standard error of their mean has to allow for.
 
         For folds it is the share of the test rows (Nadeau & Bengio 2003; Bouckaert & Frank 2004, for repeated folds).
-        For halves it is that of a sum over the rows, 0 within a way of halving and 1/2 between two ways.
+        For halves it is that of a sum over the rows, 0 within a way of halving, which is all of
+        large sets, and 1/2 between two ways.
         """
-        return 1 / 3 if self.words else 1 / 4
+        return 1 / 4 if not self.words else 0.0 if self.large else 1 / 3
 
 
 def _bundled(name: str, classes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Rows:

@@ -45,7 +45,8 @@ def test_scikit_learn_conformance(estimator, check):
 @pytest.mark.parametrize("rates", [0.3, bd.PerFeature(class_ratio=False)], ids=["fixed", "learnt"])
 def test_one_vs_rest_is_each_class_alone(kind, rates):
     X, y = load_iris(return_X_y=True)
-    together = kind(rates, tol=1e-12).fit(X, y)
+    several = {} if kind is bd.DropoutSVC else {"multiclass": "one_vs_rest"}
+    together = kind(rates, tol=1e-12, **several).fit(X, y)
     assert together.coef_.shape == (3, 4)
     assert together.rates_.shape == (3, 4)
     for k in range(3):
@@ -53,6 +54,20 @@ def test_one_vs_rest_is_each_class_alone(kind, rates):
         np.testing.assert_allclose(together.coef_[k], alone.coef_[0], atol=1e-5)
         np.testing.assert_allclose(together.rates_[k], alone.rates_, atol=1e-12)
         np.testing.assert_allclose(together.decision_function(X)[:, k], alone.decision_function(X), atol=1e-4)
+
+
+def test_several_classes_are_fitted_jointly():
+    """By default, and a step on a block of rows keeps the rates of the fit, or where there was none their start."""
+    X, y = load_iris(return_X_y=True)
+    default, joint = (bd.DropoutLogisticRegression(0.3, **more).fit(X, y) for more in ({}, {"multiclass": "softmax"}))
+    np.testing.assert_array_equal(default.coef_, joint.coef_)
+    np.testing.assert_allclose(default.coef_.sum(axis=0), 0.0, atol=1e-10)
+    learnt = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
+    before = learnt.rates_.copy()
+    for _ in range(2):
+        np.testing.assert_allclose(learnt.partial_fit(X, y).rates_, [before] * 3, rtol=1e-14)
+    fresh = bd.DropoutLogisticRegression(bd.PerFeature(start=0.2)).partial_fit(X, y, classes=[0, 1, 2])
+    np.testing.assert_allclose(fresh.rates_, 0.2, rtol=1e-14)
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -224,7 +224,7 @@ def test_online_steps_go_on_from_learnt_rates(classes):
     y = y if classes == 2 else np.arange(80) % 3
     batch, fresh = slice(0, 60), slice(60, 80)
     rates = bd.PerFeature(bd.Beta(2, 3), class_ratio=False)
-    model = bd.DropoutLogisticRegression(rates).fit(X[batch], y[batch])
+    model = bd.DropoutLogisticRegression(rates, multiclass="one_vs_rest").fit(X[batch], y[batch])
     fitted = model.rates_.copy()
     known = bd.DropoutLogisticRegression(fitted if classes == 2 else 0.3)
     if classes == 2:

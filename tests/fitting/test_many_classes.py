@@ -108,5 +108,3 @@ def test_bad_input():
         bd.Softmax("augmentation")
     with pytest.raises(ValueError, match=r"bd.Softmax\(\)"):
         bd.fit(bd.Model(), X, y)
-    with pytest.raises(ValueError, match="a block of rows"):
-        bd.DropoutLogisticRegression(bd.PerFeature(), multiclass="softmax").partial_fit(X, y, np.unique(y))

@@ -22,7 +22,7 @@ def regression():
 CASES = {
     "two classes": bd.DropoutLogisticRegression(tol=1e-12),
     "hinge": bd.DropoutSVC(C=0.3, tol=1e-10),
-    "one vs rest": bd.DropoutLogisticRegression(tol=1e-12),
+    "one vs rest": bd.DropoutLogisticRegression(multiclass="one_vs_rest", tol=1e-12),
     "softmax": bd.DropoutLogisticRegression(multiclass="softmax", tol=1e-12),
     "ridge": bd.DropoutRidge(tol=1e-12),
     "svr": bd.DropoutSVR(tol=1e-12),

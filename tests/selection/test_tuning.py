@@ -160,9 +160,9 @@ def test_a_dense_table_is_not_spoilt():
     assert found.chosen.loss < found.rival(1.0).loss - 2 * found.rival(1.0).worse_error
     assert np.mean(tuned.rates_) < 0.5 * np.mean(published.rates_)
     text = str(found)
-    assert "Chosen by the log loss of held-out rows, 5 folds" in text
+    assert "Chosen by the log loss of rows left out one at a time" in text
     assert "the published rule" in text
-    assert found.to_dataset()["loss"].sizes == {"candidate": 5, "fold": 5}
+    assert found.to_dataset()["loss"].sizes == {"candidate": 5, "fold": 1}
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -204,7 +204,9 @@ def test_many_classes(form):
         )
         for s in STRENGTHS
     ]
-    np.testing.assert_allclose([one.losses for one in model.selection_.candidates], manual, atol=0.02)
+    tried = [STRENGTHS.index(one.strength) for one in model.selection_.candidates]
+    assert len(tried) == 3 or form == "softmax"  # which ends with a clear loss
+    np.testing.assert_allclose([one.losses for one in model.selection_.candidates], np.array(manual)[tried], atol=0.02)
     searched = bd.DropoutLogisticRegressionCV(
         [0.2, bd.PerFeature()], Cs=(1.0,), cv=3, scoring="neg_log_loss", **options
     )
@@ -313,7 +315,7 @@ def test_folds_that_will_not_do():
     weight = np.repeat([1.0, 1.0, 0.0], 10)
     with pytest.raises(ValueError, match="cv: fold 3 has no test row of some weight"):
         bd.DropoutSVCCV(cv=empty).fit(X, y, sample_weight=weight)
-    with pytest.raises(ValueError, match="cv: expected a number of folds, a splitter"):
+    with pytest.raises(ValueError, match="cv: expected a number of folds, .loo., a splitter"):
         bd.DropoutLogisticRegression(bd.Tuned(cv=[(0, 1)])).fit(X, y)
     with pytest.raises(ValueError, match="every row of class 1 has weight zero"):
         bd.DropoutSVCCV().fit(X, code, sample_weight=1.0 - code)

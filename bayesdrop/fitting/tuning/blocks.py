@@ -17,6 +17,7 @@ from ..._typing import Float
 from ...designs import Design
 from ...model import Model
 from ..block import fit_block
+from ..leave_one_out import left_out_scores
 from .families import Family
 from .folds import Fold
 
@@ -141,7 +142,9 @@ class BlockSolver:
             weights[:, few, some] = found.weights.reshape(p + 1, *size)
             rates[:, few, some] = found.rates.reshape(p, *size)
             mean, var = found.mean, found.var
-            if self.corrupted_inputs:
+            if count[0].alone:
+                mean, var = left_out_scores(found.energy, found.weights, mean, var, self.corrupted_inputs)
+            elif self.corrupted_inputs:
                 mean = self.design.matvec(found.weights[:-1]) + found.weights[-1]
                 var = np.zeros_like(mean)
             for f, fold in enumerate(count):

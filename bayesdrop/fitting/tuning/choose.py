@@ -15,7 +15,7 @@ from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
 from .families import families_of
-from .folds import few_rows
+from .folds import LEAVE_ONE_OUT, few_rows
 from .search import Search
 from .selection import Selection, conclude
 from .task import Task
@@ -29,8 +29,22 @@ def first_rates(model: Model) -> Model:
     return replace(model, rates=rates.structure) if is_tuned(rates) else model
 
 
-def possible_folds(task: Task, cv: Any, name: str) -> Any:
-    """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none."""
+def possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
+    """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none.
+
+    ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``.
+
+    Raises
+    ------
+    ValueError
+        If rows are to be left out one at a time and cannot be.
+    """
+    if cv is None:
+        cv = task.default_cv if by_row else 5
+    elif isinstance(cv, str) and cv == LEAVE_ONE_OUT:
+        reason = task.no_leave_one_out if by_row else "scoring= is that of a fitted estimator on many rows"
+        if reason:
+            raise ValueError(f'cv: "loo" leaves out rows one at a time, and {reason}; give a number of folds.')
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
     enough = few_rows(cv, task.labelled, task.code)
@@ -62,8 +76,9 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
         return _published(model, "a class has a single row, which cannot be both fitted and held out", "give more rows")
     folds, candidates = task.folds(cv), tuned.candidates
     search = Search(
-        task.solver(loose=True), families_of(candidates, task.names), np.array([model.C]), folds, task.weight,
-        lambda key, fold, held: task.losses(folds[fold], key[0], held), task.size * len(folds) * len(candidates),
+        task.solver(loose=True, alone=folds[0].alone), families_of(candidates, task.names), np.array([model.C]), folds,
+        task.weight, lambda key, fold, held: task.losses(folds[fold], key[0], held),
+        task.size * len(folds) * len(candidates), avoid_plain=task.avoids_plain,
     )  # fmt: skip
     found = conclude(search, search.climb(), task.scoring, tuned.one_standard_error)
     return replace(model, rates=found.chosen.rates), found

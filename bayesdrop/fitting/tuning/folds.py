@@ -10,15 +10,24 @@ import numpy as np
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import shown
 
-__all__ = ["Fold", "few_rows", "make_folds", "split", "standard_error"]
+__all__ = ["LEAVE_ONE_OUT", "Fold", "few_rows", "make_folds", "split", "standard_error"]
+
+
+LEAVE_ONE_OUT = "loo"
+"""What ``cv`` says where each row is left out by itself."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """How often each row is fitted, (n,), and the numbers of those that are held out, (m,)."""
+    """How often each row is fitted, (n,), and the numbers of those that are held out, (m,).
+
+    One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
+    (:mod:`bayesdrop.fitting.leave_one_out`).
+    """
 
     count: Float[np.ndarray, " n"]
     test: Int[np.ndarray, " m"]
+    alone: bool = False
 
 
 def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray, "*settings"]:
@@ -52,7 +61,7 @@ def split(
     whole = all(np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iub" for fold in pairs for rows in fold)
     if not folds or len(pairs) < len(folds) or not whole:
         raise ValueError(
-            f"cv: expected a number of folds, a splitter, or pairs of training and test rows, got {shown(cv)}."
+            f'cv: expected a number of folds, "loo", a splitter, or pairs of training and test rows, got {shown(cv)}.'
         )
     return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
 
@@ -60,25 +69,32 @@ def split(
 def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None) -> int | None:
     """The rows that allow fewer folds than ``cv`` asks for, of all or of the rarest class; None if there are enough.
 
+    To leave one out takes two.
+
     Examples
     --------
     >>> few_rows(5, 7, np.array([0, 0, 0, 0, 1, 1, 1]))
     3
     """
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
+    alone = isinstance(cv, str) and cv == LEAVE_ONE_OUT
+    if isinstance(cv, bool) or not (alone or isinstance(cv, int | np.integer)):
         return None
     rows = n if code is None else int(np.unique(code, return_counts=True)[1].min())
+    if alone:
+        return rows if rows < 2 else None
     return rows if rows < cv else None
 
 
 def make_folds(cv: Any, n: int, weight: Float[np.ndarray, " n"], code: Num[np.ndarray, " n"] | None) -> list[Fold]:
-    """Folds of ``n`` rows, stratified by the ``code`` of their classes if there is one.
+    """Folds of ``n`` rows, stratified by the ``code`` of their classes if there is one; or the one of all rows alone.
 
     Raises
     ------
     ValueError
         If a fold has no row of weight to fit or to score, or fits no row of a class.
     """
+    if isinstance(cv, str) and cv == LEAVE_ONE_OUT:
+        return [Fold(np.ones(n), np.arange(n), alone=True)]
     folds = []
     pairs = split(cv, np.zeros((n, 1)), np.zeros(n) if code is None else code, classifier=code is not None)
     for number, (train, test) in enumerate(pairs, 1):

@@ -3,9 +3,11 @@ r"""The search: which candidates are tried on which folds.
 A complete search tries every pair of ``C`` and rates on every fold. The search by default saves most of it:
 
 - it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
-  only with strengths that are no more than so many standard errors worse, in pairs, than the best so far;
-- of large data a first fold is tried alone, and what is clearly worse there is not tried on a second and a third one,
-  which are enough.
+  only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
+- candidates that are fitted one by one, as those of the softmax, begin with no noise and end with a clear loss;
+- no noise, if it is known to cost most, is only tried where more than the least noise is clearly worse;
+- of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
+  tried on a second and a third one, which are enough.
 
 Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
 that of a result.
@@ -27,11 +29,9 @@ from .table import Key, Table
 
 __all__ = ["Search", "Solver"]
 
-# Standard errors, in pairs, beyond which a candidate is dismissed.
-_CLEARLY = 3.0
-# The same where a first fold goes alone, and how many at most go on from there.
+# Standard errors, in pairs, beyond which a candidate is dismissed, and how many go on along C or to other folds.
 _WORSE, _FINALISTS = 2.0, 3
-# Folds that are then enough, and held-out rows of each without which a first fold says too little.
+# Folds that are then enough, and held-out rows without which the first ones say too little.
 _ENOUGH, _ROWS = 3, 200
 # Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
 _LARGE = 100_000
@@ -81,6 +81,8 @@ class Search:
         Whether losses are those of rows, (m,), or one number for a fold.
     n_jobs : int, optional
         Processes among which the folds are spread.
+    avoid_plain : bool
+        Whether fits without noise cost more than all others.
     """
 
     solver: Solver
@@ -92,6 +94,7 @@ class Search:
     size: float = 0.0
     by_row: bool = True
     n_jobs: int | None = None
+    avoid_plain: bool = False
     table: Table = field(init=False)
     _blocks: dict[tuple[int, float, int], Block] = field(init=False, default_factory=dict)
 
@@ -120,13 +123,15 @@ class Search:
         """Search as said above; return the candidates that were tried on every fold."""
         count = len(self.folds)
         rounds = [range(count)]
-        if self.size > _LARGE and min(len(fold.test) for fold in self.folds) >= _ROWS:
-            rounds = [range(f, f + 1) for f in range(min(count, _ENOUGH))]
+        rows = np.cumsum([len(fold.test) for fold in self.folds])
+        first = int(np.searchsorted(rows, _ROWS)) + 1
+        if self.size > _LARGE and first <= min(count, _ENOUGH):
+            rounds = [range(first), *(range(f, f + 1) for f in range(first, min(count, _ENOUGH)))]
         self._climb(rounds[0])
         for later in rounds[1:]:
             most = max(len(known) for known in self.table.losses.values())
             still = [key for key, known in self.table.losses.items() if len(known) == most]
-            left = self._left(still, _WORSE)[:_FINALISTS]
+            left = self._left(still)[:_FINALISTS]
             if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
                 # One is left: no other can be chosen, and its loss is known well enough to be told.
                 return left
@@ -136,14 +141,33 @@ class Search:
 
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs))))
-        self._try([(float(self.Cs[first]), m) for m in range(len(self._place))], group)
+        C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
+        late = [m for m in members if self.avoid_plain and self._strength(m) == 0]
+        noisy = [m for m in members if m not in late]
+        if np.isinf(self.size):
+            self._ascend(C, noisy, group)
+        else:
+            self._try([(C, m) for m in noisy], group)
+        if late and (not noisy or self._left([(C, m) for m in noisy]) == [(C, noisy[0])]):
+            self._try([(C, m) for m in late], group)
         for direction in (1, -1):
             place, climbs = first, True
             while climbs and 0 <= place + direction < len(self.Cs):
-                left = self._left(list(self.table.losses), _CLEARLY if len(group) > 1 else _WORSE)
-                going = [m for C, m in left if C == self.Cs[place] and self._goes_on(m, place, first, direction)]
+                left = [m for C, m in self._left(list(self.table.losses)) if C == self.Cs[place]]
+                going = [m for m in left if self._goes_on(m, place, first, direction)][:_FINALISTS]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
+
+    def _ascend(self, C: float, members: list[int], group: range) -> None:
+        """Try one strength after the other, the least first, as long as none is clearly worse than one before it."""
+        for m in members:
+            self._try([(C, m)], group)
+            if (C, m) not in self._left(list(self.table.losses)):
+                return
+
+    def _strength(self, number: int) -> float:
+        strength = self.member(number)[1]
+        return 1.0 if strength is None else strength
 
     def _goes_on(self, member: int, place: int, first: int, direction: int) -> bool:
         """Whether the last step of C in this direction gained, or none was made and the other one did not gain."""
@@ -156,13 +180,13 @@ class Search:
         worth = max(_WORTH * abs(self.table.mean(there)), _WORTH_ERRORS * np.nan_to_num(error))
         return worse < (worth if place == first else -worth)
 
-    def _left(self, keys: list[Key], errors: float) -> list[Key]:
-        """Those that are no more than so many standard errors worse than the best, in pairs, the best of them first."""
+    def _left(self, keys: list[Key]) -> list[Key]:
+        """Those that are no more than two standard errors worse than the best, in pairs, the best of them first."""
         best = self.table.best(keys)
         left = []
         for key in keys:
             worse, error = self.table.difference(key, best)
-            if key == best or not worse > errors * error:
+            if key == best or not worse > _WORSE * error:
                 left.append(key)
         return sorted(left, key=self.table.mean)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Float
-from .folds import standard_error
 from .search import Search
 from .table import Key
 
@@ -37,6 +36,8 @@ class Candidate:
         Its loss less that of the choice, on the rows that both were tried on.
     worse_error : float
         Standard error of that, in pairs.
+    error : float
+        Standard error of its loss, over the folds, or over the rows of the only one.
     """
 
     C: float
@@ -45,6 +46,7 @@ class Candidate:
     losses: Float[np.ndarray, " folds"]
     worse: float
     worse_error: float
+    error: float
 
     @property
     def loss(self) -> float:
@@ -85,12 +87,15 @@ class Selection:
         What was scored; smaller is better.
     one_standard_error : bool
         Whether the choice is the most regular one within a standard error of the best, not the best.
+    alone : bool
+        Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     """
 
     candidates: list[Candidate]
     best: int
     scoring: str
     one_standard_error: bool = False
+    alone: bool = False
 
     @property
     def chosen(self) -> Candidate:
@@ -105,13 +110,13 @@ class Selection:
 
     def __str__(self) -> str:
         chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1
-        error = standard_error(chosen.losses[~np.isnan(chosen.losses)])
         folds = len(chosen.losses)
+        held = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
-            f"Chosen by the {self.scoring} of held-out rows, {folds} fold{'s' * (folds > 1)}"
+            f"Chosen by the {self.scoring} of {held}"
             + (", the most regular within a standard error of the best:" if self.one_standard_error else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
-            f"  {self.scoring} {chosen.loss:.4f}" + ("" if np.isnan(error) else f" ± {error:.4f} over the folds"),
+            f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
         ]
         for strength, words in ((0.0, "no noise"), (1.0, "the published rule")):
             rival = self.rival(strength)
@@ -138,6 +143,10 @@ class Selection:
         return xr.Dataset({"loss": (("candidate", "fold"), losses), **parts}, attrs=attrs)
 
 
+def _plus_minus(error: float, folds: int) -> str:
+    return "" if np.isnan(error) else f" ± {error:.4f} over the {'folds' if folds > 1 else 'rows'}"
+
+
 def _partly(candidate: Candidate) -> str:
     tried, folds = int(np.sum(~np.isnan(candidate.losses))), len(candidate.losses)
     return "" if tried == folds else f" (dismissed after {tried} of {folds} folds)"
@@ -156,7 +165,14 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
         # The most regular: the smallest C, and there the most noise.
         best = min(filter(near, keys), key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
     candidates = [
-        Candidate(key[0], *search.member(key[1]), table.means(key)[search.tried], *table.difference(key, best))
+        Candidate(
+            key[0],
+            *search.member(key[1]),
+            table.means(key)[search.tried],
+            *table.difference(key, best),
+            table.error(key),
+        )  # fmt: skip
         for key in sorted(table.losses)
     ]
-    return Selection(candidates, sorted(table.losses).index(best), scoring, one_standard_error)
+    place = sorted(table.losses).index(best)
+    return Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone)

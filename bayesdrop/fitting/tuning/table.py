@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..._typing import Float
+from .folds import standard_error
 
 __all__ = ["Key", "Table"]
 
@@ -19,6 +20,12 @@ Key: TypeAlias = tuple[float, int]
 """A candidate: its ``C``, and its number among the candidates of the rates."""
 
 _DECIMALS = 10
+
+
+def _mean_and_error(values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    mean, rows = np.average(values, weights=weight), np.count_nonzero(weight)
+    spread = np.sqrt(np.sum(weight**2 * (values - mean) ** 2)) / weight.sum()
+    return float(mean), float(spread * np.sqrt(rows / (rows - 1))) if rows > 1 else float("nan")
 
 
 @dataclass
@@ -49,15 +56,20 @@ class Table:
         """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
         return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), _DECIMALS))
 
+    def error(self, key: Key) -> float:
+        """Standard error of the mean: over the folds, or over the rows of the only one."""
+        known = self.losses[key]
+        if len(known) > 1:
+            return float(standard_error(self.means(key)[sorted(known)]))
+        ((fold, losses),) = known.items()
+        return _mean_and_error(losses, self.weights[fold])[1]
+
     def difference(self, one: Key, other: Key) -> tuple[float, float]:
         """Mean of the first's losses less the second's on the rows that both have, and its standard error."""
         folds = [f for f in self.losses[one] if f in self.losses[other]]
         d = np.concatenate([self.losses[one][f] - self.losses[other][f] for f in folds])
         w = np.concatenate([self.weights[f] for f in folds])
-        mean = np.average(d, weights=w)
-        rows = np.count_nonzero(w)
-        spread = np.sqrt(np.sum(w**2 * (d - mean) ** 2)) / w.sum()
-        return float(mean), float(spread * np.sqrt(rows / (rows - 1))) if rows > 1 else float("nan")
+        return _mean_and_error(d, w)
 
     def best(self, keys: list[Key]) -> Key:
         """The candidate with the smallest mean loss; of equal ones that with the smallest ``C``, then the first."""

@@ -10,12 +10,13 @@ import numpy as np
 
 from ..._typing import Float, Num, PerRow
 from ...designs import Design
+from ...losses.protocols import Curved
 from ...model import Model
 from ..newton import Newton
 from ..preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .classes import JointSolver
-from .folds import Fold, make_folds
+from .folds import LEAVE_ONE_OUT, Fold, make_folds
 from .scores import RowLosses, joint_losses
 from .search import Solver
 
@@ -25,6 +26,12 @@ __all__ = ["Task"]
 # themselves or so, which is a tenth of the standard error of a difference.
 _LOOSE = 3e-4
 _MOST_STEPS = 50
+# The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
+_LOOSE_ALONE = 1e-6
+# Folds by default, where rows are not left out one at a time: a candidate then takes too many multiplications.
+_FOLDS, _MOST_PRODUCTS = 5, 1e9
+# Columns up to which they may be.
+_COLUMNS = 2000
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,28 @@ class Task:
         """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
         return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
 
+    @property
+    def avoids_plain(self) -> bool:
+        """True if fits without noise cost more than all others: nothing rounds the kink of the loss."""
+        return self.model.loss.kinked and not (self.design.prefers_gram or self.design.prefers_outer_gram)
+
+    @property
+    def no_leave_one_out(self) -> str:
+        """Why rows are not left out one at a time, in words; empty if they may be."""
+        loss, columns = self.model.loss, self.design.shape[1]
+        if self.n_classes is not None:
+            return "classes that are fitted jointly are held out in folds"
+        if loss.kinked or loss.exponential or not isinstance(loss, Curved):
+            return f"{type(loss).__name__} has no second derivatives in closed form"
+        return f"there are {columns} columns, of which it takes a Hessian" if columns > _COLUMNS else ""
+
+    @property
+    def default_cv(self) -> Any:
+        """``"loo"`` where that costs no more than folds do, else their number."""
+        n, p = self.design.shape
+        cheap = (n + p / 3) * p**2 <= _MOST_PRODUCTS and (self.design.prefers_gram or not self.design.is_sparse)
+        return LEAVE_ONE_OUT if cheap and not self.no_leave_one_out else _FOLDS
+
     def folds(self, cv: Any) -> list[Fold]:
         """Folds of the rows with labels; the others are fitted on all of them."""
         folds = make_folds(cv, self.labelled, self.weight[: self.labelled], self.code)
@@ -101,11 +130,12 @@ class Task:
             return folds
         return [replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0]))) for fold in folds]
 
-    def solver(self, loose: bool) -> Solver:
-        """What fits the candidates, to the accuracy of the fit or to that of a comparison."""
+    def solver(self, loose: bool, alone: bool = False) -> Solver:
+        """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
         method = self.method
         if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
-            method = replace(method, tol=max(method.tol, _LOOSE), max_iter=min(method.max_iter, _MOST_STEPS))
+            loosest = _LOOSE_ALONE if alone else _LOOSE
+            method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, _MOST_STEPS))
             if method.preconditioner is None and self.design.prefers_gram:
                 # Folds and strengths of a candidate are near enough to each other to share a factor.
                 method = replace(method, preconditioner=Cholesky(shared_from=1))
