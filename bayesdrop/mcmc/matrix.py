@@ -19,7 +19,15 @@ import numpy as np
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
 
-__all__ = ["Matrix", "PaddedLines", "dense_transpose", "product", "samplers_matrix", "squared_product"]
+__all__ = [
+    "Matrix",
+    "PaddedLines",
+    "backward_product",
+    "dense_transpose",
+    "product",
+    "samplers_matrix",
+    "squared_product",
+]
 
 
 class PaddedLines(NamedTuple):
@@ -43,7 +51,7 @@ class PaddedLines(NamedTuple):
         """Product of every line with vectors: (C, length) to (C, lines)."""
         table = vectors.T
         sums = [
-            jnp.sum((v * v if square else v)[:, :, None] * table[place], axis=1)
+            jnp.sum((v * v if square else v)[:, :, None] * table.at[place].get(mode="promise_in_bounds"), axis=1)
             for place, v in zip(self.places, self.values, strict=True)
         ]
         return jnp.concatenate(sums)[self.order].T
@@ -158,6 +166,11 @@ _linear.defvjp(_linear_forward, _linear_backward)
 def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
     """``X w`` for every chain: (C, p) to (C, n); derivatives are taken in the weights only."""
     return _linear(matrix, weight, False)
+
+
+def backward_product(matrix: Matrix, rowwise: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
+    """``Xᵀ r`` for every chain: (C, n) to (C, p)."""
+    return _backward(matrix, rowwise, False)
 
 
 def squared_product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:

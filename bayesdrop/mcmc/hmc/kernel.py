@@ -24,7 +24,7 @@ from .density import Evaluation, LogDensity, Point
 from .trajectory import split_trajectory
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
-__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["DIVERGED", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
 # independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
@@ -33,7 +33,29 @@ _ACCEPT = 0.8
 _MOST_KICKS = 100
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
-_DIVERGED = 1000.0
+DIVERGED = 1000.0
+
+
+def draw_length(
+    key: PRNGKeyArray, log_kicks: Float[jax.Array, ""], fixed: Int[jax.Array, ""]
+) -> tuple[Int[jax.Array, ""], Float[jax.Array, ""]]:
+    """Number of kicks of a trajectory, ``fixed`` unless that is 0, and the angle of its turns."""
+    chosen = jnp.clip(jnp.ceil(jnp.exp(log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
+    kicks, dtype = jnp.where(fixed > 0, fixed, chosen), log_kicks.dtype
+    return kicks, _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
+
+
+def tuned_kicks(
+    log_kicks: Float[jax.Array, ""],
+    acceptance: Float[jax.Array, " C"],
+    count: Int[jax.Array, ""],
+    tune: Int[jax.Array, ""],
+) -> Float[jax.Array, ""]:
+    """Logarithm of the number of kicks after one more trajectory (Robbins & Monro 1951), the same after warm-up."""
+    dtype = log_kicks.dtype
+    step = 4 / (count.astype(dtype) + 10) ** 0.75
+    log_kicks = log_kicks + jnp.where(count < tune, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+    return jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype)))
 
 
 class HMCOperands(NamedTuple):
@@ -191,9 +213,7 @@ class HMCKernel:
         """One trajectory of every chain."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        chosen = jnp.clip(jnp.ceil(jnp.exp(state.log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
-        kicks = jnp.where(operands.kicks > 0, operands.kicks, chosen)
-        angle = _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key_angle, (), dtype))
+        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         new_z, r, new = self.trajectory(operands, state, momentum, angle, kicks)
         old = state.evaluation
@@ -209,18 +229,16 @@ class HMCKernel:
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
-        tuning = state.count < operands.tune
-        step = 4 / (state.count.astype(dtype) + 10) ** 0.75
-        log_kicks = state.log_kicks + jnp.where(tuning, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+        log_kicks = tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune)
         return state._replace(
             position=kept[0],
             evaluation=kept[1],
-            log_kicks=jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype))),
+            log_kicks=log_kicks,
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             kicks=kicks,
             angle=angle,
-            diverging=gain < -_DIVERGED,
+            diverging=gain < -DIVERGED,
             count=state.count + 1,
             key=key,
         )

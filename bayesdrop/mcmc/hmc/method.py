@@ -23,6 +23,7 @@ from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity, best_scales, with_scales
 from .normal_approximation import Factor, normal_approximation, score_spread
+from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 
 __all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
 
@@ -73,8 +74,15 @@ class HMC:
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel, HMCOperands]:
+    ) -> tuple[HMCKernel | ScoreHMCKernel, HMCOperands | ScoreOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
+        if moves_scores(model, data, rate_map):
+            # The refusals are those of the density.
+            density, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+            kicks = int(self.kicks or 0)
+            return ScoreHMCKernel(density), score_operands(
+                model, data, density, operands, kicks, int(tune), self.dtype, _ROUNDED
+            )
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
         density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
