@@ -19,7 +19,7 @@ from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc import score_approximation as by_scores
 from bayesdrop.mcmc.hmc import score_space
 from bayesdrop.mcmc.hmc.kernel import HMCKernel, HMCOperands
-from bayesdrop.mcmc.hmc.row_factor import centred_gram, row_factor, row_roots
+from bayesdrop.mcmc.hmc.row_factor import RateLoading, centred_gram, row_factor, row_roots
 from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.mcmc.run.runner import as_key, run
 
@@ -55,30 +55,34 @@ def bind(model, method, tune=0, **options):
 # The factor.
 
 
+@pytest.mark.parametrize("rates", ["none", "each", "two"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_factor_by_rows_is_a_root_of_the_covariance(intercept):
+def test_the_factor_by_rows_is_a_root_of_the_covariance(intercept, rates):
     """``TTᵀ(P + ADA) = 1``, and products with ``T``, its inverse and its transpose are those of one matrix."""
     generator, data = np.random.default_rng(0), data_of(MODELS["logistic"])
-    n, p, others = *data.design.shape, 3
-    precision, gain, curvature = (generator.uniform(0.5, 2.0, size) for size in (p, p, n))
-    rest = generator.uniform(0.5, 2.0, others)
+    n, p = data.design.shape
+    index = {"none": np.zeros(0, int), "each": generator.permutation(p), "two": np.arange(p) % 2}[rates]
+    k = len(np.unique(index))
+    precision, gain, curvature, of_rates = (generator.uniform(0.5, 2.0, size) for size in (p, p, n, k))
+    slope = generator.normal(size=p)
+    loading = RateLoading(slope, index, of_rates) if k else None
     with jax.enable_x64(True):
         matrix = samplers_matrix(data.design, "float64", False)
-        gram = centred_gram(data.design.outer_gram(gain**2 / precision), curvature, intercept)
-        factor = row_factor(
-            data, matrix, precision, gain, curvature, row_roots(gram, curvature), rest, intercept, "float64"
-        )
-        D = p + intercept + others
+        gram = data.design.outer_gram(gain**2 / precision) + (loading.gram(data.design) if k else 0)
+        roots = row_roots(centred_gram(gram, curvature, intercept), curvature)
+        factor = row_factor(data, matrix, precision, gain, curvature, roots, intercept, "float64", loading)
+        D = p + intercept + k
         factor = factor._replace(stretch=jnp.asarray(generator.uniform(0.5, 2.0, D)))
-        root, inverse, slope = (
+        root, inverse, turned = (
             np.asarray(f(jnp.eye(D))) for f in (factor.times, factor.solve, factor.transposed_times)
         )
-    T = root.T / np.asarray(factor.stretch)
-    A = np.column_stack([data.design.matrix().toarray() * gain, np.ones((n, int(intercept))), np.zeros((n, others))])
-    P = np.diag(np.concatenate([precision, np.zeros(int(intercept)), rest**-2.0]))
-    np.testing.assert_allclose(T @ T.T @ (P + (A.T * curvature) @ A), np.eye(D), atol=1e-12)
-    np.testing.assert_allclose(root @ inverse, np.eye(D), atol=1e-12)
-    np.testing.assert_allclose(slope, root.T, atol=1e-12)
+    T, X = root.T / np.asarray(factor.stretch), data.design.matrix().toarray()
+    moved = X @ (slope[:, None] * (index[:, None] == np.arange(k))) if k else np.zeros((n, 0))
+    A = np.column_stack([X * gain, np.ones((n, int(intercept))), moved])
+    P = np.diag(np.concatenate([precision, np.zeros(int(intercept)), of_rates]))
+    np.testing.assert_allclose(T @ T.T @ (P + (A.T * curvature) @ A), np.eye(D), atol=1e-11)
+    np.testing.assert_allclose(root @ inverse, np.eye(D), atol=1e-11)
+    np.testing.assert_allclose(turned, root.T, atol=1e-11)
 
 
 # The approximation.

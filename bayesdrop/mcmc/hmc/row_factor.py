@@ -10,24 +10,28 @@ with ``P`` (p,) and ``D`` (n,) diagonal, ``B = D^½A₀P^{−½}``, ``LLᵀ = 1 
 an (n, n) matrix: nothing of size (p, p) is formed.
 
 ``A₀`` are the rows ``Xdiag(g)``, less their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. The latter is then
-``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Other coordinates are independent.
+``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of ``A₀`` too: what they do to the scores is ``X`` times what they
+do to the coefficients.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates: weights, intercept if there is one, others.
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` rates, ``D`` coordinates: weights, intercept if there is one,
+rates.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, Int
 from ...data.dataset import Dataset
+from ...designs import Design
 from ..matrix import Matrix, backward_product, product
 
-__all__ = ["RowFactor", "RowRoots", "centred_gram", "row_factor", "row_product", "row_roots"]
+__all__ = ["RateLoading", "RowFactor", "RowRoots", "centred_gram", "row_factor", "row_product", "row_roots"]
 
 Point = Float[jax.Array, "C D"]
 
@@ -39,74 +43,98 @@ def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) 
 
 
 class RowFactor(NamedTuple):
-    """The factor ``T`` of weights, intercept and other coordinates.
+    """The factor ``T`` of weights, intercept and free rates.
 
     Attributes
     ----------
     matrix : Matrix
         ``X`` (n, p).
-    scale, loading, offset : array (p,)
-        ``P^{−½}``, ``g∘P^{−½}`` and ``x̄∘P^{−½}``, the last zero without an intercept.
+    scale : array (p + k,)
+        ``P^{−½}`` of weights and rates.
+    loading : array (p,)
+        ``g∘P^{−½}`` of the weights.
+    rate_loading, index : array (p,), optional
+        What a rate does to the coefficient of each feature, times its ``P^{−½}``, and the rate of each feature.
+    offset : array (p + k,)
+        ``x̄∘P^{−½}``, zero without an intercept.
     root : array (n,)
         ``D^½``.
     inner, outer : array (n, n)
         ``N`` and ``(1 + Lᵀ)⁻¹``.
-    rest : array (D - p,)
-        Standard deviations of ``b'`` and of the other coordinates.
+    level : array (1,) or (0,)
+        Standard deviation of ``b'``, if there is an intercept.
     stretch : array (D,)
         Factors of the whitened coordinates, 1 unless something better was learnt.
     """
 
     matrix: Matrix
-    scale: Float[jax.Array, " p"]
+    scale: Float[jax.Array, " q"]
     loading: Float[jax.Array, " p"]
-    offset: Float[jax.Array, " p"]
+    rate_loading: Float[jax.Array, " p"] | None
+    index: Int[jax.Array, " p"] | None  # type: ignore[assignment]  # tuples have a method of this name
+    offset: Float[jax.Array, " q"]
     root: Float[jax.Array, " n"]
     inner: Float[jax.Array, "n n"]
     outer: Float[jax.Array, "n n"]
-    rest: Float[jax.Array, " rest"]
+    level: Float[jax.Array, " one"]
     stretch: Float[jax.Array, " D"]
 
-    def rows(self, z: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
-        """``A₀P^{−½}z``: (C, p) to (C, n)."""
-        return product(self.matrix, self.loading[None] * z) - jnp.sum(self.offset[None] * z, axis=1, keepdims=True)
+    def rows(self, z: Float[jax.Array, "C q"]) -> Float[jax.Array, "C n"]:
+        """``A₀P^{−½}z``: (C, p + k) to (C, n)."""
+        p = self.loading.shape[0]
+        load = self.loading[None] * z[:, :p]
+        if self.rate_loading is not None:
+            load = load + self.rate_loading[None] * z[:, p:][:, self.index]
+        return product(self.matrix, load) - jnp.sum(self.offset[None] * z, axis=1, keepdims=True)
 
-    def columns(self, r: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
-        """``P^{−½}A₀ᵀr``: (C, n) to (C, p)."""
-        return self.loading[None] * backward_product(self.matrix, r) - self.offset[None] * jnp.sum(
-            r, axis=1, keepdims=True
-        )
+    def columns(self, r: Float[jax.Array, "C n"]) -> Float[jax.Array, "C q"]:
+        """``P^{−½}A₀ᵀr``: (C, n) to (C, p + k)."""
+        back = backward_product(self.matrix, r)
+        whole = self.loading[None] * back
+        if self.rate_loading is not None:
+            k = self.scale.shape[0] - self.loading.shape[0]
+            rates = jnp.zeros((r.shape[0], k), r.dtype).at[:, self.index].add(self.rate_loading[None] * back)
+            whole = jnp.concatenate([whole, rates], axis=1)
+        return whole - self.offset[None] * jnp.sum(r, axis=1, keepdims=True)
 
     def _through(
-        self, z: Float[jax.Array, "C p"], middle: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"] | None = None
-    ) -> Float[jax.Array, "C p"]:
+        self, z: Float[jax.Array, "C q"], middle: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"] | None = None
+    ) -> Float[jax.Array, "C q"]:
         """``BᵀMBz`` for a matrix ``M``."""
         rows = self.rows(z) if rows is None else rows
         return self.columns(self.root[None] * row_product(middle, self.root[None] * rows))
 
+    def _parts(self, theta: Point) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
+        """Weights and rates, and the intercept if there is one."""
+        p, one = self.loading.shape[0], self.level.shape[0]
+        return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
+
+    def _whole(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
+        """Coordinates in their order from those parts."""
+        p = self.loading.shape[0]
+        return jnp.concatenate([parts[:, :p], level, parts[:, p:]], axis=1)
+
     def times(self, z: Point, rows: Float[jax.Array, "C n"] | None = None) -> Point:
         """``Tz`` (C, D); ``rows`` is ``A₀P^{−½}z`` where it is known."""
-        p, z = self.scale.shape[0], self.stretch[None] * z
-        whole = z[:, :p] - self._through(z[:, :p], self.inner, rows)
-        others = self.rest[None] * z[:, p:]
-        shift = jnp.sum(self.offset[None] * whole, axis=1, keepdims=True)
-        # The intercept comes first among the others, if there is one: without it the offset is 0.
-        return jnp.concatenate([self.scale[None] * whole, others[:, :1] - shift, others[:, 1:]], axis=1)
+        parts, level = self._parts(self.stretch[None] * z)
+        parts = parts - self._through(parts, self.inner, rows)
+        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
+        return self._whole(self.scale[None] * parts, self.level[None] * level - shift[:, : level.shape[1]])
 
     def solve(self, theta: Point) -> Point:
         """``T⁻¹θ`` (C, D)."""
-        p = self.scale.shape[0]
-        whole = theta[:, :p] / self.scale[None]
-        z, shift = whole + self._through(whole, self.outer), jnp.sum(self.offset[None] * whole, axis=1, keepdims=True)
-        others = jnp.concatenate([theta[:, p : p + 1] + shift, theta[:, p + 1 :]], axis=1) / self.rest[None]
-        return jnp.concatenate([z, others], axis=1) / self.stretch[None]
+        parts, level = self._parts(theta)
+        parts = parts / self.scale[None]
+        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
+        level = (level + shift[:, : level.shape[1]]) / self.level[None]
+        return self._whole(parts + self._through(parts, self.outer), level) / self.stretch[None]
 
     def transposed_times(self, gradient: Point) -> Point:
         """``Tᵀ`` times a gradient (C, D)."""
-        p = self.scale.shape[0]
-        whole = self.scale[None] * gradient[:, :p] - self.offset[None] * gradient[:, p : p + 1]
-        slope = whole - self._through(whole, self.inner.T)
-        return self.stretch[None] * jnp.concatenate([slope, self.rest[None] * gradient[:, p:]], axis=1)
+        parts, level = self._parts(gradient)
+        parts = self.scale[None] * parts - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
+        slope = parts - self._through(parts, self.inner.T)
+        return self.stretch[None] * self._whole(slope, self.level[None] * level)
 
 
 def centred_gram(
@@ -151,6 +179,36 @@ def row_roots(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]
     return RowRoots(lower, solve_triangular(lower, beside, lower=True, trans="T", check_finite=False), beside.T)
 
 
+class RateLoading(NamedTuple):
+    """How free rates move the coefficients of the features.
+
+    Attributes
+    ----------
+    slope : array (p,)
+        Change of each feature's coefficient with its rate.
+    index : int array (p,)
+        Free rate of each feature.
+    precision : array (k,)
+        ``P`` of the rates.
+    """
+
+    slope: Float[np.ndarray, " p"]
+    index: Int[np.ndarray, " p"]  # type: ignore[assignment]  # tuples have a method of this name
+    precision: Float[np.ndarray, " k"]
+
+    def gram(self, design: Design) -> Float[np.ndarray, "n n"]:
+        """What they add to ``Xdiag(g²)P⁻¹Xᵀ``."""
+        k = len(self.precision)
+        if k == len(self.index):  # each feature has its own
+            return design.outer_gram(self.slope**2 / self.precision[self.index])
+        from scipy.sparse import csr_array
+
+        place = (np.arange(len(self.index)), self.index)
+        spread = csr_array((self.slope, place), shape=(len(self.index), k)).toarray()
+        moved = design.matvec(spread / np.sqrt(self.precision))
+        return moved @ moved.T
+
+
 def row_factor(
     data: Dataset,
     matrix: Matrix,
@@ -158,18 +216,25 @@ def row_factor(
     gain: Float[np.ndarray, " p"],
     curvature: Float[np.ndarray, " n"],
     roots: RowRoots,
-    rest: Float[np.ndarray, " rest"],
     intercept: bool,
     dtype: str,
+    rates: RateLoading | None = None,
 ) -> RowFactor:
-    """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision.
-
-    ``rest`` are the deviations of the coordinates behind weights and intercept.
-    """
-    scale = precision**-0.5
-    total = curvature.sum()
-    mean = gain * data.design.rmatvec(curvature) / total if intercept else np.zeros_like(scale)
-    others = np.concatenate([[total**-0.5], rest]) if intercept else rest
-    stretch = np.ones(len(scale) + len(others))
-    parts = (scale, gain * scale, mean * scale, np.sqrt(curvature), roots.inner, roots.outer, others, stretch)
-    return RowFactor(matrix, *(jnp.asarray(part, dtype=dtype) for part in parts))
+    """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
+    real = partial(jnp.asarray, dtype=dtype)
+    scale, total = precision**-0.5, curvature.sum()
+    mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
+    offset, rate_loading, index = gain * mean * scale, None, None
+    if rates is not None:
+        own = rates.precision**-0.5
+        rate_loading, index = real(rates.slope * own[rates.index]), jnp.asarray(rates.index, dtype=jnp.int32)
+        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
+        loading, scale = gain * scale, np.append(scale, own)
+    else:
+        loading = gain * scale
+    level = np.full(int(intercept), total**-0.5)
+    root, ones = np.sqrt(curvature), np.ones(len(scale) + len(level))
+    return RowFactor(
+        matrix, real(scale), real(loading), rate_loading, index, real(offset), real(root), real(roots.inner),
+        real(roots.outer), real(level), real(ones),
+    )  # fmt: skip

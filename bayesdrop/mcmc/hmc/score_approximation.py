@@ -76,8 +76,8 @@ def score_approximation(model: Model, data: Dataset) -> ScoreApproximation:
     >>> X, y = np.array([[1.0, 2.0, 0.0]]), np.array([3.0])
     >>> ridge = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
     >>> found = score_approximation(ridge, as_dataset(X, y, None, None, False).with_weight())
-    >>> [float(part[0]) for part in (found.mean, found.gram)]  # ten times as much is known as the prior says
-    [2.5, 5.0]
+    >>> found.mean.tolist(), found.gram.tolist()  # 5/6 of the response, the prior's variance being 5 and the row's 1
+    ([2.5], [[5.0]])
     """
     from scipy.linalg import cho_solve, cholesky, solve_triangular
 

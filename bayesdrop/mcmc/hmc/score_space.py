@@ -13,8 +13,9 @@ by themselves:
     ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
 
 One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a kick costs, however many weights there are.
-The sums ``H`` of the kicks, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change of ``½‖z‖² + ½‖r‖²``,
-which is ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without kicks, ``δ_∘``, and with them, ``δ_1``.
+The sums ``H`` of the kicks, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change of
+``½‖z‖² + ½‖r‖²``, ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without kicks, ``δ_∘``, and with
+them, ``δ_1``.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -22,7 +23,7 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -158,13 +159,13 @@ class ScoreHMCKernel:
 
     def _scores(self, operands: ScoreOperands, z: Float[jax.Array, "C D"], rows: PerScore) -> PerScore:
         factor, score = operands.factor, row_product(operands.response, rows)
-        return score + factor.rest[None] * z[:, factor.scale.shape[0] :] if self.density.fit_intercept else score
+        return score + factor.level[None] * z[:, factor.scale.shape[0] :] if self.density.fit_intercept else score
 
     def coordinates(self, operands: ScoreOperands, force: PerScore) -> Float[jax.Array, "C D"]:
         """``Fᵀh`` (C, D)."""
         factor = operands.factor
         weights = factor.columns(row_product(operands.response.T, force))
-        total = factor.rest[None] * jnp.sum(force, axis=1, keepdims=True)
+        total = factor.level[None] * jnp.sum(force, axis=1, keepdims=True)
         return jnp.concatenate([weights, total], axis=1) if self.density.fit_intercept else weights
 
     def remainder(self, operands: ScoreOperands, score: PerScore) -> tuple[PerScore, PerScore]:
@@ -182,7 +183,7 @@ class ScoreHMCKernel:
         angle: Float[jax.Array, ""] | float,
         kicks: Int[jax.Array, ""] | int,
     ) -> tuple[Float[jax.Array, "C D"], PerScore, Float[jax.Array, " C"]]:
-        """Where ``kicks`` turns lead from a momentum (C, D): position, scores, and by how much the total energy rose."""
+        """Where ``kicks`` turns lead from a momentum (C, D): position, scores, rise of the total energy."""
         n = state.score.shape[1]
         velocity = self.scores(operands, momentum)
 
@@ -277,7 +278,7 @@ def score_operands(
     gram, dual = found.gram, found.dual
     roots, root = row_roots(gram, curvature), np.sqrt(curvature)
     factor = row_factor(
-        data, operands.matrix, precision, np.ones_like(precision), curvature, roots, np.zeros(0), intercept, dtype
+        data, operands.matrix, precision, np.ones_like(precision), curvature, roots, intercept, dtype
     )
     # The mean of the weights, and the level of the scores that the approximation has.
     weight = data.design.rmatvec(dual) / precision
@@ -292,5 +293,7 @@ def score_operands(
         width = rounded * np.maximum(found.spread, 1e-3 * found.spread.max())
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     parts = (response, 0.5 * (covariance + covariance.T), mean + level, dual, centre)
-    real = (jnp.asarray(part, dtype=dtype) for part in parts)
-    return ScoreOperands(operands, factor, *real, jnp.int32(kicks), jnp.int32(tune))
+    response, covariance, mean, dual, centre = (jnp.asarray(part, dtype=dtype) for part in parts)
+    return ScoreOperands(
+        operands, factor, response, covariance, mean, dual, centre, jnp.int32(kicks), jnp.int32(tune)
+    )
