@@ -16,6 +16,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from bayesdrop.mcmc.hmc import row_factor as rows
 from bayesdrop.mcmc.hmc import score_approximation as by_scores
 from bayesdrop.mcmc.hmc import score_space
 from bayesdrop.mcmc.hmc.kernel import HMCKernel, HMCOperands
@@ -44,7 +45,7 @@ def data_of(model, n=12, p=20, store=sparse.csr_array):
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(score_space, "_MANY", 2)
+    monkeypatch.setattr(rows, "_MANY", 2)
 
 
 def bind(model, method, tune=0, **options):
@@ -173,7 +174,7 @@ def chains_of(model, method, draws=150, **options):
 def test_draws_are_those_of_the_whole_factor(name, monkeypatch):
     model, found = MODELS[name], []
     for many in (2, 10_000):
-        monkeypatch.setattr(score_space, "_MANY", many)
+        monkeypatch.setattr(rows, "_MANY", many)
         kernel, result, theta = chains_of(model, bd.HMC())
         assert isinstance(kernel, score_space.ScoreHMCKernel) == (many == 2)
         assert np.mean(result.draws["acceptance_rate"]) > 0.6

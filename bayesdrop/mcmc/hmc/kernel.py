@@ -21,6 +21,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
+from .row_factor import RowFactor
 from .trajectory import split_trajectory
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
@@ -34,6 +35,9 @@ _MOST_KICKS = 100
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
 DIVERGED = 1000.0
+# What the approximation counts for where a factor by rows is stretched, in draws, and the share of a pilot's draws that
+# are as good as independent.
+_PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
 
 
 def draw_length(
@@ -67,7 +71,7 @@ class HMCOperands(NamedTuple):
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
-    factor : array (D, D) or (D,)
+    factor : array (D, D) or (D,), or RowFactor
         ``T``, or the standard deviations of a diagonal one.
     kicks : int array ()
         Fixed number of kicks, 0 to choose it during warm-up.
@@ -92,9 +96,9 @@ class HMCState(NamedTuple):
     evaluation : Evaluation
         Minus the log density there, its gradient taken in ``θ``.
     centre, factor : array
-        Normal approximation in use.
-    mean, square : array (D,), like ``factor``
-        Sums of ``θ`` and of its products over the current pilot.
+        Normal approximation in use; of a factor by rows its stretch (D,).
+    mean, square : array (D,); (D, D) or (D,)
+        Sums of ``θ`` and of its products over the current pilot, of a factor by rows of ``z``.
     seen : int array ()
         Draws of the pilot.
     log_kicks : array ()
@@ -118,9 +122,9 @@ class HMCState(NamedTuple):
     position: Float[jax.Array, "C D"]
     evaluation: Evaluation
     centre: Float[jax.Array, " D"]
-    factor: Factor
+    factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
     mean: Float[jax.Array, " D"]
-    square: Factor
+    square: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
     seen: Int[jax.Array, ""]
     log_kicks: Float[jax.Array, ""]
     acceptance: Float[jax.Array, " C"]
@@ -163,13 +167,14 @@ class HMCKernel:
         centre, factor = operands.centre, operands.factor
         z = jax.random.normal(key_start, (chains, centre.shape[0]), centre.dtype)
         nothing = jnp.zeros(chains, centre.dtype)
+        kept = factor.stretch if isinstance(factor, RowFactor) else factor
         return HMCState(
             position=z,
             evaluation=self.density.evaluate(operands.density, unwhiten(centre, factor, z)),
             centre=centre,
-            factor=factor,
+            factor=kept,
             mean=jnp.zeros_like(centre),
-            square=jnp.zeros_like(factor),
+            square=jnp.zeros_like(kept),
             seen=jnp.int32(0),
             log_kicks=jnp.asarray(0.7, centre.dtype),
             acceptance=nothing,
@@ -191,16 +196,24 @@ class HMCKernel:
     ) -> tuple[Point, Point, Evaluation]:
         """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
 
+        factor = self.factor(operands, state)
+
         def force(z: Point, evaluation: Evaluation) -> Point:
-            return z - whiten_gradient(state.factor, evaluation.gradient)
+            return z - whiten_gradient(factor, evaluation.gradient)
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
-            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, state.factor, z))
+            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, factor, z))
             return force(z, evaluation), evaluation
 
         start = force(state.position, state.evaluation), state.evaluation
         z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, kicks, start)
         return z, r, end
+
+    @staticmethod
+    def factor(operands: HMCOperands, state: HMCState) -> Factor:
+        """``T`` as it is in use."""
+        given = operands.factor
+        return given._replace(stretch=state.factor) if isinstance(given, RowFactor) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -245,9 +258,10 @@ class HMCKernel:
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
-        theta = unwhiten(state.centre, state.factor, state.position)
-        deviation, dtype = theta - state.centre[None], theta.dtype
-        dense = state.factor.ndim == 2
+        by_rows = isinstance(operands.factor, RowFactor)
+        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
+        deviation, dtype = state.position if by_rows else theta - state.centre[None], theta.dtype
+        dense = state.square.ndim == 2
         state = state._replace(
             mean=state.mean + jnp.sum(deviation, axis=0),
             square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
@@ -259,6 +273,8 @@ class HMCKernel:
         def centre(s: HMCState) -> HMCState:
             total = s.seen.astype(dtype)
             shift = s.mean / total
+            if by_rows:
+                return self._stretch(operands, s, shift, s.square / total)
             covariance = s.square / total - (jnp.outer(shift, shift) if dense else shift * shift)
             prior_draws = self.trust * shift.shape[0]
             mixed = (total * covariance + prior_draws * (s.factor @ s.factor.T if dense else s.factor**2)) / (
@@ -280,9 +296,34 @@ class HMCKernel:
 
         return where_needed(due, centre, state)
 
+    def _stretch(
+        self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
+    ) -> HMCState:
+        """Centre and stretch a factor by rows by the whitened moments of a pilot.
+
+        A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
+        (James & Stein 1961).
+        """
+        total = s.seen.astype(shift.dtype)
+        variance = jnp.maximum(square - shift * shift, 0)
+        excess = jnp.sum(shift * shift)
+        kept = jnp.maximum(1 - jnp.sum(variance) / (_INDEPENDENT * total) / jnp.maximum(excess, 1e-12), 0)
+        width = jnp.sqrt((total * variance + _PRIOR_DRAWS) / (total + _PRIOR_DRAWS))
+        good = jnp.all(jnp.isfinite(width))
+        width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
+        nothing = jnp.zeros_like(s.mean)
+        return s._replace(
+            position=(s.position - shift[None]) / width[None],
+            centre=unwhiten(s.centre, self.factor(operands, s), shift[None])[0],
+            factor=s.factor * width,
+            mean=nothing,
+            square=nothing,
+            seen=jnp.int32(0),
+        )
+
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
         """What is kept of a draw: position, log density and how the trajectory went."""
-        theta = unwhiten(state.centre, state.factor, state.position)
+        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         ones = jnp.ones_like(state.acceptance)
         return self.density.record(operands.density, theta) | {
             "lp": state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1),

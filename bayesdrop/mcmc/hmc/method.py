@@ -23,6 +23,8 @@ from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity, best_scales, with_scales
 from .normal_approximation import Factor, normal_approximation, score_spread
+from .noisy_approximation import noisy_approximation
+from .row_factor import RowFactor, by_rows, row_factor
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 
 __all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
@@ -89,15 +91,17 @@ class HMC:
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
         kinked = bound.kinked
-        exact = density.is_normal and factor.ndim == 2
+        rows = isinstance(factor, RowFactor)
+        exact = density.is_normal and (rows or factor.ndim == 2)
         known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
+        real = partial(jnp.asarray, dtype=self.dtype)
         kernel = HMCKernel(density=bound.density, trust=trust)
         return kernel, HMCOperands(
             density=bound.operands,
-            centre=jnp.asarray(centre, dtype=self.dtype),
-            factor=jnp.asarray(factor, dtype=self.dtype),
+            centre=real(centre),
+            factor=factor if rows else real(factor),
             kicks=jnp.int32(self.kicks or 0),
             tune=jnp.int32(tune),
         )
@@ -113,7 +117,7 @@ class Bound(NamedTuple):
     given : Density or ClassDensity
         The density at known scales.
     centre, factor : array
-        Mean (E,) and factor, (E, E) or (E,), of an approximation of the coordinates.
+        Mean (E,) and factor, (E, E), (E,) or by rows, of an approximation of the coordinates.
     kinked : bool
         The loss has kinks that no noise rounds.
     """
@@ -122,7 +126,7 @@ class Bound(NamedTuple):
     operands: Any
     given: Any
     centre: Float[np.ndarray, " E"]
-    factor: Factor
+    factor: Factor | RowFactor
     kinked: bool
 
 
@@ -138,6 +142,9 @@ def bind_start(
         bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
         model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map, True))
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
+    if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
+        centre, factor = start_by_rows(model, data, rate_map, density, operands, dtype)
+        return Bound(density, operands, density, centre, factor, False)
     centre, factor = start_of(model, data, rate_map, learnt is not None)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -147,6 +154,25 @@ def bind_start(
         return Bound(density, operands, density, centre, factor, kinked)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
     return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked)
+
+
+def start_is_by_rows(model: Model, data: Dataset, density: Density) -> bool:
+    """True if centre and factor are found and applied by rows."""
+    integrated = density.integrated or not density.has_variance
+    known = isinstance(model.loss.plain if integrated else model.loss, Scored if integrated else Curved)
+    return known and not density.shift and by_rows(model, data)
+
+
+def start_by_rows(
+    model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands, dtype: str
+) -> tuple[Float[np.ndarray, " D"], RowFactor]:
+    """Centre (D,) and a factor of weights, intercept and probits of the free rates, all correlated."""
+    found = noisy_approximation(model, data, rate_map, density.integrated or not density.has_variance)
+    factor = row_factor(
+        data, operands.matrix, found.precision, found.gain, found.curvature, found.roots, model.fit_intercept, dtype,
+        found.rates,
+    )  # fmt: skip
+    return found.centre, factor
 
 
 def _at_median(model: Model, data: Dataset) -> Model:

@@ -22,7 +22,8 @@ from ...model import Model
 from ...rates import RateMap
 from .density import LogDensity
 from .method import bind_start
-from .whitening import unwhiten, whiten_gradient
+from .row_factor import RowFactor
+from .whitening import Factor, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -66,16 +67,18 @@ class NUTS:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
-        start = (jnp.asarray(part, dtype=self.dtype) for part in (bound.centre, bound.factor))
-        return kernel, NUTSOperands(bound.operands, *start)
+        centre, factor = jnp.asarray(bound.centre, dtype=self.dtype), bound.factor
+        if not isinstance(factor, RowFactor):
+            factor = jnp.asarray(factor, dtype=self.dtype)
+        return kernel, NUTSOperands(bound.operands, centre, factor)
 
 
 class NUTSOperands(NamedTuple):
-    """Data and priors, and the centre (D,) and factor, (D, D) or (D,), of the whitened coordinates."""
+    """Data and priors, and the centre (D,) and factor, (D, D), (D,) or by rows, of the whitened coordinates."""
 
     density: Any
     centre: Float[jax.Array, " D"]
-    factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
+    factor: Factor
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,28 @@ import numpy as np
 from ..._typing import Float, Int
 from ...data.dataset import Dataset
 from ...designs import Design
+from ...model import Model
 from ..matrix import Matrix, backward_product, product
 
-__all__ = ["RateLoading", "RowFactor", "RowRoots", "centred_gram", "row_factor", "row_product", "row_roots"]
+__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_factor", "row_product", "row_roots"]
 
 Point = Float[jax.Array, "C D"]
+
+# Features from which on the rows are the way, and rows up to which.
+_MANY, _MOST_ROWS = 1500, 6000
+
+
+def by_rows(model: Model, data: Dataset) -> bool:
+    """True if a factor by rows is possible and less work than one of all coordinates.
+
+    That one is kept below 1,500 features, where it costs little. Beyond, a kick reads ``2p²`` numbers of it and ``2n²``
+    of a factor by rows, with two passes over the matrix; to prepare the latter takes about ten times ``n³`` operations
+    and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte. It is for a single score, normal
+    weights of known scales, and rows in memory.
+    """
+    n, p = data.design.shape
+    possible = model.weight_prior.gaussian and data.design.scans_columns and not model.loss.multiclass
+    return possible and p >= _MANY and n <= min(_MOST_ROWS, 1.4 * p)
 
 
 def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C n"]:

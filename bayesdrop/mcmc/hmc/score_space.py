@@ -37,16 +37,13 @@ from ...model import Model
 from ...rates import RateMap
 from .density import Density, DensityOperands
 from .kernel import DIVERGED, draw_length, tuned_kicks
-from .row_factor import RowFactor, row_factor, row_product, row_roots
+from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots
 from .score_approximation import score_approximation
 from .trajectory import split_trajectory
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
 
 PerScore = Float[jax.Array, "C n"]
-
-# Features from which on scores are moved, and rows up to which.
-_MANY, _MOST_ROWS = 1500, 6000
 
 
 class ScoreOperands(NamedTuple):
@@ -251,18 +248,12 @@ class ScoreHMCKernel:
 
 
 def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
-    """True if this kernel is for the model and the least work: many features, without noise, in memory.
-
-    Below 1,500 features a factor of all coordinates costs little, and is kept. Beyond, a kick by that reads ``2p²``
-    numbers and this one ``n²``; its preparation takes ``10 n³`` operations, and three matrices of ``n²`` numbers.
-    """
-    n, p = data.design.shape
-    if p < _MANY or n > min(_MOST_ROWS, 1.4 * p) or model.loss.multiclass or rate_map.is_free:
+    """True if this kernel is for the model, without noise, and by rows is the way to less work."""
+    if not by_rows(model, data) or rate_map.is_free:
         return False
     one = model.noise.coefficients(rate_map.initial)
     noised = any(np.any(part) for part in (one.shift, one.quadratic, one.linear, one.constant))
-    plain = model.weight_prior.gaussian and data.design.scans_columns and isinstance(model.loss.plain, Curved)
-    return plain and not noised and bool(np.all(one.gain == 1))
+    return not noised and bool(np.all(one.gain == 1)) and isinstance(model.loss.plain, Curved)
 
 
 def score_operands(
