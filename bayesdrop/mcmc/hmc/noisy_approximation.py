@@ -25,7 +25,7 @@ from .row_factor import RateLoading, RowRoots, centred_gram, row_roots
 
 __all__ = ["NoisyApproximation", "noisy_approximation"]
 
-_STEPS, _SHARE, _CLOSE = 12, 0.5, 0.05
+_STEPS, _SHARE, _CLOSE = 20, 0.5, 0.05
 _FLAT = 1e-6
 # Normal variables by which the variances of the weights are estimated, and nodes of an average over a score.
 _PROBES, _NODES = 64, 9
@@ -95,6 +95,7 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
     weight, bias, own, spread = np.zeros(p), 0.0, 1 / prior, np.zeros(n)
     pull, curvature, precision = np.zeros(n), np.zeros(n), prior.copy()
     gain, rates, roots = np.ones(p), None, None
+    relax, before, jump = np.full(len(u), _SHARE), np.zeros(len(u)), np.zeros(len(u))
     for number in range(_STEPS):
         rate = norm.cdf(u)[index] if free else rate_map.initial
         noise = model.noise.coefficients(rate)
@@ -135,11 +136,14 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         old, weight = weight, gain * (design.rmatvec(dual) - _mean(design, curvature, intercept) * dual.sum()) / precision
         if free:
             moved = away + np.bincount(index, rates.slope * design.rmatvec(dual), len(u)) / rates.precision
-            u = u + np.clip(step * moved, -_LONGEST, _LONGEST)
+            # Rates and weights follow each other slowly: steps in one direction grow (Riedmiller & Braun 1993).
+            relax = np.clip(relax * np.where(moved * before > 0, 1.5, 0.5), 0.1, 10.0) if number > 2 else relax
+            jump, before = np.clip(relax * moved, -_LONGEST, _LONGEST), moved
+            u = u + jump
         own, spread = _variances(design, roots, gain, precision, root, probes, rates, intercept)
         bias = level - curvature @ design.matvec(gain * weight) / total if intercept else 0.0
-        change = np.abs(weight - old).max()
-        if number > 3 and change < _CLOSE * np.sqrt(own.max()):
+        change = np.abs(weight - old).max() / np.sqrt(own.max())
+        if number > 3 and max(change, np.abs(jump).max(initial=0)) < _CLOSE:
             break
     assert roots is not None
     centre = np.concatenate([weight, [bias] if intercept else [], u])
