@@ -57,7 +57,6 @@ class PaddedLines(NamedTuple):
         ]
         return jnp.concatenate(sums)[self.order].T
 
-
     def pair_dot(
         self, vectors: Float[jax.Array, "C length"], squares: Float[jax.Array, "C length"]
     ) -> tuple[Float[jax.Array, "C lines"], Float[jax.Array, "C lines"]]:
@@ -183,7 +182,7 @@ def _pair(
     matrix: Matrix, weight: Float[jax.Array, "C p"], square: Float[jax.Array, "C p"]
 ) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
     rows: Any = matrix.rows
-    return rows.pair_dot(weight, square)  # type: ignore[no-any-return]
+    return rows.pair_dot(weight, square)
 
 
 def _pair_forward(matrix: Matrix, weight: Any, square: Any) -> tuple[Any, Matrix]:

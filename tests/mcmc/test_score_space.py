@@ -1,7 +1,7 @@
 """Posteriors of more features than rows: the factor by rows, the approximation by scores, and trajectories of scores.
 
 False-alarm rate: each statistic is allowed 5 standard errors of 64 independent chains (below 1e-5 each by Student's t);
-the default suite compares 42 of them.
+the default suite compares 42 and 50 of them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from bayesdrop.mcmc.hmc import row_factor as rows
 from bayesdrop.mcmc.hmc import score_approximation as by_scores
 from bayesdrop.mcmc.hmc import score_space
 from bayesdrop.mcmc.hmc.kernel import HMCKernel, HMCOperands
-from bayesdrop.mcmc.hmc.row_factor import RateLoading, centred_gram, row_factor, row_roots
+from bayesdrop.mcmc.hmc.row_factor import RateLoading, RowFactor, centred_gram, row_factor, row_roots
+from bayesdrop.mcmc.hmc.whitening import unwhiten
 from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.mcmc.run.runner import as_key, run
 
@@ -224,3 +225,55 @@ def test_a_second_run_compiles_nothing(any_size):
             run(kernel, operands, as_key(0), tune=2, draws=2, chains=2, progress=False)
         counts.append(len(TRACES))
     assert counts[0] == counts[1] > 0
+
+
+# With noise, the general kernel goes through the factor by rows.
+
+NOISY = {
+    "rates": bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0),
+    "shared": bd.Model(rates=bd.Shared(bd.Beta(2, 3)), fit_intercept=False),
+    "dropout": bd.Model(Hinge(expectation="gaussian"), rates=bd.Fixed(0.3)),
+}
+
+
+def noisy_chains(model, monkeypatch, many, method, draws=120):
+    monkeypatch.setattr(rows, "_MANY", many)
+    data = data_of(model, n=9, p=12)
+    rate_map = model.bind(data.feature_names)
+    with jax.enable_x64(method.dtype == "float64"):
+        kernel, operands = method.bind(model, data, rate_map, 60, marginalised=not rate_map.is_free)
+        result = run(kernel, operands, as_key(3), tune=60, draws=draws, chains=64, progress=False)
+    parts = [result.draws[name] for name in ("weight", "intercept", "logit_rate") if name in result.draws]
+    theta = np.concatenate([part.reshape(64, draws, -1) for part in parts], axis=2).astype(float)
+    return operands, result, np.concatenate([theta, theta**2], axis=2).mean(axis=1)
+
+
+@pytest.mark.parametrize("name", ["rates", *(pytest.param(n, marks=pytest.mark.slow) for n in ("shared", "dropout"))])
+def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
+    model, found = NOISY[name], []
+    for many in (2, 10_000):
+        operands, result, values = noisy_chains(model, monkeypatch, many, bd.HMC())
+        assert isinstance(operands.factor, RowFactor) == (many == 2)
+        assert np.mean(result.draws["acceptance_rate"]) > 0.6
+        found.append((values.mean(axis=0), values.var(axis=0, ddof=1) / 64))
+    z = (found[0][0] - found[1][0]) / np.sqrt(found[0][1] + found[1][1])
+    assert np.max(np.abs(z)) < 5
+
+
+def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
+    monkeypatch.setattr(rows, "_MANY", 2)
+    model = NOISY["rates"]
+    data = data_of(model, n=9, p=12)
+    with jax.enable_x64(True):
+        kernel, operands = bd.HMC(dtype="float64").bind(model, data, model.bind(data.feature_names), 40)
+        state, step = kernel.init(operands, jax.random.key(0), 5), jax.jit(kernel.step)
+        evaluate, seen = jax.jit(kernel.density.evaluate), []
+        for number in range(40):
+            before, (state, _) = state, step(operands, state)
+            theta = unwhiten(state.centre, kernel.factor(operands, state), state.position)
+            np.testing.assert_allclose(
+                state.evaluation.cost, evaluate(operands.density, theta).cost, rtol=1e-8, atol=1e-9
+            )
+            if np.any(np.asarray(state.factor) != np.asarray(before.factor)):
+                seen.append(number + 1)
+    assert seen == [6, 16, 28]

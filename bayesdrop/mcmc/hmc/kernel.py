@@ -195,7 +195,6 @@ class HMCKernel:
         kicks: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
         """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
-
         factor = self.factor(operands, state)
 
         def force(z: Point, evaluation: Evaluation) -> Point:

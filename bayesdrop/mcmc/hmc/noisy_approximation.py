@@ -2,10 +2,10 @@ r"""Normal approximation of a posterior with noise and of more features than row
 
 With noise a row's cost depends on the mean ``m_i`` and the variance ``v_i`` of its score. As in
 :mod:`.score_approximation` the approximation has a slope and a curvature for each row, averaged over the posterior of
-``m_i``, at the expected ``v_i``; what the variances say of the weights, ``Σ_i ∂cost_i/∂v_i v_i(w)``, is quadratic in them
-and adds to the precision of the prior. Free rates ``η = Φ(u)`` are coordinates beside the weights: their change moves the
-scores by ``X`` times what it does to the coefficients of the weights, and a Gauss-Newton step moves all at once.
-Nothing about a sampler's correctness rests on it.
+``m_i``, at the expected ``v_i``; what the variances say of the weights, ``Σ_i ∂cost_i/∂v_i v_i(w)``, is quadratic in
+them and adds to the precision of the prior. Free rates ``η = Φ(u)`` are coordinates beside the weights: their change
+moves the scores by ``X`` times what it does to the coefficients of the weights, and a Gauss-Newton step moves all at
+once. Nothing about a sampler's correctness rests on it.
 
 Shapes: ``n`` rows, ``p`` features, ``k`` free rates.
 """
@@ -63,12 +63,13 @@ Slopes = Callable[[Float[np.ndarray, "n nodes"], Float[np.ndarray, "n nodes"]], 
 
 def _slopes(model: Model, data: Dataset, integrated: bool) -> Slopes:
     """Derivatives of the cost of each row in the moments of its score."""
-    weight, loss, y = (model.C * data.weight)[:, None], model.loss, data.target[:, None]
+    loss: Any = model.loss.plain if integrated else model.loss
+    weight, y = (model.C * data.weight)[:, None], data.target[:, None]
 
     def slopes(mean: Any, var: Any) -> tuple[Any, Any]:
         target, times = np.broadcast_to(y, mean.shape), np.broadcast_to(weight, mean.shape)
         if integrated:
-            cost = loss.plain.score_cost(target, mean, var, times)
+            cost = loss.score_cost(target, mean, var, times)
             return cost.mean, cost.var
         found = loss.derivatives(target, mean, var)
         return weight * found.mean, weight * found.var
@@ -87,14 +88,16 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
     n, p = design.shape
     prior = model.weight_prior.precision(p)
     slopes, index = _slopes(model, data, integrated), np.asarray(rate_map.index)
-    law = rate_map.prior.law(data.occurrences(index, rate_map.size)) if free else None
+    law: Any = rate_map.prior.law(data.occurrences(index, rate_map.size)) if free else None
     u = norm.ppf(np.clip(law.quantile(0.5), 0.02, 0.98)) if free else np.zeros(0)
     node, share = np.polynomial.hermite_e.hermegauss(_NODES)
     share = share / share.sum()
     probes = np.random.default_rng(0).normal(size=(p, _PROBES))
     weight, bias, own, spread = np.zeros(p), 0.0, 1 / prior, np.zeros(n)
     pull, curvature, precision = np.zeros(n), np.zeros(n), prior.copy()
-    gain, rates, roots = np.ones(p), None, None
+    gain = np.ones(p)
+    rates: Any = None
+    roots: Any = None
     relax, before, jump = np.full(len(u), _SHARE), np.zeros(len(u)), np.zeros(len(u))
     for number in range(_STEPS):
         rate = norm.cdf(u)[index] if free else rate_map.initial
@@ -133,7 +136,10 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         residual = pull - curvature * (level + shift)
         # (1 + G)⁻¹ from its Cholesky factor.
         dual = residual - root * _solve(roots, root * (gram @ residual))
-        old, weight = weight, gain * (design.rmatvec(dual) - _mean(design, curvature, intercept) * dual.sum()) / precision
+        old, weight = (
+            weight,
+            gain * (design.rmatvec(dual) - _mean(design, curvature, intercept) * dual.sum()) / precision,
+        )
         if free:
             moved = away + np.bincount(index, rates.slope * design.rmatvec(dual), len(u)) / rates.precision
             # Rates and weights follow each other slowly: steps in one direction grow (Riedmiller & Braun 1993).
@@ -145,7 +151,6 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         change = np.abs(weight - old).max() / np.sqrt(own.max())
         if number > 3 and max(change, np.abs(jump).max(initial=0)) < _CLOSE:
             break
-    assert roots is not None
     centre = np.concatenate([weight, [bias] if intercept else [], u])
     return NoisyApproximation(centre, precision, np.asarray(gain), rates, curvature, roots)
 
@@ -230,7 +235,7 @@ def _variances(
     inside = root[:, None] * (roots.inner @ (root[:, None] * image))
     back = design.rmatvec(inside) - mean * inside.sum(axis=0)
     z = probes - loading * back
-    # Of every weight the prior's variance less what the rows take, which the draws tell better than the variance itself.
+    # The share of the prior's variance that is left varies less between draws than the variance itself.
     own = np.clip(np.mean(z**2, axis=1) / np.mean(probes**2, axis=1), 1e-3, 1.0) / precision
     if rates is not None:
         change = np.stack([np.bincount(rates.index, rates.slope * column, len(draws)) for column in back.T], axis=1)

@@ -7,6 +7,7 @@ trajectories, step size and metric adapted by NumPyro.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -67,10 +68,9 @@ class NUTS:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
-        centre, factor = jnp.asarray(bound.centre, dtype=self.dtype), bound.factor
-        if not isinstance(factor, RowFactor):
-            factor = jnp.asarray(factor, dtype=self.dtype)
-        return kernel, NUTSOperands(bound.operands, centre, factor)
+        real, found = partial(jnp.asarray, dtype=self.dtype), bound.factor
+        factor = found if isinstance(found, RowFactor) else real(found)
+        return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 
 class NUTSOperands(NamedTuple):

@@ -23,6 +23,7 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -268,9 +269,7 @@ def score_operands(
     precision, total = model.weight_prior.precision(data.design.shape[1]), curvature.sum()
     gram, dual = found.gram, found.dual
     roots, root = row_roots(gram, curvature), np.sqrt(curvature)
-    factor = row_factor(
-        data, operands.matrix, precision, np.ones_like(precision), curvature, roots, intercept, dtype
-    )
+    factor = row_factor(data, operands.matrix, precision, np.ones_like(precision), curvature, roots, intercept, dtype)
     # The mean of the weights, and the level of the scores that the approximation has.
     weight = data.design.rmatvec(dual) / precision
     mean = data.design.matvec(weight)
@@ -283,8 +282,8 @@ def score_operands(
     if density.loss.kinked:
         width = rounded * np.maximum(found.spread, 1e-3 * found.spread.max())
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
-    parts = (response, 0.5 * (covariance + covariance.T), mean + level, dual, centre)
-    response, covariance, mean, dual, centre = (jnp.asarray(part, dtype=dtype) for part in parts)
+    real = partial(jnp.asarray, dtype=dtype)
     return ScoreOperands(
-        operands, factor, response, covariance, mean, dual, centre, jnp.int32(kicks), jnp.int32(tune)
-    )
+        operands, factor, real(response), real(0.5 * (covariance + covariance.T)), real(mean + level), real(dual),
+        real(centre), jnp.int32(kicks), jnp.int32(tune),
+    )  # fmt: skip
