@@ -56,8 +56,8 @@ class ScoreOperands(NamedTuple):
         Data and priors.
     factor : RowFactor
         ``T``.
-    response, covariance : array (n, n)
-        ``R`` with ``A₀T = RA₀P^{−½}``, and ``FFᵀ``.
+    response, turned, covariance : array (n, n)
+        ``R`` with ``A₀T = RA₀P^{−½}``, its transpose, and ``FFᵀ``.
     mean, dual : array (n,)
         ``m`` and ``a``.
     centre : array (D,)
@@ -69,6 +69,7 @@ class ScoreOperands(NamedTuple):
     density: DensityOperands
     factor: RowFactor
     response: Float[jax.Array, "n n"]
+    turned: Float[jax.Array, "n n"]
     covariance: Float[jax.Array, "n n"]
     mean: Float[jax.Array, " n"]
     dual: Float[jax.Array, " n"]
@@ -162,7 +163,7 @@ class ScoreHMCKernel:
     def coordinates(self, operands: ScoreOperands, force: PerScore) -> Float[jax.Array, "C D"]:
         """``Fᵀh`` (C, D)."""
         factor = operands.factor
-        weights = factor.columns(row_product(operands.response.T, force))
+        weights = factor.columns(row_product(operands.turned, force))
         total = factor.level[None] * jnp.sum(force, axis=1, keepdims=True)
         return jnp.concatenate([weights, total], axis=1) if self.density.fit_intercept else weights
 
@@ -284,6 +285,6 @@ def score_operands(
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
     return ScoreOperands(
-        operands, factor, real(response), real(0.5 * (covariance + covariance.T)), real(mean + level), real(dual),
+        operands, factor, real(response), real(response.T), real(0.5 * (covariance + covariance.T)), real(mean + level), real(dual),
         real(centre), jnp.int32(kicks), jnp.int32(tune),
     )  # fmt: skip
