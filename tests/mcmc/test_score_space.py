@@ -277,3 +277,15 @@ def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
             if np.any(np.asarray(state.factor) != np.asarray(before.factor)):
                 seen.append(number + 1)
     assert seen == [6, 16, 28]
+
+
+@pytest.mark.slow
+def test_nuts_goes_by_rows_to_the_same_posterior(monkeypatch):
+    model, found = bd.Model(rates=NO_NOISE, C=2.0), []
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        for many, method in ((2, bd.NUTS(dtype="float32")), (10_000, bd.HMC())):
+            operands, _, values = noisy_chains(model, monkeypatch, many, method)
+            assert isinstance(operands.factor, RowFactor) == (many == 2)
+            found.append((values.mean(axis=0), values.var(axis=0, ddof=1) / 64))
+    z = (found[0][0] - found[1][0]) / np.sqrt(found[0][1] + found[1][1])
+    assert np.max(np.abs(z)) < 5
