@@ -284,7 +284,8 @@ def score_operands(
         width = rounded * np.maximum(found.spread, 1e-3 * found.spread.max())
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
+    covariance = 0.5 * (covariance + covariance.T)
     return ScoreOperands(
-        operands, factor, real(response), real(response.T), real(0.5 * (covariance + covariance.T)), real(mean + level), real(dual),
+        operands, factor, real(response), real(response.T), real(covariance), real(mean + level), real(dual),
         real(centre), jnp.int32(kicks), jnp.int32(tune),
     )  # fmt: skip
