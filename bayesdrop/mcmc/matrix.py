@@ -19,7 +19,16 @@ import numpy as np
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
 
-__all__ = ["Matrix", "PaddedLines", "dense_transpose", "product", "samplers_matrix", "squared_product"]
+__all__ = [
+    "Matrix",
+    "PaddedLines",
+    "backward_product",
+    "dense_transpose",
+    "pair_product",
+    "product",
+    "samplers_matrix",
+    "squared_product",
+]
 
 
 class PaddedLines(NamedTuple):
@@ -43,10 +52,23 @@ class PaddedLines(NamedTuple):
         """Product of every line with vectors: (C, length) to (C, lines)."""
         table = vectors.T
         sums = [
-            jnp.sum((v * v if square else v)[:, :, None] * table[place], axis=1)
+            jnp.sum((v * v if square else v)[:, :, None] * table.at[place].get(mode="promise_in_bounds"), axis=1)
             for place, v in zip(self.places, self.values, strict=True)
         ]
         return jnp.concatenate(sums)[self.order].T
+
+    def pair_dot(
+        self, vectors: Float[jax.Array, "C length"], squares: Float[jax.Array, "C length"]
+    ) -> tuple[Float[jax.Array, "C lines"], Float[jax.Array, "C lines"]]:
+        """Product of every line with vectors, and of its square with others, in one pass over the entries."""
+        chains = len(vectors)
+        table, first = jnp.concatenate([vectors, squares]).T, jnp.arange(2 * chains)[None, None] < chains
+        sums = []
+        for place, v in zip(self.places, self.values, strict=True):
+            entry = jnp.where(first, v[:, :, None], (v * v)[:, :, None])
+            sums.append(jnp.sum(entry * table.at[place].get(mode="promise_in_bounds"), axis=1))
+        both = jnp.concatenate(sums)[self.order].T
+        return both[:chains], both[chains:]
 
 
 class Matrix(NamedTuple):
@@ -155,9 +177,43 @@ def _linear_backward(
 _linear.defvjp(_linear_forward, _linear_backward)
 
 
+@jax.custom_vjp
+def _pair(
+    matrix: Matrix, weight: Float[jax.Array, "C p"], square: Float[jax.Array, "C p"]
+) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
+    rows: Any = matrix.rows
+    return rows.pair_dot(weight, square)
+
+
+def _pair_forward(matrix: Matrix, weight: Any, square: Any) -> tuple[Any, Matrix]:
+    return _pair(matrix, weight, square), matrix
+
+
+def _pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
+    columns: Any = matrix.columns
+    return None, *columns.pair_dot(*slopes)
+
+
+_pair.defvjp(_pair_forward, _pair_backward)
+
+
+def pair_product(
+    matrix: Matrix, weight: Float[jax.Array, "C p"], square: Float[jax.Array, "C p"]
+) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
+    """``X w`` and ``X² u`` for every chain, of a sparse matrix in one pass; derivatives in ``w`` and ``u`` only."""
+    if matrix.rows is None:
+        return product(matrix, weight), squared_product(matrix, square)
+    return _pair(matrix, weight, square)
+
+
 def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
     """``X w`` for every chain: (C, p) to (C, n); derivatives are taken in the weights only."""
     return _linear(matrix, weight, False)
+
+
+def backward_product(matrix: Matrix, rowwise: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
+    """``Xᵀ r`` for every chain: (C, n) to (C, p)."""
+    return _backward(matrix, rowwise, False)
 
 
 def squared_product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:

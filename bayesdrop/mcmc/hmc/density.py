@@ -37,7 +37,7 @@ from jax.scipy.special import log_ndtr, ndtr, ndtri
 
 from ..._typing import Float, Int
 from ...noise import Coefficients
-from ..matrix import Matrix, product, squared_product
+from ..matrix import Matrix, pair_product, product
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "LogDensity", "Point"]
 
@@ -195,14 +195,17 @@ class Density:
         """Mean of the scores (C, n), and their variance if the noise gives them one."""
         weight, intercept = self.weights(theta, operands.precision.shape[0])
         gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
-        mean = product(operands.matrix, gain * weight) + intercept[:, None]
+        square = weight * weight
+        if self.quadratic:
+            mean, var = pair_product(operands.matrix, gain * weight, quadratic * square)
+        else:
+            mean = product(operands.matrix, gain * weight)
+            var = jnp.zeros_like(mean)
+        mean = mean + intercept[:, None]
         if self.shift:
             mean = mean + jnp.sum(shift * weight, axis=1, keepdims=True)
         if not self.has_variance:
             return (mean,)
-        var, square = jnp.zeros_like(mean), weight * weight
-        if self.quadratic:
-            var = var + squared_product(operands.matrix, quadratic * square)
         if self.linear:
             var = var + product(operands.matrix, linear * square)
         if self.constant:

@@ -21,10 +21,11 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
+from .row_factor import RowFactor
 from .trajectory import split_trajectory
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
-__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["DIVERGED", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
 # independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
@@ -33,7 +34,32 @@ _ACCEPT = 0.8
 _MOST_KICKS = 100
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
-_DIVERGED = 1000.0
+DIVERGED = 1000.0
+# What the approximation counts for where a factor by rows is stretched, in draws, and the share of a pilot's draws that
+# are as good as independent.
+_PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
+
+
+def draw_length(
+    key: PRNGKeyArray, log_kicks: Float[jax.Array, ""], fixed: Int[jax.Array, ""]
+) -> tuple[Int[jax.Array, ""], Float[jax.Array, ""]]:
+    """Number of kicks of a trajectory, ``fixed`` unless that is 0, and the angle of its turns."""
+    chosen = jnp.clip(jnp.ceil(jnp.exp(log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
+    kicks, dtype = jnp.where(fixed > 0, fixed, chosen), log_kicks.dtype
+    return kicks, _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
+
+
+def tuned_kicks(
+    log_kicks: Float[jax.Array, ""],
+    acceptance: Float[jax.Array, " C"],
+    count: Int[jax.Array, ""],
+    tune: Int[jax.Array, ""],
+) -> Float[jax.Array, ""]:
+    """Logarithm of the number of kicks after one more trajectory (Robbins & Monro 1951), the same after warm-up."""
+    dtype = log_kicks.dtype
+    step = 4 / (count.astype(dtype) + 10) ** 0.75
+    log_kicks = log_kicks + jnp.where(count < tune, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+    return jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype)))
 
 
 class HMCOperands(NamedTuple):
@@ -45,7 +71,7 @@ class HMCOperands(NamedTuple):
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
-    factor : array (D, D) or (D,)
+    factor : array (D, D) or (D,), or RowFactor
         ``T``, or the standard deviations of a diagonal one.
     kicks : int array ()
         Fixed number of kicks, 0 to choose it during warm-up.
@@ -70,9 +96,9 @@ class HMCState(NamedTuple):
     evaluation : Evaluation
         Minus the log density there, its gradient taken in ``θ``.
     centre, factor : array
-        Normal approximation in use.
-    mean, square : array (D,), like ``factor``
-        Sums of ``θ`` and of its products over the current pilot.
+        Normal approximation in use; of a factor by rows its stretch (D,).
+    mean, square : array (D,); (D, D) or (D,)
+        Sums of ``θ`` and of its products over the current pilot, of a factor by rows of ``z``.
     seen : int array ()
         Draws of the pilot.
     log_kicks : array ()
@@ -96,9 +122,9 @@ class HMCState(NamedTuple):
     position: Float[jax.Array, "C D"]
     evaluation: Evaluation
     centre: Float[jax.Array, " D"]
-    factor: Factor
+    factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
     mean: Float[jax.Array, " D"]
-    square: Factor
+    square: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
     seen: Int[jax.Array, ""]
     log_kicks: Float[jax.Array, ""]
     acceptance: Float[jax.Array, " C"]
@@ -141,13 +167,14 @@ class HMCKernel:
         centre, factor = operands.centre, operands.factor
         z = jax.random.normal(key_start, (chains, centre.shape[0]), centre.dtype)
         nothing = jnp.zeros(chains, centre.dtype)
+        kept = factor.stretch if isinstance(factor, RowFactor) else factor
         return HMCState(
             position=z,
             evaluation=self.density.evaluate(operands.density, unwhiten(centre, factor, z)),
             centre=centre,
-            factor=factor,
+            factor=kept,
             mean=jnp.zeros_like(centre),
-            square=jnp.zeros_like(factor),
+            square=jnp.zeros_like(kept),
             seen=jnp.int32(0),
             log_kicks=jnp.asarray(0.7, centre.dtype),
             acceptance=nothing,
@@ -168,17 +195,24 @@ class HMCKernel:
         kicks: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
         """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        factor = self.factor(operands, state)
 
         def force(z: Point, evaluation: Evaluation) -> Point:
-            return z - whiten_gradient(state.factor, evaluation.gradient)
+            return z - whiten_gradient(factor, evaluation.gradient)
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
-            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, state.factor, z))
+            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, factor, z))
             return force(z, evaluation), evaluation
 
         start = force(state.position, state.evaluation), state.evaluation
         z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, kicks, start)
         return z, r, end
+
+    @staticmethod
+    def factor(operands: HMCOperands, state: HMCState) -> Factor:
+        """``T`` as it is in use."""
+        given = operands.factor
+        return given._replace(stretch=state.factor) if isinstance(given, RowFactor) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -191,9 +225,7 @@ class HMCKernel:
         """One trajectory of every chain."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        chosen = jnp.clip(jnp.ceil(jnp.exp(state.log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
-        kicks = jnp.where(operands.kicks > 0, operands.kicks, chosen)
-        angle = _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key_angle, (), dtype))
+        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         new_z, r, new = self.trajectory(operands, state, momentum, angle, kicks)
         old = state.evaluation
@@ -209,27 +241,26 @@ class HMCKernel:
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
-        tuning = state.count < operands.tune
-        step = 4 / (state.count.astype(dtype) + 10) ** 0.75
-        log_kicks = state.log_kicks + jnp.where(tuning, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+        log_kicks = tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune)
         return state._replace(
             position=kept[0],
             evaluation=kept[1],
-            log_kicks=jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype))),
+            log_kicks=log_kicks,
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             kicks=kicks,
             angle=angle,
-            diverging=gain < -_DIVERGED,
+            diverging=gain < -DIVERGED,
             count=state.count + 1,
             key=key,
         )
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
-        theta = unwhiten(state.centre, state.factor, state.position)
-        deviation, dtype = theta - state.centre[None], theta.dtype
-        dense = state.factor.ndim == 2
+        by_rows = isinstance(operands.factor, RowFactor)
+        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
+        deviation, dtype = state.position if by_rows else theta - state.centre[None], theta.dtype
+        dense = state.square.ndim == 2
         state = state._replace(
             mean=state.mean + jnp.sum(deviation, axis=0),
             square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
@@ -241,6 +272,8 @@ class HMCKernel:
         def centre(s: HMCState) -> HMCState:
             total = s.seen.astype(dtype)
             shift = s.mean / total
+            if by_rows:
+                return self._stretch(operands, s, shift, s.square / total)
             covariance = s.square / total - (jnp.outer(shift, shift) if dense else shift * shift)
             prior_draws = self.trust * shift.shape[0]
             mixed = (total * covariance + prior_draws * (s.factor @ s.factor.T if dense else s.factor**2)) / (
@@ -262,9 +295,34 @@ class HMCKernel:
 
         return where_needed(due, centre, state)
 
+    def _stretch(
+        self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
+    ) -> HMCState:
+        """Centre and stretch a factor by rows by the whitened moments of a pilot.
+
+        A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
+        (James & Stein 1961).
+        """
+        total = s.seen.astype(shift.dtype)
+        variance = jnp.maximum(square - shift * shift, 0)
+        excess = jnp.sum(shift * shift)
+        kept = jnp.maximum(1 - jnp.sum(variance) / (_INDEPENDENT * total) / jnp.maximum(excess, 1e-12), 0)
+        width = jnp.sqrt((total * variance + _PRIOR_DRAWS) / (total + _PRIOR_DRAWS))
+        good = jnp.all(jnp.isfinite(width))
+        width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
+        nothing = jnp.zeros_like(s.mean)
+        return s._replace(
+            position=(s.position - shift[None]) / width[None],
+            centre=unwhiten(s.centre, self.factor(operands, s), shift[None])[0],
+            factor=s.factor * width,
+            mean=nothing,
+            square=nothing,
+            seen=jnp.int32(0),
+        )
+
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
         """What is kept of a draw: position, log density and how the trajectory went."""
-        theta = unwhiten(state.centre, state.factor, state.position)
+        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         ones = jnp.ones_like(state.acceptance)
         return self.density.record(operands.density, theta) | {
             "lp": state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1),

@@ -22,7 +22,10 @@ from .class_density import ClassDensity, class_approximation
 from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity, best_scales, with_scales
+from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
+from .row_factor import RowFactor, by_rows, row_factor
+from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 
 __all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
 
@@ -40,6 +43,11 @@ _MANY_ROWS = 50
 @dataclass(frozen=True)
 class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
+
+    From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
+    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), and without noise it is the scores that move
+    (:mod:`bayesdrop.mcmc.hmc.score_space`). Learnt scales of the weights, many classes, and rows beyond that take a
+    diagonal one there, which mixes slowly where features are correlated.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
@@ -73,23 +81,30 @@ class HMC:
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel, HMCOperands]:
+    ) -> tuple[HMCKernel | ScoreHMCKernel, HMCOperands | ScoreOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
+        if moves_scores(model, data, rate_map):
+            single: Any
+            single, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+            return ScoreHMCKernel(single), score_operands(
+                model, data, single, operands, int(self.kicks or 0), int(tune), self.dtype, _ROUNDED
+            )
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
         density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
         kinked = bound.kinked
-        exact = density.is_normal and factor.ndim == 2
+        exact = density.is_normal and (isinstance(factor, RowFactor) or factor.ndim == 2)
         known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
+        real = partial(jnp.asarray, dtype=self.dtype)
         kernel = HMCKernel(density=bound.density, trust=trust)
         return kernel, HMCOperands(
             density=bound.operands,
-            centre=jnp.asarray(centre, dtype=self.dtype),
-            factor=jnp.asarray(factor, dtype=self.dtype),
+            centre=real(centre),
+            factor=factor if isinstance(factor, RowFactor) else real(factor),
             kicks=jnp.int32(self.kicks or 0),
             tune=jnp.int32(tune),
         )
@@ -105,7 +120,7 @@ class Bound(NamedTuple):
     given : Density or ClassDensity
         The density at known scales.
     centre, factor : array
-        Mean (E,) and factor, (E, E) or (E,), of an approximation of the coordinates.
+        Mean (E,) and factor, (E, E), (E,) or by rows, of an approximation of the coordinates.
     kinked : bool
         The loss has kinks that no noise rounds.
     """
@@ -114,7 +129,7 @@ class Bound(NamedTuple):
     operands: Any
     given: Any
     centre: Float[np.ndarray, " E"]
-    factor: Factor
+    factor: Factor | RowFactor
     kinked: bool
 
 
@@ -130,6 +145,8 @@ def bind_start(
         bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
         model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map, True))
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
+    if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
+        return Bound(density, operands, density, *start_by_rows(model, data, rate_map, density, operands, dtype), False)
     centre, factor = start_of(model, data, rate_map, learnt is not None)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -139,6 +156,25 @@ def bind_start(
         return Bound(density, operands, density, centre, factor, kinked)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
     return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked)
+
+
+def start_is_by_rows(model: Model, data: Dataset, density: Density) -> bool:
+    """True if centre and factor are found and applied by rows."""
+    integrated = density.integrated or not density.has_variance
+    known = isinstance(model.loss.plain if integrated else model.loss, Scored if integrated else Curved)
+    return known and not density.shift and by_rows(model, data)
+
+
+def start_by_rows(
+    model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands, dtype: str
+) -> tuple[Float[np.ndarray, " D"], RowFactor]:
+    """Centre (D,) and a factor of weights, intercept and probits of the free rates, all correlated."""
+    found = noisy_approximation(model, data, rate_map, density.integrated or not density.has_variance)
+    factor = row_factor(
+        data, operands.matrix, found.precision, found.gain, found.curvature, found.roots, model.fit_intercept, dtype,
+        found.rates,
+    )  # fmt: skip
+    return found.centre, factor
 
 
 def _at_median(model: Model, data: Dataset) -> Model:

@@ -7,6 +7,7 @@ trajectories, step size and metric adapted by NumPyro.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -22,7 +23,8 @@ from ...model import Model
 from ...rates import RateMap
 from .density import LogDensity
 from .method import bind_start
-from .whitening import unwhiten, whiten_gradient
+from .row_factor import RowFactor
+from .whitening import Factor, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -66,16 +68,17 @@ class NUTS:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
-        start = (jnp.asarray(part, dtype=self.dtype) for part in (bound.centre, bound.factor))
-        return kernel, NUTSOperands(bound.operands, *start)
+        real, found = partial(jnp.asarray, dtype=self.dtype), bound.factor
+        factor = found if isinstance(found, RowFactor) else real(found)
+        return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 
 class NUTSOperands(NamedTuple):
-    """Data and priors, and the centre (D,) and factor, (D, D) or (D,), of the whitened coordinates."""
+    """Data and priors, and the centre (D,) and factor, (D, D), (D,) or by rows, of the whitened coordinates."""
 
     density: Any
     centre: Float[jax.Array, " D"]
-    factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
+    factor: Factor
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Whitened coordinates, ``θ = c + T z``, in which a normal approximation ``N(c, TTᵀ)`` is standard normal.
 
-Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), or (D,) if it is diagonal.
+Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), (D,) if it is diagonal, or a
+:class:`.row_factor.RowFactor`, which multiplies by products with the rows.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import jax
 
 from ..._typing import AnyArray, Float
+from .row_factor import RowFactor
 
 __all__ = ["Factor", "unwhiten", "whiten", "whiten_gradient"]
 
-Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"]
+Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | RowFactor
 
 
 def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
@@ -23,6 +25,8 @@ def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "
     >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
     [[3.0, -3.0]]
     """
+    if isinstance(factor, RowFactor):
+        return centre[None] + factor.times(z)
     return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
 
 
@@ -36,6 +40,8 @@ def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray,
     [[1.0, -1.0]]
     """
     away = theta - centre[None]
+    if isinstance(factor, RowFactor):
+        return factor.solve(away)
     if factor.ndim == 1:
         return away / factor[None]
     return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
@@ -50,4 +56,6 @@ def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[A
     >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
     [[3.0, 3.0]]
     """
+    if isinstance(factor, RowFactor):
+        return factor.transposed_times(gradient)
     return gradient @ factor if factor.ndim == 2 else gradient * factor[None]

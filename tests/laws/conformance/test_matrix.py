@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.mcmc.matrix import product, samplers_matrix, squared_product
+from bayesdrop.mcmc.matrix import backward_product, pair_product, product, samplers_matrix, squared_product
 
 CHAINS = 3
 FEW_AND_MANY = (1, 2, 3, 8, 9)  # dense backward products go chain by chain or together
@@ -130,6 +130,12 @@ def _check_products(X, storage, square, dtype, chains=CHAINS):
         right = np.sum(w * np.asarray(slope, float), axis=1)
         size = np.sum(np.abs(r) * (np.abs(w) @ np.abs(dense).T), axis=1)
         assert np.all(np.abs(left - right) <= 2 * ACCURACY[dtype] * size)
+    both, pull_back = jax.vjp(lambda v, u: pair_product(matrix, v, u), narrow[0], -narrow[0])
+    turned = (*pull_back((narrow[1], 2 * narrow[1])), backward_product(matrix, narrow[1]))
+    for found, part, dense in zip(both, (w, -w), (wide, wide * wide), strict=True):
+        _near(found, part @ dense.T, np.abs(part) @ np.abs(dense).T, dtype)
+    for found, part, dense in zip(turned, (r, 2 * r, r), (wide, wide * wide, wide), strict=True):
+        _near(found, part @ dense, np.abs(part) @ np.abs(dense), dtype)
 
 
 def test_curvature_follows_from_the_gradient():

@@ -1,0 +1,295 @@
+r"""Split Hamiltonian Monte Carlo of many weights in the space of their scores.
+
+Without noise the likelihood is a function of the scores ``s = m + δ`` alone. In whitened coordinates ``z`` of a normal
+approximation whose precision is ``P + A₀ᵀDA₀`` and, for the intercept, ``ΣD`` (:mod:`.row_factor`), and whose mean of
+the weights is ``P⁻¹A₀ᵀa`` with ``Σa = 0``, minus the log density is
+
+    ½‖z‖² + Σ_i r_i(δ_i) + constant,      r_i(δ) = cost_i(m_i + δ) + a_i δ − ½ D_i δ²,      δ = Fz,
+
+with ``F = A₀T`` and the column ``(ΣD)^{−½}`` of the intercept. The force of the remainder is ``Fᵀh``,
+``h_i = −r_i'(δ_i)``, so that under the trajectories of :mod:`.trajectory` the scores and their velocity ``ρ = Fr`` move
+by themselves:
+
+    ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
+
+One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a kick costs, however many weights there are.
+The sums ``H`` of the kicks, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change of
+``½‖z‖² + ½‖r‖²``, ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without kicks, ``δ_∘``, and with
+them, ``δ_1``.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Bool, Float, Int
+from ...data.dataset import Dataset
+from ...losses.protocols import Curved
+from ...model import Model
+from ...rates import RateMap
+from .density import Density, DensityOperands
+from .kernel import DIVERGED, draw_length, tuned_kicks
+from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots
+from .score_approximation import score_approximation
+from .trajectory import split_trajectory
+
+__all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
+
+PerScore = Float[jax.Array, "C n"]
+
+
+class ScoreOperands(NamedTuple):
+    """Data, priors and the normal approximation.
+
+    Attributes
+    ----------
+    density : DensityOperands
+        Data and priors.
+    factor : RowFactor
+        ``T``.
+    response, turned, covariance : array (n, n)
+        ``R`` with ``A₀T = RA₀P^{−½}``, its transpose, and ``FFᵀ``.
+    mean, dual : array (n,)
+        ``m`` and ``a``.
+    centre : array (D,)
+        Mean of weights and intercept.
+    kicks, tune : int array ()
+        Fixed number of kicks, 0 to choose it during warm-up, and the draws of warm-up.
+    """
+
+    density: DensityOperands
+    factor: RowFactor
+    response: Float[jax.Array, "n n"]
+    turned: Float[jax.Array, "n n"]
+    covariance: Float[jax.Array, "n n"]
+    mean: Float[jax.Array, " n"]
+    dual: Float[jax.Array, " n"]
+    centre: Float[jax.Array, " D"]
+    kicks: Int[jax.Array, ""]
+    tune: Int[jax.Array, ""]
+
+
+class ScoreState(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    position : array (C, D)
+        Whitened coordinates ``z``.
+    score : array (C, n)
+        ``δ`` there.
+    log_kicks : array ()
+        Logarithm of the number of kicks.
+    acceptance, energy, diverging : array (C,)
+        Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
+        any use.
+    kicks, angle : array ()
+        Its kicks and the angle between them.
+    count : int array ()
+        Draws so far.
+    key : key
+        Random key.
+    """
+
+    position: Float[jax.Array, "C D"]
+    score: PerScore
+    log_kicks: Float[jax.Array, ""]
+    acceptance: Float[jax.Array, " C"]
+    energy: Float[jax.Array, " C"]
+    diverging: Bool[jax.Array, " C"]
+    kicks: Int[jax.Array, ""]
+    angle: Float[jax.Array, ""]
+    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class ScoreHMCKernel:
+    """The transition.
+
+    Attributes
+    ----------
+    density : Density
+        What is sampled; without noise or free rates.
+    """
+
+    density: Density
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+
+    def init(self, operands: ScoreOperands, key: PRNGKeyArray, chains: int) -> ScoreState:
+        """Start at independent draws from the normal approximation."""
+        key, key_start = jax.random.split(key)
+        z = jax.random.normal(key_start, (chains, operands.centre.shape[0]), operands.centre.dtype)
+        nothing = jnp.zeros(chains, z.dtype)
+        return ScoreState(
+            position=z,
+            score=self.scores(operands, z),
+            log_kicks=jnp.asarray(2.0, z.dtype),
+            acceptance=nothing,
+            energy=nothing,
+            diverging=jnp.zeros(chains, bool),
+            kicks=jnp.int32(0),
+            angle=jnp.zeros((), z.dtype),
+            count=jnp.int32(0),
+            key=key,
+        )
+
+    def scores(self, operands: ScoreOperands, z: Float[jax.Array, "C D"]) -> PerScore:
+        """``Fz`` (C, n)."""
+        return self._scores(operands, z, operands.factor.rows(z[:, : operands.factor.scale.shape[0]]))
+
+    def _scores(self, operands: ScoreOperands, z: Float[jax.Array, "C D"], rows: PerScore) -> PerScore:
+        factor, score = operands.factor, row_product(operands.response, rows)
+        return score + factor.level[None] * z[:, factor.scale.shape[0] :] if self.density.fit_intercept else score
+
+    def coordinates(self, operands: ScoreOperands, force: PerScore) -> Float[jax.Array, "C D"]:
+        """``Fᵀh`` (C, D)."""
+        factor = operands.factor
+        weights = factor.columns(row_product(operands.turned, force))
+        total = factor.level[None] * jnp.sum(force, axis=1, keepdims=True)
+        return jnp.concatenate([weights, total], axis=1) if self.density.fit_intercept else weights
+
+    def remainder(self, operands: ScoreOperands, score: PerScore) -> tuple[PerScore, PerScore]:
+        """``r(δ)`` and ``h(δ)``, (C, n) each."""
+        cost, slope, _ = self.density.cost(operands.density, operands.mean[None] + score, jnp.zeros_like(score))
+        square, dual = jnp.square(operands.factor.root)[None], operands.dual[None]
+        rest = cost + dual * score - 0.5 * square * score * score
+        return rest, square * score - dual - slope
+
+    def trajectory(
+        self,
+        operands: ScoreOperands,
+        state: ScoreState,
+        momentum: Float[jax.Array, "C D"],
+        angle: Float[jax.Array, ""] | float,
+        kicks: Int[jax.Array, ""] | int,
+    ) -> tuple[Float[jax.Array, "C D"], PerScore, Float[jax.Array, " C"]]:
+        """Where ``kicks`` turns lead from a momentum (C, D): position, scores, rise of the total energy."""
+        n = state.score.shape[1]
+        velocity = self.scores(operands, momentum)
+
+        def force(place: Float[jax.Array, "C m"]) -> tuple[Float[jax.Array, "C m"], tuple[()]]:
+            _, push = self.remainder(operands, place[:, :n])
+            return jnp.concatenate([row_product(operands.covariance, push), push], axis=1), ()
+
+        # Scores and the sums of the kicks move alike.
+        nothing = jnp.zeros_like(velocity)
+        begin, moving = jnp.concatenate([state.score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
+        end, moved, _, _ = split_trajectory(force, begin, moving, angle, kicks, (force(begin)[0], ()))
+        turned = angle * jnp.asarray(kicks, velocity.dtype)
+        cosine, sine = jnp.cos(turned), jnp.sin(turned)
+        free, free_moving = state.score * cosine + velocity * sine, velocity * cosine - state.score * sine
+        position = state.position * cosine + momentum * sine + self.coordinates(operands, end[:, n:])
+        score = end[:, :n]
+        old, new = (self.remainder(operands, place)[0] for place in (state.score, score))
+        # Small terms of every row are added up, and no difference of two totals is taken.
+        rise = new - old + 0.5 * (end[:, n:] * (free + score) + moved[:, n:] * (free_moving + moved[:, :n]))
+        return position, score, jnp.sum(rise, axis=1)
+
+    def step(self, operands: ScoreOperands, state: ScoreState) -> tuple[ScoreState, dict[str, jax.Array]]:
+        """One trajectory of every chain."""
+        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
+        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
+        momentum = jax.random.normal(key_momentum, state.position.shape, state.position.dtype)
+        position, score, rise = self.trajectory(operands, state, momentum, angle, kicks)
+        gain = jnp.where(jnp.isfinite(rise), -rise, -jnp.inf)
+        accept = -jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain
+        acceptance = jnp.exp(jnp.minimum(gain, 0))
+        begun = 0.5 * jnp.sum(momentum * momentum, axis=1) - self.lp(operands, state.position, state.score)
+        position = jnp.where(accept[:, None], position, state.position)
+        # From the position, not the end of the trajectory: rounding does not add up over draws.
+        rows = operands.factor.rows(position[:, : operands.factor.scale.shape[0]])
+        state = state._replace(
+            position=position,
+            score=self._scores(operands, position, rows),
+            log_kicks=tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune),
+            acceptance=acceptance,
+            energy=begun - jnp.where(accept, gain, 0),
+            diverging=gain < -DIVERGED,
+            kicks=kicks,
+            angle=angle,
+            count=state.count + 1,
+            key=key,
+        )
+        return state, self.record(operands, state, rows)
+
+    def lp(self, operands: ScoreOperands, z: Float[jax.Array, "C D"], score: PerScore) -> Float[jax.Array, " C"]:
+        """Log density at whitened coordinates (C, D) with scores (C, n), up to a constant."""
+        return -0.5 * jnp.sum(z * z, axis=1) - jnp.sum(self.remainder(operands, score)[0], axis=1)
+
+    def record(self, operands: ScoreOperands, state: ScoreState, rows: PerScore | None = None) -> dict[str, jax.Array]:
+        """What is kept of a draw: position, log density and how the trajectory went."""
+        theta = operands.centre[None] + operands.factor.times(state.position, rows)
+        ones = jnp.ones_like(state.acceptance)
+        return self.density.record(operands.density, theta) | {
+            "lp": self.lp(operands, state.position, state.score),
+            "acceptance_rate": state.acceptance,
+            "energy": state.energy,
+            "step_size": state.angle * ones,
+            "n_steps": state.kicks * jnp.ones(ones.shape, jnp.int32),
+            "diverging": state.diverging.astype(jnp.int8),
+        }
+
+
+def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
+    """True if this kernel is for the model, without noise, and by rows is the way to less work."""
+    if not by_rows(model, data) or rate_map.is_free:
+        return False
+    one = model.noise.coefficients(rate_map.initial)
+    noised = any(np.any(part) for part in (one.shift, one.quadratic, one.linear, one.constant))
+    return not noised and bool(np.all(one.gain == 1)) and isinstance(model.loss.plain, Curved)
+
+
+def score_operands(
+    model: Model, data: Dataset, density: Density, operands: DensityOperands, kicks: int, tune: int, dtype: str,
+    rounded: float,
+) -> ScoreOperands:  # fmt: skip
+    """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
+    from scipy.linalg import solve_triangular
+
+    found = score_approximation(model, data)
+    intercept, curvature = model.fit_intercept, found.curvature
+    precision, total = model.weight_prior.precision(data.design.shape[1]), curvature.sum()
+    gram, dual = found.gram, found.dual
+    roots, root = row_roots(gram, curvature), np.sqrt(curvature)
+    factor = row_factor(data, operands.matrix, precision, np.ones_like(precision), curvature, roots, intercept, dtype)
+    # The mean of the weights, and the level of the scores that the approximation has.
+    weight = data.design.rmatvec(dual) / precision
+    mean = data.design.matvec(weight)
+    level = curvature @ (found.mean - mean) / total if intercept else 0.0
+    centre = np.append(weight, [level] if intercept else [])
+    # The covariance of the scores is K − WᵀW with W = L⁻¹D^½K, and R = 1 − KD^½ND^½.
+    inside = solve_triangular(roots.lower, root[:, None] * gram, lower=True, check_finite=False)
+    covariance = gram - inside.T @ inside + (1 / total if intercept else 0.0)
+    response = np.eye(len(root)) - (gram * root) @ (roots.inner * root)
+    if density.loss.kinked:
+        # Wide scores would make the rounded force that of another posterior: the energy that it gets wrong, in all rows
+        # about Σ c D h³/24 of variance with c the weight of a row, is to stay below a quarter.
+        wrong = np.sum(model.C * data.weight * curvature * found.spread**3) / 24
+        share = min(rounded, float((0.25 / wrong) ** (1 / 3)))
+        width = share * np.maximum(found.spread, 1e-3 * found.spread.max())
+        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+    real = partial(jnp.asarray, dtype=dtype)
+    covariance = 0.5 * (covariance + covariance.T)
+    return ScoreOperands(
+        operands, factor, real(response), real(response.T), real(covariance), real(mean + level), real(dual),
+        real(centre), jnp.int32(kicks), jnp.int32(tune),
+    )  # fmt: skip
