@@ -15,13 +15,14 @@ import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
-    ("_typing", "_validation", "_arviz", "warnings"),
+    ("_typing", "_validation", "_arviz", "_display", "warnings"),
     ("_atomic_files", "distributions"),
     ("priors",),
     ("noise", "losses", "rates"),
     ("designs",),
     ("data",),
     ("moments", "model"),
+    ("description",),
     ("fitting",),
     ("mcmc",),
     ("posterior",),
