@@ -2,6 +2,8 @@ from . import baselines, distributions, models, plots  # type: ignore[attr-defin
 from .data.formula import FormulaDesign, from_formula
 from .designs import Blocks
 from .designs.dask.cluster import cluster
+from .effects.marginal import marginal_effects
+from .effects.table import weights_table
 from .estimators import (
     DropoutLogisticRegression,
     DropoutNegativeBinomialRegressor,
@@ -153,6 +155,7 @@ __all__ = [
     "groups",
     "log_likelihood",
     "loo",
+    "marginal_effects",
     "models",
     "plots",
     "posterior_predictive",
@@ -163,4 +166,5 @@ __all__ = [
     "sample_factorization",
     "sample_latent",
     "variational",
+    "weights_table",
 ]

@@ -27,7 +27,7 @@ FLOORS = (
     ("mcmc",),
     ("posterior",),
     ("estimators", "variational_bayes"),
-    ("baselines", "factorization", "latent", "selection"),
+    ("baselines", "effects", "factorization", "latent", "selection"),
     ("plots",),
     ("cli",),
 )

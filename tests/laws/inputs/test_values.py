@@ -163,6 +163,8 @@ GOOD = {
     "errors": lambda: {"one": {1.0: 0.5, 2.0: [0.4, 0.6]}},
     "n_components": lambda: 2,
     "group": lambda: "posterior",
+    "table": lambda: bd.weights_table(bd.fit(bd.Model(), X, Y), X, Y),
+    "result": lambda: bd.fit(bd.Model(), X, Y),
 }
 _SHORT = {"draws": 3, "tune": 3, "chains": 2, "progress": False}
 # Arguments that keep a call short, or make it sensible, by the name of what is called.
