@@ -45,6 +45,8 @@ from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
 from .posterior.diagnostics import Diagnosis, diagnose
+from .posterior.held_out import Elpd, elpd, kfold
+from .posterior.log_prior import log_prior
 from .posterior.pointwise import log_likelihood, loo
 from .posterior.prediction import Prediction, predict
 from .posterior.reweighting import reweight
@@ -96,6 +98,7 @@ __all__ = [
     "DropoutSVCCV",
     "DropoutSVR",
     "DropoutSVRCV",
+    "Elpd",
     "EpsilonInsensitive",
     "Fit",
     "Fixed",
@@ -150,10 +153,13 @@ __all__ = [
     "deletion_scorer",
     "diagnose",
     "distributions",
+    "elpd",
     "fit",
     "from_formula",
     "groups",
+    "kfold",
     "log_likelihood",
+    "log_prior",
     "loo",
     "marginal_effects",
     "models",

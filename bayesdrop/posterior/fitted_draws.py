@@ -43,7 +43,7 @@ def draws_of_fit(fit: Fit) -> Draws:
         power=1.0,
         marginalised=False,
         classes=None if fit.classes is None else np.asarray(fit.classes),
-        steps={},
+        steps={"chain": np.array([0]), "draw": np.array([0])},
     )
 
 
