@@ -87,7 +87,9 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     weights = settled.inward(np.vstack([np.atleast_2d(fit.weight).T, np.reshape(fit.intercept, (1, K))]))
     gradient = _gradient(settled.model, settled.design, data, np.asarray(fit.rates, dtype=np.float64), K)
     curvature = float(np.sum(data.weight)) * fit.model.C
-    spread = settled.design.sq_rmatvec(fit.model.C * data.weight[:, None])[:, 0] + fit.model.weight_prior.precision(p)
+    spread = settled.design.sq_rmatvec(fit.model.C * data.weight[:, None])[:, 0] + settled.model.weight_prior.precision(
+        p
+    )
     step = _STEP / np.sqrt(np.append(spread, max(curvature, 1.0)))
     keep = np.tile(np.arange(p + 1) < p + fit.model.fit_intercept, K)
     hessian = np.zeros((size, size))

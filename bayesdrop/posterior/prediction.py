@@ -115,7 +115,8 @@ class Prediction(Shown):
         """One row of a pandas data frame for each row, with its label if there is one.
 
         Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, as far as
-        there are; of many classes the probability of each under its own label, and ``label``.
+        there are; of many classes the probability of each under its own label, and ``label`` (``label_`` beside a class
+        of that name).
 
         Examples
         --------
@@ -127,7 +128,10 @@ class Prediction(Shown):
 
         data: dict[str, Any] = {}
         if self.mean.ndim > 1 and self.classes is not None:
-            data = {str(label): self.mean[:, k] for k, label in enumerate(self.classes)} | {"label": self.label}
+            data, name = {str(label): self.mean[:, k] for k, label in enumerate(self.classes)}, "label"
+            while name in data:
+                name += "_"
+            data[name] = self.label
         else:
             names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
             data = {name: values for name in names if (values := getattr(self, name)) is not None}

@@ -51,6 +51,17 @@ def test_dropout_leaves_what_is_kept(data):
     np.testing.assert_allclose(clean, slope(data.X @ fit.weight + fit.intercept).mean() * fit.weight, rtol=1e-6)
 
 
+def test_noise_about_a_centre_is_noise_about_zero_of_shifted_rows(data):
+    """Effects and standard deviations: a weight that moves takes the intercept of ``X`` with it."""
+    X = data.X + [0.0, 9.0, 0.0]
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.3)), X, data.Y)
+    assert fit.centre is not None
+    Z = X - fit.centre
+    plain = bd.fit(bd.Model(noise=bd.Dropout(centre=None), rates=bd.Fixed(0.3)), Z, data.Y)
+    tables = bd.marginal_effects(fit, X, data.Y), bd.marginal_effects(plain, Z, data.Y)
+    np.testing.assert_allclose(*tables, rtol=1e-4)
+
+
 def test_gaussian_noise(data):
     """``w_d E σ'(s)`` of a normal score, by Gauss-Hermite quadrature."""
     fit = bd.fit(bd.Model(noise=bd.GaussianNoise(0.7)), data.X, data.Y)

@@ -34,6 +34,16 @@ def test_least_squares_has_the_conjugate_posterior(data):
     np.testing.assert_allclose(table["weight"] - table["low"], table["high"] - table["weight"])
 
 
+def test_a_prior_in_units_of_the_columns_is_that_of_the_fit(data):
+    """The same table as under the absolute scales that it stands for."""
+    X = data.X * [1.0, 30.0, 0.2]
+    prior = bd.Normal(0.5, relative=True)
+    one = bd.Model(rates=bd.Fixed(0.2), weight_prior=prior)
+    two = bd.Model(rates=bd.Fixed(0.2), weight_prior=bd.Normal(0.5 / X.std(axis=0)))
+    tables = [bd.weights_table(bd.fit(model, X, data.Y), X, data.Y) for model in (one, two)]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-5)
+
+
 LOSSES = {
     "augmentation": bd.Logistic(),
     "gaussian": bd.Logistic("gaussian"),

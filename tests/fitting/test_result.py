@@ -60,6 +60,17 @@ def test_predictions_are_those_of_the_estimators(fits, corrupted):
         assert found.low is None
 
 
+@pytest.mark.parametrize(
+    "loss", [bd.EpsilonInsensitive(), bd.Quantile(0.8), bd.NegativeBinomial(2.0), bd.Binomial(9)], ids=repr
+)
+def test_every_loss_of_numbers_predicts(loss):
+    """A finite response, and an interval of a new one."""
+    found = bd.fit(bd.Model(loss, rates=bd.Fixed(0.2)), X, COUNTS).predict(X)
+    assert np.all(np.isfinite(found.mean))
+    assert np.all(found.response_low <= found.response_high)
+    assert "by the fitted weights" in str(found)
+
+
 def test_sparse_rows_stay_sparse(fits):
     np.testing.assert_allclose(fits["learnt"].predict(sparse.csr_array(X)).mean, fits["learnt"].predict(X).mean)
 
@@ -80,6 +91,11 @@ def test_predictions_keep_the_index_and_match_columns_by_name():
     many = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), table, MANY).predict(table).to_frame()
     assert list(many) == ["a", "b", "c", "label"]
     np.testing.assert_allclose(many[["a", "b", "c"]].sum(axis=1), 1)
+    odd = np.where(MANY == "a", "label", MANY)
+    assert list(bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), X, odd).predict(X).to_frame()) == [
+        *("b", "c", "label"),
+        "label_",
+    ]
 
 
 def test_numbers_have_an_interval_of_a_new_response(fits):
