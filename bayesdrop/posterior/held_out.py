@@ -198,6 +198,7 @@ def kfold(
     Notes
     -----
     Vehtari, Gelman & Gabry (2017), section 2.4, without their correction for the rows that are missing in each run.
+    It costs K runs, and each new number of rows a compilation; :func:`bayesdrop.loo` needs none of them.
 
     Examples
     --------
