@@ -2,6 +2,8 @@ from . import baselines, distributions, models, plots  # type: ignore[attr-defin
 from .data.formula import FormulaDesign, from_formula
 from .designs import Blocks
 from .designs.dask.cluster import cluster
+from .effects.marginal import marginal_effects
+from .effects.table import weights_table
 from .estimators import (
     DropoutLogisticRegression,
     DropoutNegativeBinomialRegressor,
@@ -43,6 +45,8 @@ from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
 from .posterior.diagnostics import Diagnosis, diagnose
+from .posterior.held_out import Elpd, elpd, kfold
+from .posterior.log_prior import log_prior
 from .posterior.pointwise import log_likelihood, loo
 from .posterior.prediction import Prediction, predict
 from .posterior.reweighting import reweight
@@ -94,6 +98,7 @@ __all__ = [
     "DropoutSVCCV",
     "DropoutSVR",
     "DropoutSVRCV",
+    "Elpd",
     "EpsilonInsensitive",
     "Fit",
     "Fixed",
@@ -148,11 +153,15 @@ __all__ = [
     "deletion_scorer",
     "diagnose",
     "distributions",
+    "elpd",
     "fit",
     "from_formula",
     "groups",
+    "kfold",
     "log_likelihood",
+    "log_prior",
     "loo",
+    "marginal_effects",
     "models",
     "plots",
     "posterior_predictive",
@@ -163,4 +172,5 @@ __all__ = [
     "sample_factorization",
     "sample_latent",
     "variational",
+    "weights_table",
 ]

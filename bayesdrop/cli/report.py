@@ -262,8 +262,14 @@ def write_fit(out: Output, fit: Fit, post: Any = None, extra: dict[str, Any] | N
 
     fit.save(out.file("fit.nc"))
     rate_frame(fit, post if fit.rate_posterior is not None else None).to_csv(out.file("rates.csv"), index=False)
-    weights = {"feature": fit.feature_names, **(extra or {}), "weight": fit.weight, "rate": fit.rates}
-    pd.DataFrame(weights).to_csv(out.file("weights.csv"), index=False)
+    named = pd.DataFrame({"feature": fit.feature_names, **(extra or {})})
+    found = fit.summary(probability=PROBABILITY)[["weight", "scaled_weight", "rate"]]
+    if post is not None:
+        values = dataset(post, "posterior")["weight"].transpose("chain", "draw", "feature").values.astype(float)
+        ends = [(1 - PROBABILITY) / 2, 0.5, (1 + PROBABILITY) / 2]
+        for name, column in zip(("low", "median", "high"), np.quantile(values, ends, axis=(0, 1)), strict=True):
+            found[f"posterior_{name}"] = column
+    pd.concat([named, found.reset_index(drop=True)], axis=1).to_csv(out.file("weights.csv"), index=False)
     if fit.rate_posterior is not None:
         _picture(out, "rates.png", plots.rates_forest(post, fit))
         _picture(out, "rate_against_weight.png", plots.rate_against_weight(fit))

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from .._display import Shown
 from .._typing import Shaped
 from .._validation import check_flag, check_instance
 from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
@@ -34,8 +35,8 @@ from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 __all__ = ["FormulaDesign", "from_formula"]
 
 
-@dataclass(frozen=True, eq=False)
-class FormulaDesign:
+@dataclass(frozen=True, eq=False, repr=False)
+class FormulaDesign(Shown):
     """Features, response and groups; made by :func:`from_formula`.
 
     Attributes
@@ -65,6 +66,9 @@ class FormulaDesign:
     spec: Any = field(repr=False)
     _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
     _context: dict[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<FormulaDesign: {self}>"
 
     def __str__(self) -> str:
         n, p = self.X.shape

@@ -48,6 +48,10 @@ class Status(Enum):
         "constant or unrelated to y; else raise C, lower the rates or loosen the weight prior."
     )
 
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        """The call that makes it again: skops, unlike pickle, asks for it under this name alone."""
+        return type(self), (self.value,)
+
     @property
     def is_unfinished(self) -> bool:
         """True if the fit ended before the optimum, which is worth a warning."""

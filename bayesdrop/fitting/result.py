@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._atomic_files import write_netcdf
+from .._display import Shown
 from .._typing import Float, Num
 from .._validation import check_number
 from ..priors.rate_prior import map_arrays
+from .saved import fit_dataset, fit_fields, load_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -137,8 +139,8 @@ class RatePosterior:
         return [name for name, unseen in zip(self.names, empty, strict=True) if unseen]
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, repr=False)
+class Fit(Shown):
     """Fitted weights and rates.
 
     Attributes
@@ -196,47 +198,92 @@ class Fit:
         loss = self.model.loss
         if loss.augmented:
             raise ValueError(
-                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster or on devices; "
-                "fit a part of the rows that fits into memory."
+                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster or on devices, "
+                "or the fit was read from a file; fit a part of the rows that fits into memory."
             )
         raise ValueError(
             f"auxiliary: {loss!r} was fitted without auxiliary variables, as its derivatives are all that the fit "
             'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
         )
 
-    def to_dataset(self) -> xr.Dataset:
-        """All but the model as an :class:`xarray.Dataset`, on ``feature``, ``group``, ``class`` and ``iteration``."""
-        import xarray as xr
+    def predict(self, X: Any, *, corrupted_inputs: bool = False) -> Any:
+        """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
-        classes = ("class",) * (self.weight.ndim - 1)
-        data: dict[str, Any] = {
-            "weight": ((*classes, "feature"), self.weight),
-            "intercept": (classes, self.intercept),
-            "rate": ((*classes[: self.rates.ndim - 1], "feature"), self.rates),
-            "objective": ("iteration", self.objective_trace),
-        }
-        coords: dict[str, Any] = {"feature": self.feature_names}
-        coords |= {dim: [str(label) for label in self.classes] for dim in classes}
-        if self.centre is not None:
-            data["centre"] = ("feature", self.centre)
-        posterior = self.rate_posterior
-        if posterior is not None:
-            coords[posterior.dim] = posterior.names
-            dims = (posterior.dim, *classes)[: posterior.occurrences.ndim]
-            data |= {f"rate_{name}": (dims, value) for name, value in posterior.law.constants().items()}
-            data["rate_occurrences"] = (dims, posterior.occurrences)
-        attrs: dict[str, Any] = {
-            "status": self.status.name,
-            "advice": self.status.value,
-            "n_iter": self.n_iter,
-            "model": repr(self.model),
-        }
-        if self.classes is not None:
-            attrs["classes"] = [str(label) for label in self.classes]
-        return xr.Dataset(data, coords=coords, attrs=attrs)
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            New rows; a data frame's columns are matched by name.
+        corrupted_inputs : bool
+            Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
+
+        Returns
+        -------
+        Prediction
+            Probabilities as ``predict_proba`` of the estimators has them, means or expected counts; without the
+            uncertainty of the weights, so ``sd``, ``low`` and ``high`` are None.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), [[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> fit.predict([[-4.0], [5.0]]).label.tolist()
+        ['no', 'yes']
+        """
+        # Through the front door: predictions are made of draws, which are made of fits.
+        import bayesdrop
+
+        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs)
+
+    def summary(self, *, probability: float = 0.9) -> Any:
+        """Weights and rates as a table, one row per feature, and class if there are many.
+
+        Parameters
+        ----------
+        probability : float
+            What the plug-in intervals of learnt rates hold, those of highest density, in (0, 1).
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``weight``; ``scaled_weight``, what multiplies the feature in the mean score, ``(1 − rate) · weight`` under
+            biased dropout; ``rate``; and, of learnt rates, ``rate_low`` and ``rate_high``.
+
+        Raises
+        ------
+        ValueError
+            If ``probability`` is not in (0, 1).
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.5)), [[-1.0], [-2.0], [1.0], [3.0]], [0, 0, 1, 1])
+        >>> table = fit.summary()
+        >>> bool(table.loc["x0", "scaled_weight"] == table.loc["x0", "weight"] / 2)
+        True
+        """
+        from .summary import summary_frame
+
+        return summary_frame(self, probability)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The fit as an :class:`xarray.Dataset`, on ``feature``, ``group``, ``class`` and ``iteration``."""
+        return fit_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> Fit:
+        """The fit that :meth:`to_dataset` made; without the rows' ``auxiliary`` and the ``selection``.
+
+        Raises
+        ------
+        ValueError
+            If it is no such dataset, or the model had components of your own.
+        """
+        fields = fit_fields(data)
+        rates = fields.pop("rate_posterior")
+        return cls(**fields, rate_posterior=None if rates is None else RatePosterior(**rates))
 
     def save(self, path: Any) -> None:
-        """Write :meth:`to_dataset` to a netCDF file, whole or not at all; read it with :func:`xarray.load_dataset`.
+        """Write :meth:`to_dataset` to a netCDF file, whole or not at all; read it with :meth:`load`.
 
         Raises
         ------
@@ -246,6 +293,33 @@ class Fit:
             If ``path`` is a folder.
         """
         write_netcdf(self.to_dataset(), path)
+
+    @classmethod
+    def load(cls, path: Any) -> Fit:
+        """Read what :meth:`save` wrote; nothing in the file is run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no fit, or one of a model with components of your own.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import bayesdrop as bd
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.nc"
+        >>> bd.fit(bd.Model(C=0.5), [[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"]).save(path)
+        >>> bd.Fit.load(path)
+        <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
+        """
+        return cls.from_dataset(load_dataset(path))
+
+    def __repr__(self) -> str:
+        count = len(self.feature_names)
+        features = f"{count} feature{'s' * (count != 1)}"
+        return f"<Fit: {type(self.model.loss).__name__} loss, {features}, C = {self.model.C:g}, {self.status.name}>"
 
     def __str__(self) -> str:
         lines = [

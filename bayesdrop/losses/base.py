@@ -116,6 +116,9 @@ class Loss(Protocol):
     normalised: ClassVar[bool] = False
     """True if ``exp(−loss)`` is, up to a constant, a density (or probability) of ``y`` whatever the score."""
 
+    log_odds: ClassVar[bool] = False
+    """True if the score is the logarithm of the odds of an event, so that ``exp(weight)`` is an odds ratio."""
+
     @property
     def convex(self) -> bool:
         """True if ``φ`` makes the energy convex in the weights; so by default."""

@@ -149,6 +149,7 @@ class Binomial(_LogisticCount):
 
     trials: int = 1
     expectation: str = "augmentation"
+    log_odds: ClassVar[bool] = True
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

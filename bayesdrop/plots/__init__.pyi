@@ -12,3 +12,4 @@ from .rates import rate_against_weight as rate_against_weight
 from .rates import rates_forest as rates_forest
 from .rows import row_weights as row_weights
 from .selection import selection as selection
+from .weights import weights_forest as weights_forest

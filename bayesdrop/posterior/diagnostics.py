@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._arviz import arviz
+from .._display import Shown
 from .arviz_groups.groups import dataset, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
 from .draws import read_group
@@ -46,8 +47,8 @@ class Extreme(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Shown):
     """How the chains went; ``print`` says it in words.
 
     Attributes
@@ -109,6 +110,11 @@ class Diagnosis:
         for problem in self.problems:
             texts.setdefault(problem.advice, []).append(problem.text)
         return [f"{'; '.join(found)}. {advice}" for advice, found in texts.items()]
+
+    def __repr__(self) -> str:
+        count = len(self.problems)
+        found = f"{count} problem{'s' * (count != 1)}" if count else "no problems"
+        return f"<Diagnosis: {self.chains} chains of {self.draws} draws, {found}>"
 
     def __str__(self) -> str:
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]

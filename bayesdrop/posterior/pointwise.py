@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .._arviz import arviz
-from .._typing import Float, Int, PerRow
+from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_count, refuse_masked
 from ..designs import as_design
 from ..losses.protocols import Scored, Simulated, require
 from ..moments import ScoreMoments
-from ..warnings import InfluenceWarning, PseudoLikelihoodWarning
+from ..warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from .arviz_groups.groups import dataset, extend, group_names
 from .arviz_groups.responses import read_response
 from .draws import Draws, blocks, match_columns, read_draws, read_group
@@ -34,7 +34,14 @@ from .simulation import check_rows
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["log_likelihood", "log_likelihood_group", "loo", "observed_response"]
+__all__ = [
+    "coded_response",
+    "log_likelihood",
+    "log_likelihood_group",
+    "loo",
+    "observed_response",
+    "warn_of_pseudo_likelihood",
+]
 
 # Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
 _SAME = 1e-8
@@ -93,12 +100,24 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
 
 def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
     """Signs or numbers of the rows, which must be those that were sampled."""
-    binary, many = draws.model.loss.binary, draws.model.loss.multiclass
-    target = read_response(read_group(post, "observed_data"), binary=binary)
+    target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
     refuse_masked(y, "y")
     came = np.asarray(y)
     if came.shape != target.shape:
         raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
+    came = coded_response(draws, came)
+    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
+    if differ:
+        raise ValueError(
+            f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
+            "order. For new rows use bd.elpd or bd.predict."
+        )
+    return target
+
+
+def coded_response(draws: Draws, came: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Labels (n,) as signs or numbers of classes; numbers as they are; raise ValueError on other labels."""
+    binary, many = draws.model.loss.binary, draws.model.loss.multiclass
     if binary and draws.classes is not None:
         came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
     if many and draws.classes is not None:
@@ -106,13 +125,7 @@ def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"
         came = np.where(np.any(same, axis=1), np.argmax(same, axis=1).astype(float), np.nan)
     if (binary or many) and draws.classes is not None and np.any(np.isnan(came)):
         raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
-    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
-    if differ:
-        raise ValueError(
-            f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
-            "order. For new rows use bd.predict."
-        )
-    return target
+    return came
 
 
 def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS) -> xr.Dataset:
@@ -288,27 +301,31 @@ def loo(post: Any) -> Any:
             InfluenceWarning,
             stacklevel=2,
         )
-    reason = _pseudo(post, draws)
-    if reason:
-        warnings.warn(
-            f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
-            f"loss and C (here {draws.model.loss!r}, C = {draws.model.C:g}), never across losses.",
-            PseudoLikelihoodWarning,
-            stacklevel=2,
-        )
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    warn_of_pseudo_likelihood(draws, "row_weight" in constant)
     return result
 
 
-def _pseudo(post: Any, draws: Draws) -> str:
+def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
+    """Warn if the scores are no log predictive densities; ``weighted`` if rows had weights."""
+    reason = _pseudo(draws, weighted)
+    if reason:
+        warn(
+            f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
+            f"loss and C (here {draws.model.loss!r}, C = {draws.model.C:g}), never across losses.",
+            PseudoLikelihoodWarning,
+        )
+
+
+def _pseudo(draws: Draws, weighted: bool) -> str:
     """Why the scores are no log predictive densities; empty if they are."""
     loss = draws.model.loss
-    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     if not loss.normalised:
         return f"{loss!r} is no likelihood"
     classes = loss.binary or loss.multiclass
     if draws.model.C != 1 and (classes or loss.largest_count is not None or draws.power != 1):
         return f"C = {draws.model.C:g} raises the likelihood to a power"
-    if "row_weight" in constant:
+    if weighted:
         return "the row weights raise likelihoods to powers"
     has_noise = not draws.model.noise.has_rate or (draws.fixed_rate is not None and bool(np.any(draws.fixed_rate > 0)))
     if draws.marginalised and has_noise:

@@ -1,4 +1,4 @@
-r"""``predict``: what a posterior says of new rows.
+r"""``predict``: what a posterior, or a point fit as a posterior of one draw, says of new rows.
 
 A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
 weights and rates of the draw,
@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._display import Shown
 from .._typing import Float, Shaped
 from .._validation import check_flag, check_number, check_seed
+from ..fitting.result import Fit
 from ..losses.protocols import Simulated, require
-from .draws import Draws, blocks, match_columns, read_draws
+from .draws import Draws, blocks, match_columns
 from .expected_response import expected_response
+from .fitted_draws import read_result
 from .masks.class_chances import class_chances
 from .masks.expectation import class_probability
 
@@ -40,17 +43,17 @@ _NOT_CALIBRATED = (
 )
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Posterior of the expected response of ``n`` rows.
+@dataclass(frozen=True, repr=False)
+class Prediction(Shown):
+    """Expected responses of ``n`` rows, with their posterior unless they are those of a point fit.
 
     Attributes
     ----------
     mean : array (n,), of many classes (n, K)
         Posterior mean of the probability of the positive class, or of each of many, or of the expected response.
-    sd : array (n,) or (n, K)
-        Its posterior standard deviation.
-    low, high : array (n,) or (n, K)
+    sd : array (n,) or (n, K), or None
+        Its posterior standard deviation; None of a point fit, as are ``low`` and ``high``.
+    low, high : array (n,) or (n, K), or None
         Equal-tailed posterior interval of it.
     probability : float
         What the intervals hold.
@@ -65,6 +68,8 @@ class Prediction:
         What to know before using the numbers; empty if nothing.
     score_is : str
         What ``mean`` is of a number, in words: its expectation, or one of its quantiles.
+    rows : array (n,) or None
+        Labels of the rows, from the index of a pandas data frame.
 
     Examples
     --------
@@ -76,9 +81,9 @@ class Prediction:
     """
 
     mean: Float[np.ndarray, "n ..."]
-    sd: Float[np.ndarray, "n ..."]
-    low: Float[np.ndarray, "n ..."]
-    high: Float[np.ndarray, "n ..."]
+    sd: Float[np.ndarray, "n ..."] | None
+    low: Float[np.ndarray, "n ..."] | None
+    high: Float[np.ndarray, "n ..."] | None
     probability: float
     label: Shaped[np.ndarray, " n"] | None = None
     classes: Shaped[np.ndarray, " K"] | None = None
@@ -86,6 +91,7 @@ class Prediction:
     response_high: Float[np.ndarray, " n"] | None = None
     note: str = ""
     score_is: str = "expected response"
+    rows: Shaped[np.ndarray, " n"] | None = None
 
     def to_dataset(self) -> xr.Dataset:
         """Everything as an :class:`xarray.Dataset` on the dim ``obs_id``, and ``class`` if there are many."""
@@ -94,7 +100,7 @@ class Prediction:
         names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
         found = {name: getattr(self, name) for name in names}
         attrs: dict[str, Any] = {"probability": self.probability}
-        coords: dict[str, Any] = {"obs_id": np.arange(len(self.mean))}
+        coords: dict[str, Any] = {"obs_id": np.arange(len(self.mean)) if self.rows is None else self.rows}
         if self.mean.ndim > 1 and self.classes is not None:
             coords["class"] = np.array([str(label) for label in self.classes])
         elif self.classes is not None:
@@ -105,52 +111,92 @@ class Prediction:
         data = {name: (dims[: values.ndim], values) for name, values in found.items() if values is not None}
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
-    def __str__(self) -> str:
-        n = len(self.mean)
-        rows = list(range(n)) if n <= 12 else [*range(6), *range(n - 6, n)]
-        many = self.mean.ndim > 1
+    def to_frame(self) -> Any:
+        """One row of a pandas data frame for each row, with its label if there is one.
+
+        Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, as far as
+        there are; of many classes the probability of each under its own label, and ``label`` (``label_`` beside a class
+        of that name).
+
+        Examples
+        --------
+        >>> one = Prediction(np.array([0.9]), None, None, None, 0.9, rows=np.array(["Ann"]))
+        >>> one.to_frame().loc["Ann", "mean"]
+        np.float64(0.9)
+        """
+        import pandas as pd
+
+        data: dict[str, Any] = {}
+        if self.mean.ndim > 1 and self.classes is not None:
+            data, name = {str(label): self.mean[:, k] for k, label in enumerate(self.classes)}, "label"
+            while name in data:
+                name += "_"
+            data[name] = self.label
+        else:
+            names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
+            data = {name: values for name in names if (values := getattr(self, name)) is not None}
+        index = None if self.rows is None else pd.Index(self.rows, tupleize_cols=False)
+        return pd.DataFrame(data, index=index)
+
+    @property
+    def _title(self) -> str:
+        n, many = len(self.mean), self.mean.ndim > 1
         what = self.score_is if self.classes is None else f"probability of {self.classes[1]}"
         what = "probability of the class predicted" if many else what
-        top = np.argmax(self.mean, axis=1) if many else None
-        mean, low, high = (
-            part if top is None else np.take_along_axis(part, top[:, None], axis=1)[:, 0]
-            for part in (self.mean, self.low, self.high)
-        )
-        title = f"{n:,} row{'s' * (n != 1)}, posterior {what}, {100 * self.probability:g} % interval"
+        title = f"{n:,} row{'s' * (n != 1)}, "
+        if self.low is None:
+            return f"{title}{what} by the fitted weights"
+        return f"{title}posterior {what}, {100 * self.probability:g} % interval"
 
-        def number(value: float) -> str:
+    def __repr__(self) -> str:
+        return f"<Prediction: {self._title}>"
+
+    def __str__(self) -> str:
+        n = len(self.mean)
+        shown = list(range(n)) if n <= 12 else [*range(6), *range(n - 6, n)]
+        top = np.argmax(self.mean, axis=1) if self.mean.ndim > 1 else None
+
+        def cells(values: Float[np.ndarray, "n ..."] | None, i: int) -> str:
+            if values is None:
+                return ""
+            value = values[i] if top is None else values[i, top[i]]
             return f"{value:.3f}" if self.classes is not None else f"{value:.4g}"
 
-        table = [["row", "mean", "interval"]]
-        table[0] += ["label"] if self.label is not None else []
-        table[0] += ["new response"] if self.response_low is not None else []
-        for i in rows:
-            cells = [str(i), number(mean[i]), f"{number(low[i])} to {number(high[i])}"]
-            if self.label is not None:
-                cells.append(str(self.label[i]))
-            if self.response_low is not None and self.response_high is not None:
-                cells.append(f"{number(self.response_low[i])} to {number(self.response_high[i])}")
-            table.append(cells)
-        width = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
+        columns = {
+            "row": [str(i if self.rows is None else self.rows[i]) for i in shown],
+            "mean": [cells(self.mean, i) for i in shown],
+        }
+        if self.low is not None:
+            columns["interval"] = [f"{cells(self.low, i)} to {cells(self.high, i)}" for i in shown]
+        if self.label is not None:
+            columns["label"] = [str(self.label[i]) for i in shown]
+        if self.response_low is not None:
+            columns["new response"] = [
+                f"{cells(self.response_low, i)} to {cells(self.response_high, i)}" for i in shown
+            ]
+        width = {name: max(len(name), *map(len, column)) if column else len(name) for name, column in columns.items()}
         lines = []
-        for row in table:
-            numbers = [cell.rjust(w) for cell, w in zip(row[:2], width[:2], strict=True)]
-            texts = [cell.ljust(w) for cell, w in zip(row[2:], width[2:], strict=True)]
-            lines.append("  ".join([*numbers, *texts]))
-        if n > len(rows):
-            lines.insert(7, f"… {n - len(rows):,} more …")
-        return "\n".join([title, *(line.rstrip() for line in lines), *([self.note] if self.note else [])])
+        for row in zip(*([name, *column] for name, column in columns.items()), strict=True):
+            pairs = [
+                cell.rjust(w) if name in ("row", "mean") else cell.ljust(w)
+                for cell, (name, w) in zip(row, width.items(), strict=True)
+            ]
+            lines.append("  ".join(pairs).rstrip())
+        if n > len(shown):
+            lines.insert(7, f"… {n - len(shown):,} more …")
+        return "\n".join([self._title, *lines, *([self.note] if self.note else [])])
 
 
 def predict(
     post: Any, X: Any, *, probability: float | int = 0.9, corrupted_inputs: bool = False, seed: int = 0
 ) -> Prediction:
-    """Predict new rows, with the uncertainty of the posterior.
+    """Predict new rows, with the uncertainty of the posterior, or by a point fit.
 
     Parameters
     ----------
-    post : InferenceData or DataTree
-        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read; one draw will do.
+    post : InferenceData or DataTree, or Fit
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read; one draw will do. Of what ``bd.fit``
+        returned the weights and rates are taken as known.
     X : array, data frame or scipy sparse (n, p)
         New rows with the columns that were sampled; a data frame's are matched by name. Sparse input is never made
         dense.
@@ -166,17 +212,17 @@ def predict(
     Returns
     -------
     Prediction
-        With two classes the posterior of the probability of the positive class, with more (``bd.Softmax()``) of that
-        of each, (n, K); for a hinge that is its normalised
+        Labelled by the index of a pandas data frame. With two classes the posterior of the probability of the positive
+        class, with more (``bd.Softmax()``) of that of each, (n, K); for a hinge that is its normalised
         pseudo-likelihood, which is not calibrated, and a note says so. With numbers the posterior of the expected
         response, or under ``bd.Quantile`` of its quantile, and an interval of a new response, which adds the noise of
-        the features and of the response.
+        the features and of the response. Of a fit there is no interval but that of a new response.
 
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, ``X`` does not have its columns or holds NaN, or ``probability`` lies
-        outside (0, 1).
+        If ``post`` is not from ``bd.sample`` or ``bd.fit``, ``X`` does not have its columns or holds NaN, or
+        ``probability`` lies outside (0, 1).
 
     Warns
     -----
@@ -200,16 +246,37 @@ def predict(
     >>> post = bd.groups.assemble({"posterior": draws}, attributes(model, ["no", "yes"]))
     >>> predict(post, [[0.0], [10.0]]).label.tolist()
     ['no', 'yes']
+
+    By a point fit, of a data frame:
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [20.0, 30.0, 60.0, 70.0]}, index=["Ann", "Bob", "Cas", "Dee"])
+    >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.1)), table, ["no", "no", "yes", "yes"])
+    >>> predict(fit, table[1:3]).to_frame()["label"].to_dict()
+    {'Bob': 'no', 'Cas': 'yes'}
     """
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     check_seed(seed)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    draws = read_draws(post)
+    draws = read_result(post)
     matrix = match_columns(X, draws.feature_names, draws.model)
-    loss = draws.model.loss
     tails = [(1 - probability) / 2, (1 + probability) / 2]
-    if loss.multiclass:
-        return _predict_classes(draws, matrix, probability, tails, corrupted_inputs)
+    made = _predict_classes if draws.model.loss.multiclass else _predict_one
+    found = replace(made(draws, matrix, probability, tails, corrupted_inputs, seed), rows=_row_labels(X))
+    return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
+
+
+def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:
+    """Index of a pandas data frame of one level; None of anything else."""
+    index = getattr(X, "index", None) if hasattr(X, "columns") else None
+    return np.asarray(index) if getattr(index, "nlevels", 0) == 1 else None
+
+
+def _predict_one(
+    draws: Draws, matrix: Any, probability: float, tails: list[float], corrupted_inputs: bool, seed: int
+) -> Prediction:
+    """Probabilities of the positive class of two, or expected numbers."""
+    loss = draws.model.loss
     n, total = matrix.shape[0], draws.size
     mean, sd = np.empty(n), np.empty(n)
     interval, response = np.empty((2, n)), np.empty((2, n))
@@ -235,7 +302,7 @@ def predict(
 
 
 def _predict_classes(
-    draws: Draws, X: Any, probability: float, tails: list[float], corrupted_inputs: bool
+    draws: Draws, X: Any, probability: float, tails: list[float], corrupted_inputs: bool, seed: int
 ) -> Prediction:
     """Probabilities of many classes."""
     n, K = X.shape[0], draws.weight.shape[1]

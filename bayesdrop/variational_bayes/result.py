@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed
 from ..fitting.centring import moved
@@ -27,7 +28,7 @@ __all__ = ["Variational"]
 
 
 @dataclass(frozen=True)
-class Variational:
+class Variational(Shown):
     """Mean-field approximation of the posterior of weights and dropout rates.
 
     Attributes

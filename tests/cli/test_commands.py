@@ -83,6 +83,9 @@ def test_sample_writes_a_posterior_that_loads(command, table, tmp_path):
     assert rates["feature"].tolist() == post["feature"].values.tolist()
     np.testing.assert_allclose(rates["posterior_median"], post["rate"].median(("chain", "draw")), rtol=1e-5)
     assert {"posterior_low", "posterior_high", "r_hat", "ess_bulk", "ess_tail"} <= set(rates)
+    weights = pd.read_csv(folder / "weights.csv")
+    np.testing.assert_allclose(weights["posterior_median"], post["weight"].median(("chain", "draw")), rtol=1e-5)
+    np.testing.assert_allclose(weights["scaled_weight"], (1 - weights["rate"]) * weights["weight"])
 
 
 def _fake_sample(draws_there=None):

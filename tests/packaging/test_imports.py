@@ -15,18 +15,19 @@ import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
-    ("_typing", "_validation", "_arviz", "warnings"),
+    ("_typing", "_validation", "_arviz", "_display", "warnings"),
     ("_atomic_files", "distributions"),
     ("priors",),
     ("noise", "losses", "rates"),
     ("designs",),
     ("data",),
     ("moments", "model"),
+    ("description",),
     ("fitting",),
     ("mcmc",),
     ("posterior",),
     ("estimators", "variational_bayes"),
-    ("baselines", "factorization", "latent", "selection"),
+    ("baselines", "effects", "factorization", "latent", "selection"),
     ("plots",),
     ("cli",),
 )

@@ -44,9 +44,8 @@ def test_the_table_is_found():
 def cases():
     """The examples; those that sample are slow but for one: each sampler has an example that runs in its docstring."""
     for k, code in enumerate(examples()):
-        sampled = code.startswith(("bd.sample", "bd.reweight(bd.sample")) and not code.startswith(
-            "bd.sample(bd.Model(), X, y, draws"
-        )
+        long = ("bd.sample", "bd.reweight(bd.sample", "bd.kfold", "bd.log_prior")
+        sampled = code.startswith(long) and not code.startswith("bd.sample(bd.Model(), X, y, draws")
         yield pytest.param(code, marks=[pytest.mark.slow] if sampled else [], id=f"{k}: {code}")
 
 
@@ -65,7 +64,7 @@ def test_example_runs(code, breast_cancer, tmp_path, monkeypatch):
         allowed.enter_context(jax.numpy_dtype_promotion("standard"))
         allowed.enter_context(jax.numpy_rank_promotion("allow"))
     with allowed, warnings.catch_warnings():
-        if "bd.sample" in code:
+        if "bd.sample" in code or "bd.kfold" in code:
             warnings.simplefilter("ignore")  # a few draws, for show
         if "bd.variational" in code:
             warnings.simplefilter("ignore", NarrowIntervalsWarning)

@@ -268,3 +268,26 @@ def test_forest_of_a_posterior_shows_the_prior_that_it_was_sampled_with():
 
     bar = plots.rates_forest(post, probability=0.8).patches[0]
     np.testing.assert_allclose([bar.get_x(), bar.get_x() + bar.get_width()], beta.ppf([0.1, 0.9], 2, 6))
+
+
+def test_a_forest_of_weights_shows_the_largest_with_their_intervals():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 50))
+    y = X[:, 3] - X[:, 7] + rng.normal(size=80) > 0
+    table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y), X, y)
+    ax = bd.plots.weights_forest(table)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert set(labels[:2]) == {"x3", "x7"}
+    assert labels[-1] == "⋮ 10 more, smaller"
+    lines = ax.collections[0].get_segments()
+    order = np.argsort(-np.abs(table["weight"].to_numpy()))
+    np.testing.assert_allclose([line[:, 0] for line in lines], table[["low", "high"]].to_numpy()[order[:40]])
+    assert "90 %: Laplace" in ax.get_legend().get_texts()[0].get_text()
+    many = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), X[:, :2], np.arange(80) % 3)
+    ax = bd.plots.weights_forest(bd.weights_table(many), top=4)
+    assert "x0 (0)" in [label.get_text() for label in ax.get_yticklabels()]
+    assert not ax.collections
+    ax = bd.plots.weights_forest(bd.marginal_effects(many, X[:, :2]))
+    assert ax.get_xlabel().startswith("Average marginal effect")
+    with pytest.raises(TypeError, match="table: expected what bd.weights_table"):
+        bd.plots.weights_forest([1.0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._display import Shown
 from ..._typing import Float
 from .search import Search
 from .table import Key
@@ -73,8 +74,8 @@ def _share(value: float) -> str:
     return str(simple) if abs(float(simple) - value) < 1e-9 else f"{value:.3g}"
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Shown):
     """A choice by cross-validation; ``print`` says in words what was chosen and what it is worth.
 
     Attributes
@@ -107,6 +108,10 @@ class Selection:
         same = [one for one in self.candidates if one.strength == strength]
         full = [one for one in same if not np.any(np.isnan(one.losses))]
         return min(full or same, key=lambda one: one.loss, default=None)
+
+    def __repr__(self) -> str:
+        chosen = self.chosen
+        return f"<Selection: C = {chosen.C:g}, {chosen.name}, {self.scoring} {chosen.loss:.4f}>"
 
     def __str__(self) -> str:
         chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ... import priors
-from ...priors import RatePrior
 from ...priors.rate_prior import RateLaw
+from ...priors.stored import stored_law
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,10 +31,4 @@ def rate_prior_constants(law: RateLaw, dim: str) -> dict[str, Any]:
 def read_rate_prior(constant: xr.Dataset) -> RateLaw | None:
     """The law that :func:`rate_prior_constants` stored; None if there is none, or of a prior of the user's own."""
     parts = {str(name)[len(_PREFIX) :]: constant[name].values for name in constant if str(name).startswith(_PREFIX)}
-    for name in priors.__all__:
-        prior = getattr(priors, name)
-        if prior is not RatePrior and hasattr(prior, "stored_law"):
-            law: RateLaw | None = prior.stored_law(parts)
-            if law is not None:
-                return law
-    return None
+    return stored_law(parts)

@@ -111,6 +111,7 @@ def _posterior():
         rows = {"obs_id": np.arange(24)}
         groups = {
             "posterior": draws,
+            "constant_data": xr.Dataset({f"rate_prior_{end}": ("feature", np.ones(3)) for end in "ab"}),
             "sample_stats": xr.Dataset({"lp": (both, generator.normal(size=(2, 20)))}, coords=steps),
             "observed_data": xr.Dataset({"y": ("obs_id", np.where(Y == "yes", 1, 0))}, coords=rows),
             "log_likelihood": xr.Dataset(
@@ -163,6 +164,8 @@ GOOD = {
     "errors": lambda: {"one": {1.0: 0.5, 2.0: [0.4, 0.6]}},
     "n_components": lambda: 2,
     "group": lambda: "posterior",
+    "table": lambda: bd.weights_table(bd.fit(bd.Model(), X, Y), X, Y),
+    "result": lambda: bd.fit(bd.Model(), X, Y),
 }
 _SHORT = {"draws": 3, "tune": 3, "chains": 2, "progress": False}
 # Arguments that keep a call short, or make it sensible, by the name of what is called.
@@ -176,6 +179,7 @@ GIVEN = {
     "posterior_predictive": {"draws": 2},
     "reweight": {"post": lambda: _approximate()},
     "log_likelihood": {"masks": 2},
+    "kfold": {"cv": 2},
     "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
     "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
     "selection": {"estimator": lambda: bd.DropoutSVCCV([0.0, 0.3], Cs=(1.0,), cv=2).fit(X, Y)},
@@ -197,7 +201,7 @@ GIVEN = {
     "NBSVM": {"loss": "log_loss"},
 }
 # Results, made by the package and not by its users; and names that are values rather than calls.
-RESULTS = {"Diagnosis", "Fit", "FormulaDesign", "Prediction", "Variational", "__version__"}
+RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Variational", "__version__"}
 # They import or hold ArviZ objects for other functions, and take no data.
 INNER = {"groups.assemble", "groups.extend"}
 METHODS = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "transform")

@@ -1,0 +1,253 @@
+"""A model as plain JSON, to be stored with its draws or its fit and rebuilt from them.
+
+A description names public components and their settings, ``{"class": "Hinge", "fields": {"margin": 1.0}}``, and holds
+nothing but text, numbers and lists. Names are looked up among the components that the packages ``losses``, ``noise``,
+``priors`` and ``rates`` export, and nowhere else: a file can neither import nor run anything, which a pickle can.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["attributes", "components", "describe", "read_classes", "rebuild", "stored_classes", "stored_model"]
+
+_MODEL, _CLASSES = "model_description", "classes"
+_FORMAT, _VERSION = "bayesdrop model", 1
+_PACKAGES = ("losses", "noise", "priors", "rates")
+_MAPPING, _TUPLE = "mapping", "tuple"
+
+
+def components() -> dict[str, type]:
+    """Every component that a description may name: the frozen dataclasses that the component packages export.
+
+    Examples
+    --------
+    >>> "Hinge" in components(), "Popen" in components()
+    (True, False)
+    """
+    found: dict[str, type] = {}
+    for package in _PACKAGES:
+        module = import_module(f"bayesdrop.{package}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            if isinstance(value, type) and dataclasses.is_dataclass(value):
+                found[name] = value
+    from .model import Model
+
+    return {**found, "Model": Model}
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """Describe a model by names, text, numbers and lists.
+
+    Parameters
+    ----------
+    model : Model
+        A model of the components of this package.
+
+    Returns
+    -------
+    dict
+        What :func:`json.dumps` takes and :func:`rebuild` reads. Arrays become lists.
+
+    Raises
+    ------
+    TypeError
+        If a component is not one of this package's, or a setting is no text, number, list or mapping.
+    ValueError
+        If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> described = describe(bd.Model(bd.Hinge(2.0), C=0.5))
+    >>> described["model"]["fields"]["loss"]
+    {'class': 'Hinge', 'fields': {'margin': 2.0, 'expectation': 'augmentation'}}
+    >>> rebuild(described) == bd.Model(bd.Hinge(2.0), C=0.5)
+    True
+    """
+    return {"format": _FORMAT, "version": _VERSION, "model": _pack(model, "model", components())}
+
+
+def rebuild(description: Mapping[str, Any] | str) -> Model:
+    """Rebuild a model from what :func:`describe` returned, or from that as JSON text.
+
+    Raises
+    ------
+    ValueError
+        If the text is no JSON (a file cut short, say), names a component, a setting or a version that this release
+        does not know, or holds settings that the components refuse. Nothing is imported or run.
+
+    Examples
+    --------
+    >>> rebuild('{"format": "bayesdrop model", "version": 1, "model": {"class": "Popen", "fields": {}}}')
+    Traceback (most recent call last):
+    ...
+    ValueError: model description: unknown component 'Popen' at model; expected one of ['Beta', 'Binomial', ...
+    """
+    from .model import Model
+
+    try:
+        if isinstance(description, str):
+            description = json.loads(description)
+        if not isinstance(description, Mapping) or description.get("format") != _FORMAT:
+            raise ValueError(f'expected an object with "format": "{_FORMAT}", got {_short(description)}')
+        version = description.get("version")
+        if version != _VERSION:
+            raise ValueError(
+                f"expected version {_VERSION}, got {_short(version)}; read it with the release of bayesdrop that "
+                "wrote it, or a later one"
+            )
+        model = _unpack(description.get("model"), "model", components())
+        if not isinstance(model, Model):
+            raise ValueError(f"expected a Model, got {_short(model)}")
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"model description: expected JSON, got {_short(description)} ({error}); the file was cut short or "
+            "written by something else."
+        ) from None
+    except RecursionError:
+        raise ValueError("model description: nested too deeply to be the description of a model.") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"model description: {error}.".replace("..", ".")) from None
+    return model
+
+
+def attributes(model: Model, classes: Any = None) -> dict[str, str]:
+    """Attributes that let a posterior be used later: the description, and the labels of a two-class problem.
+
+    A component of the user's own cannot be described. Its draws are stored all the same, without the description.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> attributes(bd.Model(), np.array(["no", "yes"]))["classes"]
+    '["no", "yes"]'
+    """
+    stored = {}
+    try:
+        stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
+    except TypeError:
+        pass
+    if classes is not None:
+        labels = np.asarray(classes).tolist()
+        plain = [label if isinstance(label, bool | int | float | str) else str(label) for label in labels]
+        stored[_CLASSES] = json.dumps(plain)
+    return stored
+
+
+def stored_model(attrs: Mapping[str, Any]) -> Model | None:
+    """Model that :func:`attributes` stored; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If the description is damaged, as :func:`rebuild` has it.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> stored_model(attributes(bd.Model(C=0.5))).C, stored_model({})
+    (0.5, None)
+    """
+    return rebuild(attrs[_MODEL]) if _MODEL in attrs else None
+
+
+def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
+    """Labels (K,) that :func:`attributes` stored; None where there are none."""
+    return read_classes(attrs[_CLASSES]) if _CLASSES in attrs else None
+
+
+def read_classes(text: str) -> np.ndarray:
+    """Labels (K,) as :func:`attributes` stored them, numbers, texts and booleans as such.
+
+    Raises
+    ------
+    ValueError
+        If the text is no JSON list of two labels or more.
+
+    Examples
+    --------
+    >>> read_classes("[false, true]")
+    array([False,  True])
+    """
+    try:
+        labels = json.loads(text)
+    except (json.JSONDecodeError, RecursionError, TypeError):
+        labels = None
+    if not (
+        isinstance(labels, list) and len(labels) >= 2 and all(isinstance(v, bool | int | float | str) for v in labels)
+    ):
+        raise ValueError(f"classes: expected a JSON list of two labels or more, got {_short(text)}.")
+    return np.array(labels)
+
+
+def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:
+    kind = type(value)
+    if dataclasses.is_dataclass(value):
+        if known.get(kind.__name__) is not kind:
+            raise TypeError(
+                f"{where}: expected a component of bayesdrop, one of {sorted(known)}, got {value!r}; a component of "
+                "your own cannot be described."
+            )
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return {
+            "class": kind.__name__,
+            "fields": {name: _pack(getattr(value, name), f"{where}.{name}", known) for name in fields},
+        }
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            raise ValueError(f"{where}: expected a finite number, got {value!r}.")
+        return value
+    if isinstance(value, Mapping):
+        # JSON turns every key into text; pairs keep numbers apart from their names.
+        pairs = [[_pack(key, where, known), _pack(item, where, known)] for key, item in value.items()]
+        return {_MAPPING: pairs}
+    if isinstance(value, tuple):
+        return {_TUPLE: [_pack(item, where, known) for item in value]}
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        return [_pack(item, where, known) for item in value]
+    raise TypeError(f"{where}: expected text, a number, a list or a component of bayesdrop, got {value!r}.")
+
+
+def _unpack(value: Any, where: str, known: Mapping[str, type]) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [_unpack(item, where, known) for item in value]
+    if isinstance(value, Mapping) and set(value) == {_TUPLE} and isinstance(value[_TUPLE], list):
+        return tuple(_unpack(item, where, known) for item in value[_TUPLE])
+    if isinstance(value, Mapping) and set(value) == {_MAPPING} and isinstance(value[_MAPPING], list):
+        pairs = [_unpack(pair, where, known) for pair in value[_MAPPING]]
+        if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+            raise ValueError(f"expected pairs of key and value at {where}, got {_short(value)}")
+        return dict(pairs)
+    if not (isinstance(value, Mapping) and set(value) == {"class", "fields"} and isinstance(value["fields"], Mapping)):
+        raise ValueError(f'expected "class" and "fields" at {where}, got {_short(value)}')
+    name = value["class"]
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"unknown component {_short(name)} at {where}; expected one of {sorted(known)}")
+    kind: Any = known[name]
+    allowed = {field.name for field in dataclasses.fields(kind) if field.init}
+    strange = sorted(set(value["fields"]) - allowed)
+    if strange:
+        raise ValueError(f"{name} has no setting {strange[0]!r} at {where}; expected some of {sorted(allowed)}")
+    return kind(**{key: _unpack(item, f"{where}.{key}", known) for key, item in value["fields"].items()})
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

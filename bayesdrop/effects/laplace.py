@@ -1,0 +1,158 @@
+r"""Laplace's approximation at a point fit: a normal law of the weights by the curvature of the energy there.
+
+    w ~ N(ŵ, H⁻¹),      H = ∇²U(ŵ),      exp(−U) the (pseudo-)posterior at the fitted rates
+
+``H`` is had by differences of the gradient, which is closed for every loss, softmax included; their error is of the
+order of 1e-8 of it. Of many classes, whose weights sum to zero, it is the law on that plane.
+
+The rates are taken as known, and exp(−U) is the posterior of the weights only where the noise is; where the loss is no
+likelihood its width depends on ``C``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float
+from ..data.dataset import Dataset, as_dataset
+from ..designs import as_local_design
+from ..fitting.centring import settle
+from ..fitting.energy import Energy
+from ..fitting.exponential_moments import moments_for
+from ..fitting.many_classes import softmax_energy
+from ..fitting.result import Fit
+from ..model import Model
+from ..warnings import UnscaledWarning
+
+__all__ = ["laplace_covariance"]
+
+# Largest number of weights, of all classes.
+_MOST = 2000
+# A step, in units of the standard deviation that rows of unit curvature would leave.
+_STEP = 1e-4
+# Half the squared distance from the minimum, in standard deviations, and the share of the energy, that a fit may have.
+_FAR, _SHARE = 0.005, 1e-6
+
+Gradient = Callable[[Float[np.ndarray, "q K"]], tuple[float, Float[np.ndarray, "q K"]]]
+
+
+def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> Float[np.ndarray, "D D"]:
+    """Covariance (D, D) of weights and intercepts: class after class its features, and last its intercept.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit that converged.
+    X, y, sample_weight
+        The rows that were fitted.
+
+    Raises
+    ------
+    ValueError
+        If the loss has a kink, there are too many weights, or the energy of these rows has its minimum elsewhere.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]
+    >>> fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False), X, y)
+    >>> float(laplace_covariance(fit, X, y)[0, 0].round(6))  # 1/(1 + 0 + 1 + 4)
+    0.166667
+    """
+    loss, p, K = fit.model.loss, len(fit.feature_names), 1 if np.ndim(fit.weight) == 1 else len(fit.weight)
+    size = (p + 1) * K
+    if loss.kinked:
+        raise ValueError(
+            f"X: {loss!r} has a kink, so that the curvature at its minimum says nothing of how far the weights are "
+            "known; leave X and y out, or draw the weights with bd.sample."
+        )
+    if size > _MOST:
+        raise ValueError(
+            f"X: expected at most {_MOST} weights for their covariance, got {size}; leave X and y out, or draw the "
+            "weights with bd.sample."
+        )
+    data = as_dataset(X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass)
+    data = data.with_weight()
+    rate_map = fit.model.bind(fit.feature_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnscaledWarning)  # the fit has warned
+        settled = settle(fit.model, data.design, data.weight, rate_map, fit.feature_names)
+    one, other = (np.zeros(p) if centre is None else centre for centre in (settled.centre, fit.centre))
+    if not np.allclose(one, other):
+        raise _other_rows()
+    weights = settled.inward(np.vstack([np.atleast_2d(fit.weight).T, np.reshape(fit.intercept, (1, K))]))
+    gradient = _gradient(settled.model, settled.design, data, np.asarray(fit.rates, dtype=np.float64), K)
+    curvature = float(np.sum(data.weight)) * fit.model.C
+    spread = settled.design.sq_rmatvec(fit.model.C * data.weight[:, None])[:, 0] + settled.model.weight_prior.precision(
+        p
+    )
+    step = _STEP / np.sqrt(np.append(spread, max(curvature, 1.0)))
+    keep = np.tile(np.arange(p + 1) < p + fit.model.fit_intercept, K)
+    hessian = np.zeros((size, size))
+    for j in np.flatnonzero(keep):
+        k, d = divmod(int(j), p + 1)
+        moved = np.zeros_like(weights)
+        moved[d, k] = step[d]
+        ends = gradient(weights + moved)[1] - gradient(weights - moved)[1]
+        hessian[:, j] = (ends / (2 * step[d])).T.ravel()
+    hessian = 0.5 * (hessian + hessian.T)
+    covariance = np.zeros((size, size))
+    # Of many classes the same intercept added to all of them changes nothing.
+    covariance[np.ix_(keep, keep)] = np.linalg.pinv(hessian[np.ix_(keep, keep)], hermitian=True, rcond=1e-12)
+    if K > 1:
+        covariance = _on_plane(covariance, K, loss.class_rates)
+    value, slope = gradient(weights)
+    flat = slope.T.ravel() * keep
+    if not 0.5 * float(flat @ covariance @ flat) <= max(_FAR, _SHARE * abs(value)):
+        raise _other_rows()
+    if settled.centre is None:
+        return covariance
+    outward = np.eye(p + 1)
+    outward[-1, :-1] = -settled.centre
+    whole = np.kron(np.eye(K), outward)
+    return whole @ covariance @ whole.T
+
+
+def _other_rows() -> ValueError:
+    return ValueError(
+        "X: expected the rows that were fitted, with their y and sample_weight, and a fit that converged; the energy "
+        "of these rows has its minimum at other weights."
+    )
+
+
+def _gradient(model: Model, design: Any, data: Dataset, rates: Float[np.ndarray, "*classes p"], K: int) -> Gradient:
+    """Energy and its gradient (p + 1, K) as a function of weights (p + 1, K) for ``X − c``."""
+    if model.loss.multiclass:
+        joint = softmax_energy(model, design, rates.T, data.target, K, model.C * data.weight, model.C * data.weight)
+
+        def of_classes(weights: Float[np.ndarray, "q K"]) -> tuple[float, Float[np.ndarray, "q K"]]:
+            value, gradient, *_ = joint.evaluate(weights)
+            return value, gradient
+
+        return of_classes
+    moments = moments_for(model.loss.exponential, design, model.noise, rates[:, None], model.fit_intercept)
+    loss = model.loss if moments.has_variance else model.loss.plain
+    precision = np.append(model.weight_prior.precision(len(rates)), 0.0)[:, None]
+    energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], precision)
+
+    def of_one(weights: Float[np.ndarray, "q 1"]) -> tuple[float, Float[np.ndarray, "q 1"]]:
+        mean, var = moments.scores(weights)
+        still = np.zeros((1, 1))
+        value = energy.value(weights, mean, var, still)[0]
+        return float(value), energy.gradient(weights, energy.derivatives(mean, var, still))[0]
+
+    return of_one
+
+
+def _on_plane(covariance: Float[np.ndarray, "D D"], K: int, own: bool) -> Float[np.ndarray, "D D"]:
+    """Covariance on the plane where what is added to all classes is zero: of intercepts alone if masks are ``own``."""
+    q = len(covariance) // K
+    share = np.ones(q)
+    if own:
+        share[:-1] = 0.0
+    plane = np.eye(len(covariance)) - np.kron(np.ones((K, K)) / K, np.diag(share))
+    return np.asarray(plane @ covariance @ plane)

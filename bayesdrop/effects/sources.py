@@ -1,0 +1,111 @@
+"""What tables are made of: the point fits that an estimator stands for, or the draws of a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.dataset import as_dataset
+from ..designs import as_design
+from ..estimators.base import DropoutEstimator
+from ..estimators.classes import weigh_classes
+from ..estimators.softmax import joint_model
+from ..estimators.validation import default_names
+from ..fitting.result import Fit
+
+__all__ = ["PointFit", "point_fits"]
+
+
+@dataclass(frozen=True)
+class PointFit:
+    """A point fit, and how the rows of the user are rows of it.
+
+    Attributes
+    ----------
+    fit : Fit
+        Of one problem.
+    label : str or None
+        The class that it tells from all others, where there are several such problems.
+    rows : callable
+        ``rows(X, y, sample_weight)`` are ``y`` and the row weights as the fit took them.
+    """
+
+    fit: Fit
+    label: str | None
+    rows: Callable[[Any, Any, Any], tuple[Any, Any]]
+
+
+def _as_given(X: Any, y: Any, weight: Any) -> tuple[Any, Any]:
+    return y, weight
+
+
+def point_fits(result: Any) -> list[PointFit] | None:
+    """The point fits of what ``bd.fit`` returned or of a fitted linear estimator; None of anything else.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    Examples
+    --------
+    >>> from bayesdrop.estimators import DropoutSVC
+    >>> X = [[0.0, 1.0], [0.1, 1.1], [1.0, 0.0], [1.1, 0.1], [2.0, 2.0], [2.1, 2.0]]
+    >>> three = DropoutSVC(0.2).fit(X, [*"aabbcc"])
+    >>> [one.label for one in point_fits(three)]
+    ['a', 'b', 'c']
+    """
+    if isinstance(result, Fit):
+        return [PointFit(result, None, _as_given)]
+    estimator = getattr(result, "best_estimator_", result)
+    if not isinstance(estimator, DropoutEstimator) or isinstance(estimator, type):
+        return None
+    check_is_fitted(estimator)
+    if hasattr(estimator, "hidden_coef_"):
+        return None
+    model: Any = estimator._online_model()
+    classes: Any = getattr(estimator, "classes_", None)
+    joint = classes is not None and estimator._is_joint(classes)
+    if joint:
+        model = joint_model(estimator, model)
+    coef, rates = np.atleast_2d(estimator.coef_), np.asarray(estimator.rates_)
+    intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
+    several = classes is not None and len(classes) > 2 and not joint
+    posterior = getattr(estimator, "rate_posterior_", None)
+
+    def made(k: int) -> Fit:
+        own = posterior
+        if several and posterior is not None and posterior.occurrences.ndim > 1:
+            law = type(posterior.law)(*(part[:, k] for part in posterior.law))
+            own = replace(posterior, law=law, occurrences=posterior.occurrences[:, k])
+        return Fit(
+            weight=coef if joint else coef[k],
+            intercept=intercept if joint else float(intercept[k]),
+            rates=rates[k] if several and rates.ndim > 1 else rates if joint else np.atleast_2d(rates)[0],
+            rate_posterior=own,
+            objective_trace=np.atleast_1d(getattr(estimator, "objective_trace_", np.nan)),
+            status=getattr(estimator, "status_", None),  # type: ignore[arg-type]
+            n_iter=estimator.n_iter_,
+            feature_names=default_names(estimator),
+            classes=np.array([False, True]) if several else classes,
+            model=model,
+            centre=estimator.centre_,
+        )
+
+    def rows_of(label: Any) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+        def rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+            if classes is None:
+                return y, sample_weight
+            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True)
+            weight = weigh_classes(estimator.class_weight, data.classes, data.target, data.weight, data.design)
+            return np.asarray(y) == label if several else y, weight
+
+        return rows
+
+    if not several:
+        return [PointFit(made(0), None, rows_of(None))]
+    return [PointFit(made(k), str(label), rows_of(label)) for k, label in enumerate(classes)]

@@ -1,0 +1,187 @@
+"""The table of weights: what each feature says, how far that is known, and how often it is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._typing import Float
+from .._validation import check_number
+from ..fitting.summary import feature_gain, rate_ends, rows_of
+from ..posterior.draws import Draws, blocks, read_draws, read_group
+from .laplace import laplace_covariance
+from .sources import PointFit, point_fits
+
+__all__ = ["LAPLACE", "POSTERIOR", "read_posterior", "weights_table"]
+
+LAPLACE, POSTERIOR = "Laplace approximation at the fitted rates", "posterior, equal tails"
+PLUG_IN = "plug-in, highest density"
+
+Columns = dict[str, Float[np.ndarray, "*classes p"]]
+
+
+def weights_table(
+    result: Any, X: Any = None, y: Any = None, *, sample_weight: Any = None, probability: float | int = 0.9
+) -> Any:
+    """Weights with their intervals, odds ratios and rates, one row per feature, and class if there are many.
+
+    Parameters
+    ----------
+    result : Fit, InferenceData or DataTree, or a fitted linear estimator
+        What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
+    X, y : (n, p) and (n,), optional
+        The rows that a point fit was fitted to, for intervals of its weights. A posterior needs none.
+    sample_weight : array (n,), optional
+        Row weights of that fit.
+    probability : float
+        What the intervals hold, in (0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``weight`` (of a posterior its mean), ``sd``, ``low`` and ``high``; ``scaled_weight``, what multiplies the
+        feature in the mean score: ``(1 − rate) · weight`` under biased dropout; for a logistic loss ``odds_ratio``,
+        ``exp(weight)`` for one unit of a feature that is not dropped (of a posterior its median), ``odds_ratio_low``
+        and ``odds_ratio_high``; ``rate`` (of a posterior its mean), ``rate_low`` and ``rate_high``. What is not known
+        has no column. ``attrs`` say what the intervals are: ``"weight_interval"``, ``"rate_interval"`` and
+        ``"probability"``. Of three classes and more solved one against the rest each has its rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``result`` is something else, the rows are not those of the fit, its loss has a kink, or ``probability`` is
+        not in (0, 1).
+
+    Notes
+    -----
+    Intervals of a point fit are those of Laplace's approximation, ``ŵ ± z √diag(H⁻¹)`` with the Hessian ``H`` of the
+    energy at the fitted rates: they leave out what is not known of the rates, and are those of a posterior only as
+    far as the loss is a likelihood. Those of a posterior are quantiles of its draws. Intervals of learnt rates of a
+    point fit have the highest density of their plug-in posterior.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> fit = bd.fit(bd.Model(), X, y)
+    >>> table = weights_table(fit, X, y)
+    >>> list(table)[:5], table.attrs["weight_interval"]
+    (['weight', 'sd', 'low', 'high', 'scaled_weight'], 'Laplace approximation at the fitted rates')
+    >>> bool(((table["low"] < table["weight"]) & (table["weight"] < table["high"])).all())
+    True
+    """
+    import pandas as pd
+
+    probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
+    fits = point_fits(result)
+    if fits is None:
+        draws = read_posterior(result)
+        if X is not None or y is not None:
+            raise ValueError("X: a posterior has the intervals in its draws; leave X and y out.")
+        columns, loss = _of_draws(draws, probability), draws.model.loss
+        names = draws.feature_names
+        classes: Any = draws.classes if draws.weight.ndim > 2 else None
+        if draws.weight.ndim > 2 and classes is None:
+            classes = np.arange(draws.weight.shape[1])
+        kinds = {"weight_interval": POSTERIOR, "rate_interval": POSTERIOR}
+    else:
+        given = given_rows(X, y)
+        parts = [_of_fit(one, X, y, sample_weight, probability, given) for one in fits]
+        columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
+        first = fits[0].fit
+        loss, names = first.model.loss, first.feature_names
+        classes = [one.label for one in fits] if len(fits) > 1 else first.classes if first.weight.ndim > 1 else None
+        kinds = {"weight_interval": LAPLACE if given else "", "rate_interval": PLUG_IN if "rate_low" in columns else ""}
+    if loss.log_odds:
+        columns |= {f"odds_ratio{part}": values for part, values in _ratios(columns).items()}
+    columns.pop("median", None)
+    order = [name for stem in ("weight", "sd", "low", "high", "scaled_weight") for name in columns if name == stem]
+    order += [name for stem in ("odds_ratio", "rate") for name in columns if name.startswith(stem)]
+    frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows_of(names, classes))
+    frame.attrs.update(kinds, probability=probability)
+    return frame
+
+
+def given_rows(X: Any, y: Any) -> bool:
+    """True if the rows of a fit were given; raise ValueError if one of ``X`` and ``y`` is missing."""
+    if (X is None) != (y is None):
+        missing = "y" if y is None else "X"
+        raise ValueError(f"{missing}: expected both X and y of the rows that were fitted, or neither, got one of them.")
+    return X is not None
+
+
+def read_posterior(result: Any, thin: int | None = None) -> Draws:
+    """Draws of a posterior, at most ``thin`` of each chain, or an error that says all that could have come."""
+    try:
+        posterior = read_group(result, "posterior", "result")
+        return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)))
+    except TypeError:
+        raise TypeError(
+            "result: expected what bd.fit, bd.sample or bd.groups.load returned, or a fitted linear estimator, got "
+            f"{type(result).__name__}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"result: {error}") from None
+
+
+def _of_fit(one: PointFit, X: Any, y: Any, sample_weight: Any, probability: float, given: bool) -> Columns:
+    """Columns of a point fit, shaped like its weights."""
+    fit, weight = one.fit, np.asarray(one.fit.weight)
+    found = {
+        "weight": weight,
+        "scaled_weight": feature_gain(fit) * weight,
+        "rate": np.broadcast_to(fit.rates, weight.shape),
+        **rate_ends(fit, probability),
+    }
+    if given:
+        own_y, own_weight = one.rows(X, y, sample_weight)
+        variance = np.diagonal(laplace_covariance(fit, X, own_y, own_weight))
+        sd = np.sqrt(np.maximum(variance.reshape(-1, weight.shape[-1] + 1)[:, :-1], 0)).reshape(weight.shape)
+        reach = ndtri((1 + probability) / 2) * sd
+        found |= {"sd": sd, "low": weight - reach, "high": weight + reach}
+    return found
+
+
+def _of_draws(draws: Draws, probability: float) -> Columns:
+    """Columns of a posterior, shaped like its weights, some features at a time."""
+    shape = draws.weight.shape[1:]
+    ends = [(1 - probability) / 2, (1 + probability) / 2]
+    names = ("weight", "sd", "low", "high", "median", "scaled_weight", "rate", "rate_low", "rate_high")
+    found = {name: np.empty(shape) for name in names}
+    for part, weight, rate in _features(draws):
+        gain = draws.model.noise.coefficients(rate).gain
+        gain = gain if gain.ndim == weight.ndim else gain[:, None]
+        found["weight"][..., part], found["sd"][..., part] = weight.mean(axis=0), weight.std(axis=0)
+        low, median, high = np.quantile(weight, [ends[0], 0.5, ends[1]], axis=0)
+        found["low"][..., part], found["median"][..., part], found["high"][..., part] = low, median, high
+        found["scaled_weight"][..., part] = (gain * weight).mean(axis=0)
+        found["rate"][..., part] = rate.mean(axis=0)
+        found["rate_low"][..., part], found["rate_high"][..., part] = np.quantile(rate, ends, axis=0)
+    if draws.fixed_rate is not None:
+        del found["rate_low"], found["rate_high"]
+    return found
+
+
+def _features(draws: Draws) -> Iterator[tuple[slice, Float[np.ndarray, "S ..."], Float[np.ndarray, "S ..."]]]:
+    """Weights and rates of some features, (S, ..., features) each, float64."""
+    for part in blocks(draws.weight.shape[-1], draws.weight[..., 0].size):
+        weight = draws.weight[..., part].astype(np.float64)
+        if draws.fixed_rate is not None:
+            yield (
+                part,
+                weight,
+                np.broadcast_to(draws.fixed_rate[..., part], (len(weight), *draws.fixed_rate[..., part].shape)),
+            )
+        else:
+            yield part, weight, draws.free_rate[..., draws.index[part]].astype(np.float64)
+
+
+def _ratios(columns: Columns) -> Columns:
+    """Odds ratios and their ends, by what they are called after the first word."""
+    with np.errstate(over="ignore"):  # beyond double precision it is infinite
+        found = {"": np.exp(columns.get("median", columns["weight"]))}
+        return found | {f"_{end}": np.exp(columns[end]) for end in ("low", "high") if end in columns}

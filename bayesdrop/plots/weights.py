@@ -1,0 +1,83 @@
+"""A table of weights or of marginal effects, drawn: one row each, with its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_count, shown
+from .style import BLUE, GREY, WEIGHT_LABEL, legend_above, new_axes, plain_frame, shortened
+
+__all__ = ["weights_forest"]
+
+_MOST_ROWS = 40
+_LABELS = {"weight": WEIGHT_LABEL, "effect": "Average marginal effect (change of the prediction per unit)"}
+
+
+def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any:
+    """Draw weights or average marginal effects, one row each, the largest first, with their intervals if there are any.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        What :func:`bayesdrop.weights_table` or :func:`bayesdrop.marginal_effects` returned.
+    top : int, optional
+        Show this many of the largest in size; by default at most 40.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    TypeError
+        If ``table`` is something else.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 5, random_state=0)
+    >>> ax = weights_forest(bd.weights_table(bd.fit(bd.Model(), X, y), X, y))
+    >>> ax.get_xlabel()
+    'Weight (change of the score per unit of the feature)'
+    """
+    columns = list(getattr(table, "columns", []))
+    what = next((name for name in _LABELS if name in columns), None)
+    if what is None or not hasattr(table, "attrs"):
+        raise TypeError(
+            "table: expected what bd.weights_table or bd.marginal_effects returned, a data frame with a column "
+            f"'weight' or 'effect', got {shown(table) if not columns else columns[:5]}."
+        )
+    most = _MOST_ROWS if top is None else check_count(top, "top")
+    centre = np.asarray(table[what], dtype=float)
+    chosen = np.argsort(-np.abs(centre), kind="stable")[:most]
+    left_out, rows = len(centre) - len(chosen), np.arange(len(chosen), dtype=float)
+    names = [f"{name[-1]} ({name[0]})" if isinstance(name, tuple) else str(name) for name in table.index]
+    ax = new_axes(ax, 7.2, 1.4 + 0.25 * (len(rows) + bool(left_out)))
+    ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+    label = "posterior mean" if table.attrs.get("weight_interval", "").startswith("posterior") else "estimate"
+    if "low" in columns:
+        low, high = (np.asarray(table[end], dtype=float)[chosen] for end in ("low", "high"))
+        ax.hlines(rows, low, high, color=BLUE, linewidth=1.6)
+        kind = table.attrs.get("weight_interval") or table.attrs.get("interval") or "interval"
+        label = f"{100 * table.attrs.get('probability', np.nan):g} %: {kind}"
+    ax.plot(
+        centre[chosen], rows, "o", color="white", markeredgecolor=BLUE, markersize=4.6, markeredgewidth=1.5,
+        linestyle="none", label=label,
+    )  # fmt: skip
+    ticks, labels = rows, [shortened(names[j]) for j in chosen]
+    if left_out:
+        ticks, labels = np.append(rows, len(rows)), [*labels, f"⋮ {left_out} more, smaller"]
+    ax.set_yticks(ticks, labels, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(ticks) - 0.2, -0.8)
+    ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
+    ax.set_axisbelow(True)
+    ax.set_xlabel(_LABELS[what])
+    legend_above(ax, 1)
+    plain_frame(ax)
+    return ax

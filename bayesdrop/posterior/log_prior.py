@@ -1,0 +1,103 @@
+r"""The log prior density of each draw, for ArviZ's power-scaling sensitivities.
+
+    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; 0, (σ_g u_d)²)
+    weight_scale   Σ_g log p(σ_g)
+    rate           Σ_j log p(η_j)
+    sigma          log p(σ²), of the variance, which the prior is stated for
+
+up to constants. The intercept is flat. ``arviz.psens`` raises them to a power near 1, which shows whether it is the
+prior that a result rests on (Kallioinen, Paananen, Bürkner & Vehtari 2024).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float
+from .arviz_groups.groups import extend, group_names
+from .arviz_groups.stored_rate_prior import read_rate_prior
+from .draws import Draws, read_draws, read_group
+
+__all__ = ["log_prior"]
+
+
+def log_prior(post: Any) -> Any:
+    """Add the log prior density of each draw as the group ``log_prior``.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group ``log_prior``, on (chain, draw): ``weight``, and ``rate``, ``weight_scale`` and
+        ``sigma`` where they are drawn. ``arviz.psens(post, component="prior")`` takes it, and with the group
+        ``log_likelihood`` (:func:`bayesdrop.log_likelihood`) also ``component="likelihood"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, or its prior has no density in closed form: ``bd.Horseshoe``,
+        ``bd.Hierarchical``, or a prior of your own that is not stored.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> model = bd.Model(rates=bd.Fixed(0.5), weight_prior=bd.Normal(2.0), fit_intercept=False)
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [4.0]]])}, coords={"feature": ["x0"]})
+    >>> post = log_prior(bd.groups.assemble({"posterior": weight}, attributes(model, ["no", "yes"])))
+    >>> bd.groups.dataset(post, "log_prior")["weight"].values.tolist()
+    [[0.0, -2.0]]
+    """
+    import xarray as xr
+
+    draws = read_draws(post)
+    posterior = read_group(post, "posterior")
+    terms = _weights(draws, posterior)
+    rate_map = draws.model.bind(draws.feature_names)
+    if rate_map.is_free:
+        stored = rate_map.hierarchy is None and "constant_data" in group_names(post)
+        law = read_rate_prior(read_group(post, "constant_data")) if stored else None
+        if law is None:
+            raise ValueError(
+                f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
+                "take bd.PerFeature, bd.PerGroup or bd.Shared with bd.Beta or bd.LogitNormal, and sample again."
+            )
+        least = float(np.finfo(draws.free_rate.dtype).tiny)
+        rate = draws.free_rate.astype(np.float64)
+        density = law.log_rate_density(np.log(np.maximum(rate, least)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
+        terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
+    prior = draws.model.loss.variance_prior
+    if prior is not None:
+        variance = posterior["sigma"].transpose("chain", "draw").values.astype(np.float64).ravel() ** 2
+        terms["sigma"] = -(prior.shape + 1) * np.log(variance) - prior.scale / variance
+    data = {name: (("chain", "draw"), values.reshape(draws.shape)) for name, values in terms.items()}
+    return extend(post, {"log_prior": xr.Dataset(data, coords=draws.steps)})
+
+
+def _weights(draws: Draws, posterior: Any) -> dict[str, Float[np.ndarray, " S"]]:
+    """Terms of the weights and of their scales, (S,) each."""
+    prior, weight = draws.model.weight_prior, draws.weight.astype(np.float64)
+    learnt = prior.learnt_scale(weight.shape[-1])
+    if learnt is None:
+        try:
+            density = prior.log_density(weight)
+        except TypeError as error:
+            raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
+        return {"weight": density.reshape(draws.size, -1).sum(axis=1)}
+    if "weight_scale" not in posterior:
+        raise ValueError(f"post: expected the variable 'weight_scale' in the posterior, for {prior!r}; got none.")
+    scale = posterior["weight_scale"].transpose("chain", "draw", *learnt.dims).values.astype(np.float64)
+    log_scale = np.log(scale.reshape(draws.size, -1))
+    each = log_scale[:, learnt.index] + np.log(learnt.unit)
+    each = each if weight.ndim == 2 else each[:, None]
+    own = -each - 0.5 * (weight * np.exp(-each)) ** 2
+    # The law is that of log σ; dividing by σ makes it that of σ.
+    law = learnt.law.log_density(log_scale) - log_scale
+    return {"weight": own.reshape(draws.size, -1).sum(axis=1), "weight_scale": law.sum(axis=1)}

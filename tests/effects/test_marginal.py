@@ -1,0 +1,140 @@
+"""Average marginal effects against their closed forms, for every kind of response and of noise."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+import bayesdrop as bd
+from bayesdrop.effects.laplace import laplace_covariance
+
+
+def slope(score):
+    return expit(score) * expit(-score)
+
+
+def test_without_noise_the_mean_slope(data):
+    """And its gradient in the weights, in closed form, for the delta method."""
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), data.X, data.Y)
+    table = bd.marginal_effects(fit, data.X, data.Y, probability=0.8)
+    score = data.X @ fit.weight + fit.intercept
+    np.testing.assert_allclose(table["effect"], slope(score).mean() * fit.weight, rtol=1e-6)
+    M = np.column_stack([data.X, np.ones(50)])
+    gradient = np.outer(fit.weight, (slope(score) * (1 - 2 * expit(score))) @ M / 50)
+    gradient[:, :3] += slope(score).mean() * np.eye(3)
+    covariance = laplace_covariance(fit, data.X, data.Y)
+    np.testing.assert_allclose(table["sd"], np.sqrt(np.diagonal(gradient @ covariance @ gradient.T)), rtol=1e-5)
+    np.testing.assert_allclose(table["high"] - table["low"], 2 * 1.2815515655446004 * table["sd"])
+    assert table.attrs["interval"].startswith("delta method")
+    assert list(bd.marginal_effects(fit, data.X)) == ["effect"]
+
+
+def by_masks(X, weight, intercept, rates):
+    """``(1 − η_d) w_d E σ'(s | d kept)``, averaged over the rows, by all masks."""
+    total = np.zeros(3)
+    for mask in itertools.product((0.0, 1.0), repeat=3):
+        chance = np.prod(np.where(mask, 1 - rates, rates))
+        total += chance * np.array(mask) * weight * slope(X @ (weight * mask) + intercept).mean()
+    return total
+
+
+def test_dropout_leaves_what_is_kept(data):
+    fit = bd.fit(bd.Model(rates=bd.Fixed(np.array([0.1, 0.3, 0.6]))), data.X, data.Y)
+    expected = by_masks(data.X, fit.weight, fit.intercept, fit.rates)
+    for X in (data.X, sparse.csr_array(data.X)):
+        np.testing.assert_allclose(bd.marginal_effects(fit, X)["effect"], expected, rtol=1e-6)
+    estimator = bd.DropoutLogisticRegression(np.array([0.1, 0.3, 0.6])).fit(data.X, data.Y)
+    np.testing.assert_allclose(bd.marginal_effects(estimator, data.X)["effect"], expected, rtol=1e-3)
+    clean = bd.marginal_effects(fit, data.X, corrupted_inputs=True)["effect"]
+    np.testing.assert_allclose(clean, slope(data.X @ fit.weight + fit.intercept).mean() * fit.weight, rtol=1e-6)
+
+
+def test_noise_about_a_centre_is_noise_about_zero_of_shifted_rows(data):
+    """Effects and standard deviations: a weight that moves takes the intercept of ``X`` with it."""
+    X = data.X + [0.0, 9.0, 0.0]
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.3)), X, data.Y)
+    assert fit.centre is not None
+    Z = X - fit.centre
+    plain = bd.fit(bd.Model(noise=bd.Dropout(centre=None), rates=bd.Fixed(0.3)), Z, data.Y)
+    tables = bd.marginal_effects(fit, X, data.Y), bd.marginal_effects(plain, Z, data.Y)
+    np.testing.assert_allclose(*tables, rtol=1e-4)
+
+
+def test_gaussian_noise(data):
+    """``w_d E σ'(s)`` of a normal score, by Gauss-Hermite quadrature."""
+    fit = bd.fit(bd.Model(noise=bd.GaussianNoise(0.7)), data.X, data.Y)
+    node, share = np.polynomial.hermite_e.hermegauss(60)
+    score = data.X @ fit.weight + fit.intercept
+    wide = score[:, None] + 0.7 * np.linalg.norm(fit.weight) * node
+    mean = (slope(wide) @ share / share.sum()).mean()
+    np.testing.assert_allclose(bd.marginal_effects(fit, data.X)["effect"], mean * fit.weight, rtol=1e-4)
+
+
+def test_numbers_and_counts(data):
+    ridge = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.3)), data.X, data.NUMBERS)
+    table = bd.marginal_effects(ridge, data.X, data.NUMBERS)
+    np.testing.assert_allclose(table["effect"], 0.7 * ridge.weight, rtol=1e-8)
+    sd = bd.weights_table(ridge, data.X, data.NUMBERS)["sd"]
+    np.testing.assert_allclose(table["sd"], 0.7 * sd, rtol=1e-6)
+    counts = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.3)), data.X, data.COUNTS)
+    kept = np.exp(data.X * counts.weight)
+    factor = 0.7 * counts.weight * kept / (0.3 + 0.7 * kept)
+    expected = (factor * np.exp(np.log(0.3 + 0.7 * kept).sum(axis=1) + counts.intercept)[:, None]).mean(axis=0)
+    np.testing.assert_allclose(bd.marginal_effects(counts, data.X)["effect"], expected, rtol=1e-5)
+
+
+def test_a_noise_of_numbers_from_zero_up(data):
+    """Poisson noise: ``E e^s = exp(b + Σ x_d (e^{w_d} − 1))``, and zeros that cannot be moved down."""
+    X = np.abs(np.round(2 * data.X))
+    fit = bd.fit(bd.Model(bd.Poisson(), noise=bd.PoissonNoise(), C=0.1), X, data.COUNTS)
+    gain = np.exp(fit.weight) - 1
+    expected = gain * np.exp(X @ gain + fit.intercept).mean()
+    np.testing.assert_allclose(bd.marginal_effects(fit, X)["effect"], expected, rtol=1e-5)
+
+
+def test_many_classes(data):
+    fit = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), data.X, data.MANY)
+    table = bd.marginal_effects(fit, data.X, data.MANY)
+    effect = table["effect"].to_numpy().reshape(3, 3)
+    np.testing.assert_allclose(effect.sum(axis=0), 0, atol=1e-9)
+    score = data.X @ fit.weight.T + fit.intercept
+    chance = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+    expected = np.einsum("ik,kd->kd", chance, fit.weight) - np.einsum("ik,il,ld->kd", chance, chance, fit.weight)
+    np.testing.assert_allclose(effect, expected / 50, rtol=1e-4)
+    assert (table["sd"] > 0).all()
+    rest = bd.DropoutLogisticRegression(0.0).fit(data.X, data.MANY)
+    table = bd.marginal_effects(rest, data.X, data.MANY, features=["x1"])
+    mean = slope(data.X @ rest.coef_.T + rest.intercept_).mean(axis=0)
+    np.testing.assert_allclose(table["effect"], mean * rest.coef_[:, 1], rtol=1e-6)
+
+
+def test_a_posterior_has_effects_of_draws(data, post):
+    draws = bd.groups.dataset(post, "posterior")
+    table = bd.marginal_effects(post, data.X, draws=50, probability=0.5)
+    every = np.array(
+        [
+            by_masks(data.X, *(draws[name].values[c, s] for name in ("weight", "intercept", "rate")))
+            for c in range(2)
+            for s in range(50)
+        ]
+    )
+    np.testing.assert_allclose(table["effect"], every.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(every, [0.25, 0.75], axis=0), rtol=1e-4, atol=1e-7)
+    few = bd.marginal_effects(post, data.X, draws=10**6, features=["x2"])
+    np.testing.assert_allclose(few["effect"], every[:, 2].mean(), rtol=1e-5)
+
+
+def test_weights_of_rows_and_what_is_refused(data, post):
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), data.X, data.Y)
+    weight = np.zeros(50)
+    weight[:20] = 2.0
+    some, few = bd.marginal_effects(fit, data.X, sample_weight=weight), bd.marginal_effects(fit, data.X[:20])
+    np.testing.assert_allclose(some, few, rtol=1e-6)  # the steps are those of other columns
+    with pytest.raises(ValueError, match="features: expected a list of different names"):
+        bd.marginal_effects(fit, data.X, features=["age"])
+    with pytest.raises(ValueError, match="the rows that were fitted"):
+        bd.marginal_effects(fit, data.X[::2], data.Y[::2])
+    with pytest.raises(ValueError, match="y: a posterior"):
+        bd.marginal_effects(post, data.X, data.Y)
