@@ -23,7 +23,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.description import attributes
 from benchmarks.texts import reuters
 
 __all__ = ["digits", "main"]

@@ -11,6 +11,7 @@ import numpy as np
 from .._validation import check_count, check_flag, shown
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
+from ..description import attributes
 from ..losses.protocols import Scored, require
 from ..model import Model, check_model
 from ..noise.centre import require_zero_centre
@@ -18,7 +19,6 @@ from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords
 from ..posterior.arviz_groups.groups import assemble
 from ..posterior.arviz_groups.responses import observed_group
-from ..posterior.arviz_groups.serialization import attributes
 from ..posterior.run_warnings import warn_of_run
 from ..posterior.sampling import check_counts
 from .alignment import align_units

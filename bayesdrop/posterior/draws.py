@@ -19,13 +19,13 @@ import numpy as np
 from .._typing import AnyArray, Float, Int, Num, Shaped
 from .._validation import check_count
 from ..data.dataset import feature_names_of
+from ..description import stored_classes, stored_model
 from ..designs import as_design, in_memory
 from ..fitting.centring import shifted
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise.centre import centre_of
 from .arviz_groups.groups import dataset, group_names
-from .arviz_groups.serialization import stored_classes, stored_model
 
 if TYPE_CHECKING:
     import xarray as xr

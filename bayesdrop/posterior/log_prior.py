@@ -48,7 +48,7 @@ def log_prior(post: Any) -> Any:
     --------
     >>> import xarray as xr
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> from bayesdrop.description import attributes
     >>> model = bd.Model(rates=bd.Fixed(0.5), weight_prior=bd.Normal(2.0), fit_intercept=False)
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [4.0]]])}, coords={"feature": ["x0"]})
     >>> post = log_prior(bd.groups.assemble({"posterior": weight}, attributes(model, ["no", "yes"])))

@@ -78,7 +78,7 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     --------
     >>> import xarray as xr
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> from bayesdrop.description import attributes
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [2.0]]])}, coords={"feature": ["x0"]})
     >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
     >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
@@ -269,7 +269,7 @@ def loo(post: Any) -> Any:
     --------
     >>> import xarray as xr
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> from bayesdrop.description import attributes
     >>> generator = np.random.default_rng(0)
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
     >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))

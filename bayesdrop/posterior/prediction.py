@@ -240,7 +240,7 @@ def predict(
     --------
     >>> import xarray as xr
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> from bayesdrop.description import attributes
     >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
     >>> draws = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]])}, coords={"feature": ["x0"]})
     >>> post = bd.groups.assemble({"posterior": draws}, attributes(model, ["no", "yes"]))

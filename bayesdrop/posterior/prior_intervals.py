@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Float
+from ..description import stored_model
 from ..priors.rate_prior import RateLaw
 from ..rates import PerFeature
 from .arviz_groups.groups import dataset, group_names
-from .arviz_groups.serialization import stored_model
 from .arviz_groups.stored_rate_prior import read_rate_prior
 
 if TYPE_CHECKING:

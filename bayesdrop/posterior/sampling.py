@@ -13,6 +13,7 @@ import numpy as np
 from .._arviz import arviz_beside
 from .._validation import check_count, check_flag, check_instance, check_number
 from ..data.dataset import Dataset
+from ..description import attributes
 from ..designs import as_sampling_design
 from ..fitting.result import centred_columns
 from ..losses.protocols import Augmented
@@ -26,7 +27,6 @@ from .arviz_groups.builder import Attributes, build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
-from .arviz_groups.serialization import attributes
 from .draws import draws_of
 from .masks.expectation import MASKS
 from .pointwise import log_likelihood_group

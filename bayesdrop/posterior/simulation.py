@@ -15,6 +15,7 @@ import numpy as np
 from .._typing import Float, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown
 from ..data.dataset import Dataset, feature_names_of
+from ..description import attributes
 from ..designs import as_design, in_memory
 from ..fitting.centring import settle
 from ..losses.protocols import Simulated, require
@@ -24,7 +25,6 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
-from .arviz_groups.serialization import attributes
 from .draws import Draws, blocks, match_columns, read_draws, read_group
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def posterior_predictive(
     --------
     >>> import xarray as xr
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.arviz_groups.serialization import attributes
+    >>> from bayesdrop.description import attributes
     >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]])}, coords={"feature": ["x0"]})
     >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
     >>> post = bd.groups.assemble({"posterior": weight}, attributes(model))

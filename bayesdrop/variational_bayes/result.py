@@ -10,6 +10,7 @@ import numpy as np
 from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed
+from ..description import attributes
 from ..fitting.centring import moved
 from ..fitting.result import RatePosterior, centred_columns
 from ..noise.centre import centre_of
@@ -17,7 +18,6 @@ from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords
 from ..posterior.arviz_groups.groups import assemble
 from ..posterior.arviz_groups.responses import observed_group
-from ..posterior.arviz_groups.serialization import attributes
 
 if TYPE_CHECKING:
     from ..model import Model

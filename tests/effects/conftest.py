@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.description import attributes
 
 
 class Data:

@@ -26,7 +26,7 @@ def by_hand(X, y):
     """A posterior of a few draws."""
     import xarray as xr
 
-    from bayesdrop.posterior.arviz_groups.serialization import attributes
+    from bayesdrop.description import attributes
 
     rng = np.random.default_rng(1)
     dims = ("chain", "draw", "feature")

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 import bayesdrop as bd
 from bayesdrop import plots
-from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.description import attributes
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_forest_of_draws_shows_their_prior(rates, shapes, bare):
     """Rates by default have a prior too. Relative to counts it is known where the numbers are stored."""
     from scipy.stats import beta
 
-    from bayesdrop.posterior.arviz_groups.serialization import attributes
+    from bayesdrop.description import attributes
 
     attrs = attributes(bd.Model(rates=rates))
     draws = _posterior(["a", "b"]).assign_attrs(attrs)

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.stored_rate_prior import rate_prior_constants
 
 

@@ -8,8 +8,8 @@ import xarray as xr
 from scipy import sparse, special
 
 import bayesdrop as bd
+from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.responses import observed_group
-from bayesdrop.posterior.arviz_groups.serialization import attributes
 from bayesdrop.posterior.draws import read_draws
 from bayesdrop.posterior.masks.class_chances import class_chances, class_log_likelihood
 

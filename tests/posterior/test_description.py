@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
+from bayesdrop.description import attributes, describe, read_classes, rebuild
 from bayesdrop.losses import Loss
 from bayesdrop.noise import Noise
-from bayesdrop.posterior.arviz_groups.serialization import attributes, describe, read_classes, rebuild
 from bayesdrop.priors import Gamma, InverseGamma, RatePrior
 from bayesdrop.rates import Hierarchical, Hierarchy, RateMap, Rates
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups.serialization import attributes
+from bayesdrop.description import attributes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

@@ -7,8 +7,8 @@ import xarray as xr
 from scipy import stats
 
 import bayesdrop as bd
+from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.constants import model_constants
-from bayesdrop.posterior.arviz_groups.serialization import attributes
 
 RNG = np.random.default_rng(0)
 BOTH, NAMES = ("chain", "draw"), ["x0", "x1", "x2"]

@@ -12,8 +12,8 @@ import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
+from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.posterior.arviz_groups.serialization import attributes
 from bayesdrop.posterior.draws import draws_of
 from bayesdrop.warnings import ApproximationWarning, MixingWarning
 

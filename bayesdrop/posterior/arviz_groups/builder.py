@@ -110,7 +110,7 @@ def provenance(
     target : str
         Which density: ``"noising"``, ``"marginalised"``, ``"hidden layer"`` or ``"factorization"``.
     model : str
-        The model, as ``repr`` shows it; :func:`.serialization.attributes` describes it so that it can be read back.
+        The model, as ``repr`` shows it; :func:`bayesdrop.description.attributes` says how it is read back.
     seed : int or JAX key
         As the user gave it.
     run : Run, optional

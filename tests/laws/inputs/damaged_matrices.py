@@ -52,7 +52,7 @@ def latent():
 def posterior():
     import xarray as xr
 
-    from bayesdrop.posterior.arviz_groups.serialization import attributes
+    from bayesdrop.description import attributes
 
     draws = xr.Dataset(
         {"weight": (("chain", "draw", "feature"), RNG.normal(size=(1, 3, P)))},

@@ -147,7 +147,7 @@ def _unlabelled(X):
 def _posterior():
     import xarray as xr
 
-    from bayesdrop.posterior.arviz_groups.serialization import attributes
+    from bayesdrop.description import attributes
 
     generator = np.random.default_rng(1)
     draws = {"weight": generator.normal(size=(1, 5, P)), "rate": generator.random((1, 5, P))}

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups import serialization as description
+from bayesdrop import description
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

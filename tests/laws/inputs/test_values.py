@@ -95,7 +95,7 @@ def _posterior():
     if not _POST:
         import xarray as xr
 
-        from bayesdrop.posterior.arviz_groups.serialization import attributes
+        from bayesdrop.description import attributes
 
         generator, steps = np.random.default_rng(1), {"chain": [0, 1], "draw": np.arange(20)}
         both = ("chain", "draw")
