@@ -43,9 +43,13 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
     def _default_rates(self) -> Any:
         return PerFeature()
 
-    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
-        """True if the classes are fitted jointly rather than one against the rest."""
+    def _settle_classes(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
+        """Settle whether the classes are fitted jointly rather than one against the rest; ``shape`` is (n, p)."""
         return False
+
+    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
+        """True if the classes were fitted jointly."""
+        return len(classes) > 2 and getattr(self, "multiclass_", None) == "softmax"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit weights and rates.
@@ -72,7 +76,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
-        joint = self._is_joint(classes)
+        joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
             model = replace(model, rates=Tuned())
@@ -145,7 +149,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         design, weight = as_design(X), check_sample_weight(sample_weight, X.shape[0])
         weight = weigh_classes(self.class_weight, known, code, weight, design)
         self.classes_ = known
-        joint = self._is_joint(known)
+        joint = self._is_joint(known) if hasattr(self, "coef_") else self._settle_classes(known, None)
         target = code if joint else signs(code, len(known))
         weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
         self._set_weights(weights)
@@ -231,9 +235,11 @@ class DropoutLogisticRegression(_DropoutClassifier):
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
-        What to do with more than two classes: ``"softmax"`` (default) fits all of them jointly (Wager, Wang & Liang
-        2013), at rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`; ``"one_vs_rest"`` costs less,
-        at rates of each class, but its probabilities, brought to a sum of one, are often worse.
+        What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
+        rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`; ``"one_vs_rest"`` has rates of each
+        class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there are no
+        more features than rows, as its log loss is less on tables, and else one against the rest, which on words
+        predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
     {class_weight}
     {common}
 
@@ -241,6 +247,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
     ----------
     {classifier}
     {selection}
+    multiclass_ : str
+        ``"softmax"`` or ``"one_vs_rest"``: what ``multiclass`` came to.
     {fitted}
 
     Examples
@@ -268,7 +276,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         C: float = 1.0,
         noise: Any = None,
         expectation: str | None = None,
-        multiclass: str = "softmax",
+        multiclass: str = "auto",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,
@@ -287,9 +295,13 @@ class DropoutLogisticRegression(_DropoutClassifier):
         form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
         return replace(self._model(), loss=Softmax(form))
 
-    def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
-        check_choice(self.multiclass, "multiclass", ("one_vs_rest", "softmax"))
-        return self.multiclass == "softmax" and len(classes) > 2
+    def _settle_classes(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
+        kind = check_choice(self.multiclass, "multiclass", ("auto", "one_vs_rest", "softmax"))
+        if kind == "auto":
+            few = shape is None or shape[1] <= shape[0]
+            kind = "softmax" if few and self.expectation != "augmentation" else "one_vs_rest"
+        self.multiclass_ = kind
+        return kind == "softmax" and len(classes) > 2
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, unlabelled_weight: float = 1.0

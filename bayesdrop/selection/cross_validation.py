@@ -80,7 +80,9 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
                 f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out."
             )
         weight = weigh_classes(plain.class_weight, classes, code, weight, design)
-        plain.classes_, joint = classes, plain._is_joint(classes)
+        plain.classes_, joint = classes, plain._settle_classes(classes, design.shape)
+        if hasattr(plain, "multiclass_"):
+            plain.multiclass = plain.multiclass_  # whatever the folds leave
         model = joint_model(plain, plain._model()) if joint else plain._model()
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
         return plain._task_of(plain._settle(model, design, weight), target, weight, many)
@@ -151,7 +153,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         n_jobs: int | None = None,
         noise: Any = None,
         expectation: str | None = None,
-        multiclass: str = "softmax",
+        multiclass: str = "auto",
         weight_prior: Any = None,
         method: Any = None,
         fit_intercept: bool = True,

@@ -104,7 +104,7 @@ def test_many_classes(data):
     expected = np.einsum("ik,kd->kd", chance, fit.weight) - np.einsum("ik,il,ld->kd", chance, chance, fit.weight)
     np.testing.assert_allclose(effect, expected / 50, rtol=1e-4)
     assert (table["sd"] > 0).all()
-    rest = bd.DropoutLogisticRegression(0.0).fit(data.X, data.MANY)
+    rest = bd.DropoutLogisticRegression(0.0, multiclass="one_vs_rest").fit(data.X, data.MANY)
     table = bd.marginal_effects(rest, data.X, data.MANY, features=["x1"])
     mean = slope(data.X @ rest.coef_.T + rest.intercept_).mean(axis=0)
     np.testing.assert_allclose(table["effect"], mean * rest.coef_[:, 1], rtol=1e-6)

@@ -149,7 +149,7 @@ def test_estimators_have_the_tables_of_their_fits(data):
     ):
         table = bd.weights_table(estimator.fit(data.X, y), data.X, y)
         pd.testing.assert_frame_equal(table, expected, rtol=1e-5)
-    many = bd.DropoutLogisticRegression(bd.PerFeature()).fit(data.X, data.MANY)
+    many = bd.DropoutLogisticRegression(bd.PerFeature(), multiclass="one_vs_rest").fit(data.X, data.MANY)
     table = bd.weights_table(many, data.X, data.MANY)
     assert table.index.get_level_values("class").unique().tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(table["weight"].to_numpy().reshape(3, 3), many.coef_)

@@ -70,6 +70,19 @@ def test_several_classes_are_fitted_jointly():
     np.testing.assert_allclose(fresh.rates_, 0.2, rtol=1e-14)
 
 
+def test_more_features_than_rows_are_fitted_one_against_the_rest():
+    """By default, and so wherever the rows go: in a search, in its folds and in the fit that it ends with."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 30)), np.arange(30) % 3
+    wide, square = (bd.DropoutLogisticRegression(0.3).fit(part, y) for part in (np.hstack([X, X[:, :1]]), X))
+    assert (wide.multiclass_, square.multiclass_) == ("one_vs_rest", "softmax")
+    assert bd.DropoutLogisticRegression(0.3, expectation="augmentation").fit(X, y).multiclass_ == "one_vs_rest"
+    named = bd.DropoutLogisticRegression(0.3, multiclass="softmax").fit(np.hstack([X, X[:, :1]]), y)
+    assert named.multiclass_ == "softmax"
+    chosen = bd.DropoutLogisticRegressionCV([0.3], Cs=[0.1, 1.0], cv=3).fit(X, y).best_estimator_
+    assert chosen.multiclass_ == "softmax"
+
+
 @pytest.mark.parametrize("kind", BOTH)
 def test_sparse_equals_dense(kind, breast_cancer):
     X, y = breast_cancer
