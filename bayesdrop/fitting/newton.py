@@ -21,6 +21,7 @@ import numpy as np
 from .._typing import Bool, PerRow
 from ..losses import Derivatives
 from ..losses.protocols import Curved, require
+from .dual import solve_dual
 from .energy import Energy
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
 from .protocols import StepInfo
@@ -145,11 +146,17 @@ class Newton:
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
-        state = SolverState.at(energy, weights, None, earlier)
+        # Without noise a kinked loss is piecewise linear, and smoothing it is the slow way.
+        dual = solve_dual(energy, weights, self.tol) if earlier is None else None
+        state = SolverState.at(energy, weights if dual is None else dual[0], None, earlier)
+        if dual is not None:
+            state = state.solved(energy, dual[1])
         return replace(state, memory=NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        if np.all((state.smoothing == 0) & (state.remaining <= goal)):
+            return state, StepInfo(np.ones(len(state.value), dtype=bool))
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = replace(memory, first_order=first)

@@ -89,6 +89,12 @@ class SolverState(PerProblem):
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), memory)
 
+    def solved(self, energy: Energy, remaining: ProblemVector) -> SolverState:
+        """The same without smoothing, where what remains is known, (K,)."""
+        plain = np.zeros_like(self.smoothing)
+        value = energy.value(self.weights, self.mean, self.var, plain)
+        return replace(self, value=value, smoothing=plain, remaining=remaining)
+
     @property
     def objective(self) -> ProblemVector:
         """The energies; see :class:`bayesdrop.fitting.protocols.State`."""
