@@ -9,8 +9,8 @@ so that the weights are ``w = P⁻¹Xᵀβ`` with
 
     β = argmin ½ βᵀXP⁻¹Xᵀβ − tᵀβ + e‖β‖₁   subject to   l <= β <= u,   Σβ = 0 where there is an intercept.
 
-One coordinate at a time has a closed form, and a row whose ``β`` stays at an end is left out (Hsieh, Chang, Lin, Keerthi &
-Sundararajan 2008, algorithms 1 and 3). The constraint is met by the method of multipliers: with ``b`` its multiplier
+One coordinate at a time has a closed form, and a row whose ``β`` stays at an end is left out (Hsieh, Chang, Lin,
+Keerthi & Sundararajan 2008, algorithms 1 and 3). The constraint is met by the method of multipliers: with ``b`` its multiplier
 and the intercept, ``(Σβ)²/2ρ`` is added and ``b`` follows ``Σβ/ρ``. The gap of primal and dual, at a ``β`` that meets
 the constraint, bounds the suboptimality; where it does not close soon, Newton's method is left to begin anew.
 """
