@@ -10,9 +10,9 @@ so that the weights are ``w = P⁻¹Xᵀβ`` with
     β = argmin ½ βᵀXP⁻¹Xᵀβ − tᵀβ + e‖β‖₁   subject to   l <= β <= u,   Σβ = 0 where there is an intercept.
 
 One coordinate at a time has a closed form, and a row whose ``β`` stays at an end is left out (Hsieh, Chang, Lin,
-Keerthi & Sundararajan 2008, algorithms 1 and 3). The constraint is met by the method of multipliers: with ``b`` its multiplier
-and the intercept, ``(Σβ)²/2ρ`` is added and ``b`` follows ``Σβ/ρ``. The gap of primal and dual, at a ``β`` that meets
-the constraint, bounds the suboptimality; where it does not close soon, Newton's method is left to begin anew.
+Keerthi & Sundararajan 2008, algorithms 1 and 3). The constraint is met by the method of multipliers: with ``b`` its
+multiplier and the intercept, ``(Σβ)²/2ρ`` is added and ``b`` follows ``Σβ/ρ``. The gap of primal and dual, at a ``β``
+that meets the constraint, bounds the suboptimality; where it does not close soon, Newton's method begins anew.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _rows_of(energy: Energy) -> _Rows | None:
 
     moments, loss = energy.moments, energy.loss
     design = moments.design
-    plain = not moments.has_variance and np.all(moments.coefficients.gain == 1) and energy.plain_weight is None
+    plain = not moments.has_variance and np.all(moments.coefficients.gain > 0) and energy.plain_weight is None
     if not (plain and available() and design.is_sparse and isinstance(loss, PiecewiseLinear)):
         return None
     if np.any(moments.coefficients.shift) or not np.all(energy.precision[:-1] > 0):
@@ -106,7 +106,9 @@ def _solve(
 ) -> tuple[Float[np.ndarray, " q"], float] | None:
     """Weights (p + 1,) of one problem, and the gap there, if it closes."""
     design, fitted = energy.moments.design, energy.moments.fit_intercept
-    inverse = 1 / energy.precision[:-1, 0]
+    # Of the weights times the gain of the noise's mean, which is what meets the rows.
+    gain = np.broadcast_to(energy.moments.coefficients.gain, (design.shape[1], energy.target.shape[1]))[:, k]
+    inverse = gain**2 / energy.precision[:-1, 0]
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
     size = np.maximum(design.sq_matvec(inverse), _LEAST)
     rho = 1 / (_INTERCEPT * float(np.mean(size))) if fitted else np.inf
@@ -122,7 +124,7 @@ def _solve(
         if fitted:
             state[0] += beta.sum() / rho
         violation = 0.1 * reached if reached <= violation else violation
-        here = np.append(w, state[0] if fitted else 0.0)
+        here = np.append(w / gain, state[0] if fitted else 0.0)
         value = _primal(energy, here, k)
         if value < least:
             best, least = here, value

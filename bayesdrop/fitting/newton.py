@@ -33,6 +33,8 @@ __all__ = ["Newton"]
 _SLOW = 0.1
 # A step that gains less than this share of its slope (a perfect model gains half) is shortened.
 _GAIN = 0.3
+# Where there is hardly any noise the fit without it is the start, to this accuracy.
+_NEAR = 1e-3
 # Steps above this length count as full.
 _FULL = 0.7
 # Steps below it ask for more damping.
@@ -146,11 +148,15 @@ class Newton:
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
-        # Without noise a kinked loss is piecewise linear, and smoothing it is the slow way.
-        dual = solve_dual(energy, weights, self.tol) if earlier is None else None
-        state = SolverState.at(energy, weights if dual is None else dual[0], None, earlier)
-        if dual is not None:
-            state = state.solved(energy, dual[1])
+        if earlier is not None:
+            state = SolverState.at(energy, weights, None, earlier)
+        elif (dual := solve_dual(energy, weights, self.tol)) is not None:
+            # Without noise a kinked loss is piecewise linear, and smoothing it is the slow way.
+            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.0, dual[1])
+        elif not np.any(weights[:-1]) and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
+            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.1)
+        else:
+            state = SolverState.at(energy, weights, None)
         return replace(state, memory=NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting import dual
+from bayesdrop.fitting import dual, newton
 from bayesdrop.fitting.energy import Energy
 from bayesdrop.moments import ScoreMoments
 
@@ -73,3 +73,18 @@ def test_sparse_and_dense_rows_have_one_optimum(loss, passes, monkeypatch):
     assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
     # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
     assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
+def test_hardly_any_noise_starts_from_none(loss, monkeypatch):
+    X, y = data(loss)
+    model = bd.Model(loss, rates=bd.Fixed(np.linspace(0.0, 9e-4, 30)), C=0.6)
+    started = []
+    solve = dual.solve_dual
+    monkeypatch.setattr(newton, "solve_dual", lambda *given: started.append(solve(*given)) or started[-1])
+    here = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
+    assert any(found is not None for found in started)
+    there = bd.fit(model, X, y, method=bd.Newton(tol=1e-12))
+    best = there.objective_trace[-1]
+    assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
+    assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best)
