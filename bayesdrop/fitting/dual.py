@@ -30,11 +30,12 @@ from .shapes import ProblemVector, WeightBlock
 
 __all__ = ["solve_dual"]
 
-# Passes before the first look at the gap; later ones are further apart.
+# Passes between two changes of the multiplier.
 _PASSES = 3
 # Passes before Newton's method takes over, and those over few entries, which are as quick as one of its steps.
 _MOST = 300
 _ENTRIES = 3e8
+_MOST_OF_FEW = 30_000
 _LEAST = 1e-100
 # Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
 _INTERCEPT = 0.03
@@ -115,22 +116,24 @@ def _solve(
     beta, w = np.clip(np.zeros(len(size)), interval.low, interval.high), np.zeros(len(inverse))
     order, state = np.arange(len(size)), np.array([intercept, 0.0])
     best, least, floor, violation = np.append(w, intercept), np.inf, -np.inf, 1e-2
-    left, passes = max(_MOST, int(_ENTRIES / max(len(rows.values), 1))), _PASSES
-    while left > 0:
+    rounds = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1)))) // _PASSES
+    look = 0
+    for round_ in range(rounds):
         reached = _descend()(
-            *rows, *interval, size + 1 / rho, inverse, order, beta, w, state, 1 / rho, violation, passes
+            *rows, *interval, size + 1 / rho, inverse, order, beta, w, state, 1 / rho, violation, _PASSES
         )
-        left, passes = left - passes, passes + passes // 4
+        violation = 0.1 * reached if reached <= violation else violation
+        if round_ >= look:
+            look = max(round_ + 1, int(1.15 * round_))
+            here = np.append(w / gain, state[0] if fitted else 0.0)
+            value = _primal(energy, here, k)
+            if value < least:
+                best, least = here, value
+            floor = max(floor, _dual(energy, interval, beta, inverse))
+            if least - floor <= tol * abs(least):
+                return best, max(least - floor, 0.0)
         if fitted:
             state[0] += beta.sum() / rho
-        violation = 0.1 * reached if reached <= violation else violation
-        here = np.append(w / gain, state[0] if fitted else 0.0)
-        value = _primal(energy, here, k)
-        if value < least:
-            best, least = here, value
-        floor = max(floor, _dual(energy, interval, beta, inverse))
-        if least - floor <= tol * abs(least):
-            return best, max(least - floor, 0.0)
     return None
 
 
