@@ -24,7 +24,9 @@ def data(loss, n=80, p=30):
 
 def problem(loss, fit_intercept=True):
     X, y = data(loss)
-    moments = ScoreMoments(as_design(sparse.csr_array(X)), bd.Dropout(), np.zeros((30, 1)), fit_intercept)
+    rate = np.linspace(0.0, 0.6, 30)[:, None]
+    # The mean of the noise without its variance: the weights that meet the rows are shrunk.
+    moments = ScoreMoments(as_design(sparse.csr_array(X)), bd.Dropout(), rate, fit_intercept).without_variance()
     weight = np.random.default_rng(2).random((80, 1)) + 0.5
     return Energy(moments, loss, y[:, None], weight, np.append(np.linspace(0.5, 2, 30), 0.0)[:, None])
 
