@@ -118,7 +118,7 @@ class NewtonMemory(PerProblem):
 
 @dataclass(frozen=True)
 class Newton:
-    """Inexact Newton's method.
+    """Inexact Newton's method; for kinked losses without noise, on sparse rows, coordinate descent (:mod:`.dual`).
 
     Parameters
     ----------
