@@ -23,12 +23,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import Float, PerRow
 from ..losses.protocols import Interval, PiecewiseLinear
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
 
-__all__ = ["solve_dual"]
+__all__ = ["on_their_kinks", "solve_dual"]
 
 # Passes between two changes of the multiplier.
 _PASSES = 3
@@ -37,6 +37,9 @@ _MOST = 300
 _ENTRIES = 3e8
 _MOST_OF_FEW = 30_000
 _LEAST = 1e-100
+# Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
+_KINK = 1e-9
+_FAR = 1e-6
 # Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
 _INTERCEPT = 0.03
 
@@ -49,7 +52,7 @@ class _Rows(NamedTuple):
     values: Any
 
 
-def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[WeightBlock, ProblemVector] | None:
+def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[WeightBlock, ProblemVector, PerRow] | None:
     """Minimise the energy of piecewise linear losses without noise.
 
     Parameters
@@ -66,6 +69,7 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[Weight
     weights : array (p + 1, K)
     gap : array (K,)
         Bound on the suboptimality.
+    beta : array (n, K)
 
     None where it does not apply (other losses, noise, columns without a prior, rows elsewhere or dense, no compiler),
     and where it does not converge soon.
@@ -75,14 +79,33 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[Weight
         return None
     loss = cast(PiecewiseLinear, energy.loss)
     weight = np.broadcast_to(energy.weight, energy.target.shape)
-    result, gap = weights.copy(), np.empty(weights.shape[1])
+    result, gap, pull = weights.copy(), np.empty(weights.shape[1]), np.empty(weight.shape)
     for k in range(weights.shape[1]):
         interval = loss.interval(energy.target[:, k], weight[:, k])
         found = _solve(energy, rows, interval, float(weights[-1, k]), tol, k)
         if found is None:
             return None
-        result[:, k], gap[k] = found
-    return result, gap
+        result[:, k], gap[k], pull[:, k] = found
+    return result, gap, pull
+
+
+def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
+    """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
+
+    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies.
+    """
+    weight = np.broadcast_to(energy.weight, mean.shape)
+    centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
+    # With a width there are two kinks, and β is between zero and one of the ends.
+    above = (width > 0) & ((pull > 0) | ((pull == 0) & (mean < centre)))
+    below = (width > 0) & ~above
+    low, high = np.where(above, 0.0, low), np.where(below, 0.0, high)
+    kink = centre - np.where(above, width, 0.0) + np.where(below, width, 0.0)
+    share = np.clip((pull - low) / np.maximum(high - low, _LEAST), _FAR, 1 - _FAR)
+    place = _KINK * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
+    distance = kink - mean
+    end = np.where(share == _FAR, np.minimum(distance, place), np.maximum(distance, place))
+    return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
 
 
 def _rows_of(energy: Energy) -> _Rows | None:
@@ -104,8 +127,8 @@ def _rows_of(energy: Energy) -> _Rows | None:
 
 def _solve(
     energy: Energy, rows: _Rows, interval: Interval, intercept: float, tol: float, k: int
-) -> tuple[Float[np.ndarray, " q"], float] | None:
-    """Weights (p + 1,) of one problem, and the gap there, if it closes."""
+) -> tuple[Float[np.ndarray, " q"], float, Float[np.ndarray, " n"]] | None:
+    """Weights (p + 1,) of one problem, the gap there and ``β``, if the gap closes."""
     design, fitted = energy.moments.design, energy.moments.fit_intercept
     # Of the weights times the gain of the noise's mean, which is what meets the rows.
     gain = np.broadcast_to(energy.moments.coefficients.gain, (design.shape[1], energy.target.shape[1]))[:, k]
@@ -131,7 +154,7 @@ def _solve(
                 best, least = here, value
             floor = max(floor, _dual(energy, interval, beta, inverse))
             if least - floor <= tol * abs(least):
-                return best, max(least - floor, 0.0)
+                return best, max(least - floor, 0.0), beta
         if fitted:
             state[0] += beta.sum() / rho
     return None

@@ -90,3 +90,14 @@ def test_hardly_any_noise_starts_from_none(loss, monkeypatch):
     best = there.objective_trace[-1]
     assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
     assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_pulls_of_the_rows_make_the_weights(loss):
+    """``Pw = Xᵀ dual``, rows on a kink included, whose slopes their scores alone do not tell."""
+    X, y = data(loss)
+    model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6)
+    fit = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
+    assert fit.n_iter == 1
+    np.testing.assert_allclose(X.T @ fit.auxiliary.dual, fit.weight, atol=1e-4)
+    assert abs(fit.auxiliary.dual.sum()) < 1e-4
