@@ -52,7 +52,7 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept):
 
     found = [dual.solve_dual(energy, start, tol) for tol in (1e-12, 1e-1, 1e-3, 1e-6)]
     best = value(found[0][0])
-    for tol, (weights, gap) in zip((1e-12, 1e-1, 1e-3, 1e-6), found, strict=True):
+    for tol, (weights, gap, _) in zip((1e-12, 1e-1, 1e-3, 1e-6), found, strict=True):
         assert gap[0] <= tol * value(weights)
         # Both values are above the minimum, by no more than their gaps.
         assert -1e-12 * best <= value(weights) - best <= gap[0] + 1e-12 * best
