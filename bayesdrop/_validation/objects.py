@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,7 +99,7 @@ def check_instance(
     if isinstance(value, type):
         # A class has the attributes that a protocol asks for, and is still no object of it.
         advice = advice or f"call it, as in {value.__name__}(…)"
-    elif isinstance(value, kinds):
+    elif _class_offers(value.__class__, kinds) or isinstance(value, kinds):
         return value
     elif lacking := _lacking(value, kinds):
         advice = "; ".join(part for part in (f"it has no {', '.join(lacking)}", advice) if part)
@@ -108,8 +109,8 @@ def check_instance(
     raise TypeError(refusal(name, expected, value, advice))
 
 
-def _lacking(value: Any, kinds: Any) -> list[str]:
-    """Members of a protocol that an object lacks; none if it has no member at all, and so was not meant for one."""
+def _members(kinds: Any) -> list[str]:
+    """Names of the members of a protocol; none of anything else."""
     if not isinstance(kinds, type) or Protocol not in kinds.__bases__:
         return []
     members = {
@@ -119,7 +120,22 @@ def _lacking(value: Any, kinds: Any) -> list[str]:
         for name in (*kind.__dict__.get("__annotations__", ()), *vars(kind))
         if not name.startswith("_")
     }
-    nothing = object()
+    return list(members)
+
+
+@lru_cache(maxsize=256)
+def _class_offers(kind: Any, kinds: Any) -> bool:
+    """Whether a class has every member of a protocol by itself, so that its objects need not be looked at.
+
+    A fit asks some twenty times, and to look at an object takes 0.2 ms.
+    """
+    members = _members(kinds)
+    return bool(members) and all(getattr(kind, name, None) is not None for name in members)
+
+
+def _lacking(value: Any, kinds: Any) -> list[str]:
+    """Members of a protocol that an object lacks; none if it has no member at all, and so was not meant for one."""
+    members, nothing = _members(kinds), object()
     lacking = [name for name in members if getattr_static(value, name, nothing) is nothing]
     return lacking if len(lacking) < len(members) else []
 

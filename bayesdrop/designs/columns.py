@@ -106,17 +106,26 @@ def sparse_means(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> Float[np.ndarr
 
 def _sparse_moments(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " p"], ...]:
     """Means, variances and mean squares of the columns of compressed rows."""
-    if not X.has_canonical_format:
-        X = X.copy()  # the caller's matrix stays as it is
-        X.sum_duplicates()
+    X = _canonical(X)
     p, total = X.shape[1], weight.sum()
     of_entry = np.repeat(weight, np.diff(X.indptr))
+    stored = np.bincount(X.indices, weights=of_entry, minlength=p)
+    if np.all(X.data == 1):
+        mean = stored / total
+        return mean, mean * (1 - mean), mean
     value = X.data.astype(np.float64, copy=False)
     mean = np.bincount(X.indices, weights=of_entry * value, minlength=p) / total
-    stored = np.bincount(X.indices, weights=of_entry, minlength=p)
     about = np.bincount(X.indices, weights=of_entry * (value - mean[X.indices]) ** 2, minlength=p)
     square = np.bincount(X.indices, weights=of_entry * value**2, minlength=p) / total
     return mean, (about + (total - stored) * mean**2) / total, square
+
+
+def _canonical(X: MatrixLike) -> MatrixLike:
+    """Compressed rows with every entry stored once."""
+    if not X.has_canonical_format:
+        X = X.copy()  # the caller's matrix stays as it is
+        X.sum_duplicates()
+    return X
 
 
 def _one_signed(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " some"]:
@@ -174,8 +183,9 @@ def always_one_signed(X: MatrixLike) -> Int[np.ndarray, " some"]:
         left = _one_signed(X)
         columns = [X[:, d] for d in left]
     else:
-        full = np.bincount(X.indices[X.data != 0], minlength=p) >= n
-        left = np.flatnonzero(full)
+        left = np.flatnonzero(np.bincount(X.indices, minlength=p) >= n)
+        if len(left):
+            left = np.flatnonzero(np.bincount(X.indices[X.data != 0], minlength=p) >= n)
         columns = [] if not len(left) else [X[:, [d]].toarray()[:, 0] for d in left]
     kept = [
         (np.all(column > 0) or np.all(column < 0)) and bool(column.max() > column.min()) if n else False
@@ -206,9 +216,14 @@ def differing_scales(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[floa
 
 def _varies(X: MatrixLike) -> Bool[np.ndarray, " p"]:
     """Which columns have two values at least, (p,) bool."""
-    high, low = X.max(axis=0), X.min(axis=0)
-    high, low = (part.toarray().ravel() if hasattr(part, "toarray") else np.asarray(part) for part in (high, low))
-    return high > low
+    if not issparse(X):
+        return np.asarray(X.max(axis=0) > X.min(axis=0))
+    X = _canonical(X)
+    n, p = X.shape
+    stored, one = np.bincount(X.indices, minlength=p), np.zeros(p)
+    one[X.indices] = X.data  # some value of each column, which the others are compared with
+    others = np.bincount(X.indices[X.data != one[X.indices]], minlength=p) > 0
+    return others | ((one != 0) & (stored < n))
 
 
 class ColumnsInMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,13 @@ FLOATS = (np.float64, np.float32)
 def default_names(estimator: Any) -> list[str]:
     """Feature names of a fitted estimator, ``x0, x1, …`` where the data had none."""
     names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+    return list(_numbered(estimator.n_features_in_)) if names is None else [str(name) for name in names]
+
+
+@lru_cache(maxsize=4)
+def _numbered(count: int) -> tuple[str, ...]:
+    """Names that a fit asks for several times, which of many columns takes as long as a step of it."""
+    return tuple(f"x{d}" for d in range(count))
 
 
 def check_training(estimator: Any, X: Any) -> Design:

@@ -27,6 +27,7 @@ import numpy as np
 
 from .._typing import Bool, Float, Int, Num, PerRow
 from ..losses.protocols import Augmented
+from .dual import on_their_kinks
 from .energy import Energy
 from .state import SolverState
 
@@ -134,8 +135,12 @@ def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
     def block(rows: PerRow) -> PerRow:
         return np.broadcast_to(rows, state.mean.shape)
 
-    var = block(state.var + state.smoothing**2)
-    return Auxiliary(loss, block(energy.target), state.mean, var, block(energy.weight), np.arange(len(state.mean)))
+    mean, var = state.mean, block(state.var + state.smoothing**2)
+    pull = getattr(state.memory, "pull", None)
+    if pull is not None:
+        mean, least = on_their_kinks(energy, mean, pull)
+        var = var + least
+    return Auxiliary(loss, block(energy.target), mean, var, block(energy.weight), np.arange(len(state.mean)))
 
 
 def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:

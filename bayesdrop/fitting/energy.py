@@ -23,6 +23,9 @@ from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = ["Curvature", "Energy"]
 
+# Variance of an entry's noise, relative to its square, that is hardly any: a rate of a thousandth.
+_LITTLE = 1e-3
+
 
 @dataclass(frozen=True)
 class Curvature:
@@ -80,6 +83,14 @@ class Energy:
         if not self.convex:
             return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
         return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
+
+    def nearly_noiseless(self) -> Energy:
+        """The energy without noise where there is hardly any; else the energy itself."""
+        gain, _, quadratic, linear, constant = self.moments.coefficients
+        little = np.max(quadratic, initial=0.0) <= _LITTLE * np.min(gain, initial=1.0) ** 2
+        if not little or np.any(linear) or np.any(constant):
+            return self
+        return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
 
     def select(self, columns: Any) -> Energy:
         """Keep the given problems."""

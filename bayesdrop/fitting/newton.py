@@ -21,6 +21,7 @@ import numpy as np
 from .._typing import Bool, PerRow
 from ..losses import Derivatives
 from ..losses.protocols import Curved, require
+from .dual import solve_dual
 from .energy import Energy
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
 from .protocols import StepInfo
@@ -32,6 +33,8 @@ __all__ = ["Newton"]
 _SLOW = 0.1
 # A step that gains less than this share of its slope (a perfect model gains half) is shortened.
 _GAIN = 0.3
+# Where there is hardly any noise the fit without it is the start, to this accuracy.
+_NEAR = 1e-3
 # Steps above this length count as full.
 _FULL = 0.7
 # Steps below it ask for more damping.
@@ -76,6 +79,8 @@ class NewtonMemory(PerProblem):
         At which the last step was made.
     first_order : FirstOrder or None
         That of the state, if it is known.
+    pull : array (n, K), optional
+        The dual variables, where the weights come from those.
     """
 
     damping: ProblemVector
@@ -85,6 +90,7 @@ class NewtonMemory(PerProblem):
     slow: Bool[np.ndarray, " K"]
     smoothing: ProblemVector
     first_order: FirstOrder | None = None
+    pull: PerRow | None = None
 
     @classmethod
     def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
@@ -115,7 +121,7 @@ class NewtonMemory(PerProblem):
 
 @dataclass(frozen=True)
 class Newton:
-    """Inexact Newton's method.
+    """Inexact Newton's method; for kinked losses without noise, on sparse rows, coordinate descent (:mod:`.dual`).
 
     Parameters
     ----------
@@ -145,12 +151,25 @@ class Newton:
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
-        state = SolverState.at(energy, weights, None, earlier)
-        return replace(state, memory=NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory))
+        pull = None
+        if earlier is not None:
+            state = SolverState.at(energy, weights, None, earlier)
+        elif (dual := solve_dual(energy, weights, self.tol)) is not None:
+            # Without noise a kinked loss is piecewise linear, and smoothing it is the slow way.
+            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.0, dual[1])
+            pull = dual[2]
+        elif not np.any(weights[:-1]) and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
+            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.1)
+        else:
+            state = SolverState.at(energy, weights, None)
+        memory = NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory)
+        return replace(state, memory=replace(memory, pull=pull))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
-        memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
+        if np.all((state.smoothing == 0) & (state.remaining <= goal)):
+            return state, StepInfo(np.ones(len(state.value), dtype=bool))
+        memory: NewtonMemory = replace(state.memory.at_smoothing(state.smoothing), pull=None)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = replace(memory, first_order=first)
         slopes, gradient, spread = first

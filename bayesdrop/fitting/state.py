@@ -89,6 +89,13 @@ class SolverState(PerProblem):
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), memory)
 
+    def smoothed(self, energy: Energy, share: float, remaining: ProblemVector | None = None) -> SolverState:
+        """The same with a share of the smoothing, and with what remains, (K,), where that is known."""
+        smoothing = share * self.smoothing
+        value = energy.value(self.weights, self.mean, self.var, smoothing)
+        remaining = self.remaining if remaining is None else remaining
+        return replace(self, value=value, smoothing=smoothing, remaining=remaining)
+
     @property
     def objective(self) -> ProblemVector:
         """The energies; see :class:`bayesdrop.fitting.protocols.State`."""

@@ -30,6 +30,7 @@ from .base import (
     misplaced_expectation,
     pseudo_from,
 )
+from .protocols import Interval
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -102,6 +103,10 @@ class EpsilonInsensitive(Loss):
         excess = xp.abs(residual) - self.epsilon
         zero = xp.zeros_like(residual)
         return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
+
+    def interval(self, y: Responses, weight: Any) -> Interval:
+        """``|β| <= c``, at a cost of ``ε|β|``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        return Interval(y, -weight, weight, np.full(np.shape(y), float(self.epsilon)))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""

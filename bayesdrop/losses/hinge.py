@@ -29,6 +29,7 @@ from .base import (
     misplaced_expectation,
     pseudo_from,
 )
+from .protocols import Interval
 
 __all__ = ["Hinge"]
 
@@ -90,6 +91,11 @@ class Hinge(Loss):
         xp = score.__array_namespace__()
         slack = self.margin - y * score
         return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
+
+    def interval(self, y: Responses, weight: Any) -> Interval:
+        """``β = yα`` with ``0 <= α <= c``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        end = y * weight
+        return Interval(self.margin * y, np.minimum(end, 0.0), np.maximum(end, 0.0), np.zeros(np.shape(end)))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""

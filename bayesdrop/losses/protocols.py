@@ -8,6 +8,7 @@
 :class:`Simulated`         posterior predictive draws, log-likelihoods
 :class:`Classifying`       class probabilities
 :class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
+:class:`PiecewiseLinear`   nothing needs it; point fits without noise are faster with it
 =========================  ==========================================================================================
 
 Whoever needs an ability asks for it once, by :func:`require`.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .._typing import AnyArray, Float
 from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores
@@ -27,6 +28,8 @@ __all__ = [
     "Classifying",
     "Curved",
     "DirectLikelihood",
+    "Interval",
+    "PiecewiseLinear",
     "Scored",
     "Simulated",
     "Sloped",
@@ -45,6 +48,24 @@ class Curved(Loss, Protocol):
     @abstractmethod
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Closed-form first and second derivatives of ``φ``; ``∂φ/∂v >= 0`` and finite, at ``v = 0`` unless kinked."""
+
+
+class Interval(NamedTuple):
+    """``c φ = max { β(t − s) − e|β| : l <= β <= u }``: centre ``t``, ends ``l`` and ``u``, width ``e``, (n,) each."""
+
+    centre: Float[AnyArray, ...]
+    low: Float[AnyArray, ...]
+    high: Float[AnyArray, ...]
+    width: Float[AnyArray, ...]
+
+
+@runtime_checkable
+class PiecewiseLinear(Loss, Protocol):
+    """A loss whose plain form is a maximum of a linear function over an interval."""
+
+    @abstractmethod
+    def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:
+        """That interval, of the plain loss times ``c``, for responses and ``c`` of one shape."""
 
 
 @runtime_checkable

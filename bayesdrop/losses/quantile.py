@@ -34,6 +34,7 @@ from .base import (
     misplaced_expectation,
     pseudo_from,
 )
+from .protocols import Interval
 
 __all__ = ["Quantile"]
 
@@ -112,6 +113,10 @@ class Quantile(Loss):
         zero = xp.zeros_like(residual)
         value = self.tau * xp.maximum(residual, zero) + (1 - self.tau) * xp.maximum(-residual, zero)
         return value, xp.where(residual > 0, zero - self.tau, xp.where(residual < 0, zero + (1 - self.tau), zero))
+
+    def interval(self, y: Responses, weight: Any) -> Interval:
+        """``−(1 − τ)c <= β <= τc``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        return Interval(y, -(1 - self.tau) * weight, self.tau * weight, np.zeros(np.shape(y)))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""

@@ -1,0 +1,103 @@
+"""Coordinate descent on the dual: the interval is the loss, the gap a bound, the optimum that of Newton's method."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting import dual, newton
+from bayesdrop.fitting.energy import Energy
+from bayesdrop.moments import ScoreMoments
+
+pytest.importorskip("numba")
+LOSSES = [bd.Hinge(margin=0.7), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8)]
+
+
+def data(loss, n=80, p=30):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.2)
+    X[3] = 0.0
+    y = X @ rng.normal(size=p) + rng.normal(size=n) + 0.5
+    return X, np.where(y > 0, 1.0, -1.0) if loss.binary else y
+
+
+def problem(loss, fit_intercept=True):
+    X, y = data(loss)
+    rate = np.linspace(0.0, 0.6, 30)[:, None]
+    # The mean of the noise without its variance: the weights that meet the rows are shrunk.
+    moments = ScoreMoments(as_design(sparse.csr_array(X)), bd.Dropout(), rate, fit_intercept).without_variance()
+    weight = np.random.default_rng(2).random((80, 1)) + 0.5
+    return Energy(moments, loss, y[:, None], weight, np.append(np.linspace(0.5, 2, 30), 0.0)[:, None])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_loss_is_the_maximum_over_its_interval(loss):
+    rng = np.random.default_rng(0)
+    score, weight = rng.normal(size=50) * 2, rng.random(50) + 0.1
+    y = np.where(rng.random(50) < 0.5, -1.0, 1.0) if loss.binary else rng.normal(size=50)
+    centre, low, high, width = loss.interval(y, weight)
+    ends = [beta * (centre - score) - width * np.abs(beta) for beta in (low, 0 * low, high)]
+    np.testing.assert_allclose(np.max(ends, axis=0), weight * loss.plain_value_and_slope(y, score)[0], atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
+def test_the_gap_bounds_what_is_missing(loss, fit_intercept):
+    energy, start = problem(loss, fit_intercept), np.zeros((31, 1))
+
+    def value(weights):
+        mean, var = energy.moments.scores(weights)
+        return energy.value(weights, mean, var, np.zeros(1))[0]
+
+    found = [dual.solve_dual(energy, start, tol) for tol in (1e-12, 1e-1, 1e-3, 1e-6)]
+    best = value(found[0][0])
+    for tol, (weights, gap, _) in zip((1e-12, 1e-1, 1e-3, 1e-6), found, strict=True):
+        assert gap[0] <= tol * value(weights)
+        # Both values are above the minimum, by no more than their gaps.
+        assert -1e-12 * best <= value(weights) - best <= gap[0] + 1e-12 * best
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("passes", [300, 3], ids=["dual", "too slow"])
+def test_sparse_and_dense_rows_have_one_optimum(loss, passes, monkeypatch):
+    """Dense rows are fitted by Newton's method alone, which smooths the kink, and so are sparse ones without a dual."""
+    monkeypatch.setattr(dual, "_MOST", passes)
+    monkeypatch.setattr(dual, "_ENTRIES", 1e6 * passes if passes > 3 else 1)
+    X, y = data(loss)
+    model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6, weight_prior=bd.Normal(0.8))
+    weight = np.random.default_rng(3).integers(0, 3, size=len(y))
+    method = bd.Newton(tol=1e-12)
+    here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
+    there = bd.fit(model, X, y, sample_weight=weight, method=method)
+    assert (here.n_iter == 1) == (passes > 3)
+    best = there.objective_trace[-1]
+    assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
+    # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
+    assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
+def test_hardly_any_noise_starts_from_none(loss, monkeypatch):
+    X, y = data(loss)
+    model = bd.Model(loss, rates=bd.Fixed(np.linspace(0.0, 9e-4, 30)), C=0.6)
+    started = []
+    solve = dual.solve_dual
+    monkeypatch.setattr(newton, "solve_dual", lambda *given: started.append(solve(*given)) or started[-1])
+    here = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
+    assert any(found is not None for found in started)
+    there = bd.fit(model, X, y, method=bd.Newton(tol=1e-12))
+    best = there.objective_trace[-1]
+    assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
+    assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_pulls_of_the_rows_make_the_weights(loss):
+    """``Pw = Xᵀ dual``, rows on a kink included, whose slopes their scores alone do not tell."""
+    X, y = data(loss)
+    model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6)
+    fit = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
+    assert fit.n_iter == 1
+    np.testing.assert_allclose(X.T @ fit.auxiliary.dual, fit.weight, atol=1e-4)
+    assert abs(fit.auxiliary.dual.sum()) < 1e-4
