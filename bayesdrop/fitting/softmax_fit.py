@@ -76,7 +76,7 @@ class SoftmaxNewton:
     """Newton's method with back-tracking, all classes jointly: truncated solutions of the model, corrected by secants.
 
     With noise the model leaves out that the penalty follows the means, and its steps alone are twice too long; the last
-    steps show what it leaves out. Without noise it is exact. A product with the model of sparse data costs a third of
+    steps show what it leaves out. Without noise it is exact. A product with the model of large data costs a third of
     the energy itself, and there the preconditioner with the last steps stands for it until the optimum is near, which
     the model then confirms.
 
@@ -99,7 +99,8 @@ class SoftmaxNewton:
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
         far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
-        far = bool(far and energy.moments.design.is_sparse)
+        design = energy.moments.design
+        far = bool(far and not (design.prefers_gram or design.prefers_outer_gram))
         slack = 8 * np.finfo(float).eps * abs(value)
         slope = 0.0
         seen = state.pairs if energy.noisy or far else ()
