@@ -45,12 +45,16 @@ def draw(results: Results, path: Path) -> None:
             if gaps[data] is None:
                 continue
             gap, error = gaps[data]
-            reach = 0.0 if np.isnan(error) else 2 * error
-            colour = _COLOURS["ahead" if gap < -reach else "behind" if gap > reach else "level"]
+            single = bool(np.isnan(error))  # of one split: a hollow point, of which nothing is said
+            reach = 0.0 if single else 2 * error
+            colour = _COLOURS["level" if single or abs(gap) <= reach else "ahead" if gap < 0 else "behind"]
             inside = float(np.clip(gap, -_END, _END))
             marker = "o" if inside == gap else ">" if gap > 0 else "<"
             reach = reach if inside == gap else 0.0
-            axis.errorbar(inside, place, xerr=reach, fmt=marker, color=colour, markersize=4, linewidth=1.2)
+            axis.errorbar(
+                inside, place, xerr=reach, fmt=marker, color=colour, markersize=4, linewidth=1.2,
+                markerfacecolor="white" if single else colour,
+            )  # fmt: skip
         axis.set_title(method, fontsize=9, fontweight="bold" if METHODS[method].ours else "normal")
         axis.set_xlim(-1.05 * _END, 1.05 * _END)
         axis.set_yticks(range(len(names)), [SETS[data].label for data in names], fontsize=8)
