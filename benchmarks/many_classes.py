@@ -1,6 +1,6 @@
 """Many classes: digits 0 to 4 with a rate for every pixel, without masks beside NumPyro's NUTS, and learnt rates.
 
-``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt``, ``rest`` and ``joint``, each in a
+``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt``, ``rest`` and ``joint``, each a
 process of its own, so that a time has all of its compilation.
 """
 
