@@ -299,7 +299,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
         kind = check_choice(self.multiclass, "multiclass", ("auto", "one_vs_rest", "softmax"))
         if kind == "auto":
             few = shape is None or shape[1] <= shape[0]
-            kind = "softmax" if few and self.expectation != "augmentation" else "one_vs_rest"
+            bound = isinstance(self.expectation, str) and self.expectation == "augmentation"
+            kind = "softmax" if few and not bound else "one_vs_rest"
         self.multiclass_ = kind
         return kind == "softmax" and len(classes) > 2
 

@@ -1,5 +1,7 @@
 """The learnt rates: the counts, the fixed point, the start, the structures."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -119,9 +121,10 @@ def test_a_sign_that_keeps_changing_becomes_undecided():
 def test_class_ratio_is_the_default_only_in_one_vs_rest():
     X, _ = data(n=200, seed=6)
     y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 1.0])
-    default = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
-    on = bd.DropoutLogisticRegression(bd.PerFeature(class_ratio=True)).fit(X, y)
-    off = bd.DropoutLogisticRegression(bd.PerFeature(class_ratio=False)).fit(X, y)
+    estimator = partial(bd.DropoutLogisticRegression, multiclass="one_vs_rest")
+    default = estimator(bd.PerFeature()).fit(X, y)
+    on = estimator(bd.PerFeature(class_ratio=True)).fit(X, y)
+    off = estimator(bd.PerFeature(class_ratio=False)).fit(X, y)
     np.testing.assert_array_equal(default.rates_, on.rates_)
     assert not np.allclose(default.rates_, off.rates_)
     two = y == 2

@@ -67,7 +67,7 @@ def test_a_flat_logit_normal_learns_shares(problem):
 def test_one_against_the_rest(problem):
     X, _ = problem
     y = np.random.default_rng(1).integers(0, 3, size=60)
-    model = bd.DropoutLogisticRegression(bd.PerFeature(PRIOR)).fit(X, y)
+    model = bd.DropoutLogisticRegression(bd.PerFeature(PRIOR), multiclass="one_vs_rest").fit(X, y)
     assert model.rates_.shape == (3, 4)
     low, high = model.rate_posterior_.interval(0.8)
     assert np.all((low <= model.rate_posterior_.mode) & (model.rate_posterior_.mode <= high))
