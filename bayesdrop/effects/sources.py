@@ -76,6 +76,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     several = classes is not None and len(classes) > 2 and not joint
     posterior = getattr(estimator, "rate_posterior_", None)
+    trace = np.atleast_1d(getattr(estimator, "objective_trace_", np.nan))
 
     def made(k: int) -> Fit:
         own = posterior
@@ -87,7 +88,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
             intercept=intercept if joint else float(intercept[k]),
             rates=rates[k] if several and rates.ndim > 1 else rates if joint else np.atleast_2d(rates)[0],
             rate_posterior=own,
-            objective_trace=np.atleast_1d(getattr(estimator, "objective_trace_", np.nan)),
+            objective_trace=trace[:, k] if trace.ndim > 1 else trace,
             status=getattr(estimator, "status_", None),  # type: ignore[arg-type]
             n_iter=estimator.n_iter_,
             feature_names=default_names(estimator),
