@@ -57,6 +57,7 @@ def bind(model, method, tune=0, **options):
 # The factor.
 
 
+@pytest.mark.default_cases("True-none", "False-each")
 @pytest.mark.parametrize("rates", ["none", "each", "two"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_factor_by_rows_is_a_root_of_the_covariance(intercept, rates):
@@ -260,6 +261,7 @@ def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
     assert np.max(np.abs(z)) < 5
 
 
+@pytest.mark.slow
 def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
     monkeypatch.setattr(rows, "_MANY", 2)
     model = NOISY["rates"]
