@@ -91,6 +91,7 @@ bench-scale: $(STAMP)
 # Ours beside what users would pick instead, in hours; a stopped run goes on where it was.
 bench-peers: $(STAMP)
 	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.structures
 
 # The published tables from real data; a stopped run goes on where it was.
 reproduce: $(STAMP)

@@ -113,7 +113,8 @@ _TEXTS = {
     "search": """    rates : sequence or Tuned, optional
         Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
         those of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1, the published rule, to 0, no
-        noise. A regression has 0, 0.1, 0.3, 0.5 and 0.7.
+        noise. One rate for all features, ``bd.Tuned(bd.Shared())``, is tried where it is listed: on none of eight data
+        sets did that lower the log loss, and it took a third more time. A regression has 0, 0.1, 0.3, 0.5 and 0.7.
     Cs : sequence of float, optional
         Candidates of ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
         1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.

@@ -1,9 +1,8 @@
 """Data of two classes, cut into training and test rows several times.
 
 Tables are cut into four folds, twice; columns are standardised on the training rows. Of words with a given split into
-training and test rows, each training half goes with a half of the test rows, in two ways (large sets in
-one): the halves of one way share
-no row. Words are 0/1, those that occur in two of the training rows or more.
+training and test rows, each training half goes with a half of the test rows, in two ways (large sets in one): the
+halves of one way share no row. Words are 0/1, those that occur in two of the training rows or more.
 """
 
 from __future__ import annotations
