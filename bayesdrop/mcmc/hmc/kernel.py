@@ -22,7 +22,7 @@ from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
 from .row_factor import RowFactor
-from .trajectory import split_trajectory
+from .trajectory import STATISTICS, split_trajectory, statistics_of
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
 __all__ = ["DIVERGED", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
@@ -159,7 +159,7 @@ class HMCKernel:
     @property
     def statistics(self) -> tuple[str, ...]:
         """The log density, and how the trajectory went."""
-        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+        return STATISTICS
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
@@ -323,12 +323,5 @@ class HMCKernel:
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
         """What is kept of a draw: position, log density and how the trajectory went."""
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
-        ones = jnp.ones_like(state.acceptance)
-        return self.density.record(operands.density, theta) | {
-            "lp": state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1),
-            "acceptance_rate": state.acceptance,
-            "energy": state.energy,
-            "step_size": state.angle * ones,
-            "n_steps": state.kicks.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32),
-            "diverging": state.diverging.astype(jnp.int8),
-        }
+        lp = state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1)
+        return self.density.record(operands.density, theta) | statistics_of(state, lp)

@@ -40,7 +40,7 @@ from .density import Density, DensityOperands
 from .kernel import DIVERGED, draw_length, tuned_kicks
 from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots
 from .score_approximation import score_approximation
-from .trajectory import split_trajectory
+from .trajectory import STATISTICS, split_trajectory, statistics_of
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
 
@@ -132,7 +132,7 @@ class ScoreHMCKernel:
     @property
     def statistics(self) -> tuple[str, ...]:
         """The log density, and how the trajectory went."""
-        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+        return STATISTICS
 
     def init(self, operands: ScoreOperands, key: PRNGKeyArray, chains: int) -> ScoreState:
         """Start at independent draws from the normal approximation."""
@@ -238,15 +238,8 @@ class ScoreHMCKernel:
     def record(self, operands: ScoreOperands, state: ScoreState, rows: PerScore | None = None) -> dict[str, jax.Array]:
         """What is kept of a draw: position, log density and how the trajectory went."""
         theta = operands.centre[None] + operands.factor.times(state.position, rows)
-        ones = jnp.ones_like(state.acceptance)
-        return self.density.record(operands.density, theta) | {
-            "lp": self.lp(operands, state.position, state.score),
-            "acceptance_rate": state.acceptance,
-            "energy": state.energy,
-            "step_size": state.angle * ones,
-            "n_steps": state.kicks * jnp.ones(ones.shape, jnp.int32),
-            "diverging": state.diverging.astype(jnp.int8),
-        }
+        lp = self.lp(operands, state.position, state.score)
+        return self.density.record(operands.density, theta) | statistics_of(state, lp)
 
 
 def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:

@@ -21,7 +21,10 @@ import jax.numpy as jnp
 
 from ..._typing import Float, Int
 
-__all__ = ["split_trajectory"]
+__all__ = ["STATISTICS", "split_trajectory", "statistics_of"]
+
+STATISTICS = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+"""What is recorded of a draw beside the variables: the log density, and how the trajectory went."""
 
 Point = Float[jax.Array, "C D"]
 
@@ -83,3 +86,14 @@ def split_trajectory(
     push, first = start
     z, r, _, last = jax.lax.fori_loop(1, kicks + 1, move, (z, momentum + angle / 2 * push, (), first))
     return z, r, first, last
+
+
+def statistics_of(state: Any, lp: Float[jax.Array, " C"]) -> dict[str, jax.Array]:
+    """``STATISTICS`` of the trajectory that led to a state, given the log density there, (C,) each.
+
+    The state has ``acceptance``, ``energy`` and ``diverging`` of each chain, and ``angle`` and ``kicks`` of all.
+    """
+    ones = jnp.ones_like(state.acceptance)
+    steps = state.kicks.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32)
+    found = (lp, state.acceptance, state.energy, state.angle * ones, steps, state.diverging.astype(jnp.int8))
+    return dict(zip(STATISTICS, found, strict=True))
