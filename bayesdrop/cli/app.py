@@ -1,4 +1,4 @@
-"""The command line: ``bayesdrop demo`` and ``bayesdrop fit TABLE --target COLUMN``.
+"""The command line: ``bayesdrop demo``, ``bayesdrop fit TABLE --target COLUMN`` and ``bayesdrop predict MODEL TABLE``.
 
 The commands need the extra ``cli`` (typer, rich, pandas, pyarrow and matplotlib); without it ``main`` says so.
 """
@@ -20,8 +20,11 @@ _EXTRAS = ("typer", "rich", "pandas", "pyarrow", "matplotlib")
 class LossName(Enum):
     """Losses of the command line."""
 
-    hinge = "hinge"
+    auto = "auto"
     logistic = "logistic"
+    hinge = "hinge"
+    squared = "squared"
+    epsilon = "epsilon"
 
 
 def _fail(command: str, error: BaseException, code: int) -> Any:
@@ -32,19 +35,30 @@ def _fail(command: str, error: BaseException, code: int) -> Any:
 
 
 def _run(command: str, out: Path, work: Any) -> None:
-    """Do ``work(output)`` and print where its files lie; errors become one line on stderr and an exit code."""
+    """Do ``work(output)`` and print where its files lie."""
     import matplotlib
-    import typer
 
-    from ..data.tables import InputError
     from .report import Output, console
 
     matplotlib.use("Agg")
-    try:
+
+    def write() -> None:
         with Output(out) as output:
             work(output)
         for line in output.summary():
             console().print(line, soft_wrap=True, markup=False)
+
+    _guard(command, write)
+
+
+def _guard(command: str, work: Any) -> None:
+    """Do ``work()``; errors become one line on stderr and an exit code."""
+    import typer
+
+    from ..data.table_files import InputError
+
+    try:
+        work()
     except InputError as error:
         _fail(command, error, 2)
     except OSError as error:
@@ -52,123 +66,6 @@ def _run(command: str, out: Path, work: Any) -> None:
     except KeyboardInterrupt:
         print(f"\nbayesdrop {command}: interrupted before there was a result; nothing was written.", file=sys.stderr)
         raise typer.Exit(130) from None
-
-
-def _rates(choice: str, table: Any) -> Any:
-    """Rates object of ``--rates``."""
-    from ..data.tables import InputError
-    from ..rates import Fixed, PerFeature, PerGroup, Shared
-
-    if choice == "feature":
-        return PerFeature()
-    if choice == "group":
-        return PerGroup(table.groups)
-    if choice == "shared":
-        return Shared()
-    try:
-        return Fixed(float(choice))
-    except ValueError:
-        raise InputError(
-            f"--rates: expected feature, group, shared or a number in [0, 1), got {choice!r}; a number is the "
-            "probability that a feature is dropped."
-        ) from None
-
-
-def _fit(
-    out: Any,
-    table: Any,
-    name: str,
-    target: str,
-    loss: LossName,
-    choice: str,
-    C: float,
-    chain: dict[str, Any] | None,
-) -> None:
-    """Fit a table, and sample if ``chain`` holds the options of the sampler."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    from ..data.tables import InputError
-    from ..fitting.fit import fit as fit_model
-    from ..fitting.result import PLUG_IN_CAVEAT
-    from ..losses import Hinge, Logistic
-    from ..model import Model
-    from . import report
-
-    rates = _rates(choice, table)
-    try:
-        model = Model(loss=Hinge() if loss is LossName.hinge else Logistic(), rates=rates, C=C)
-    except ValueError as error:
-        raise InputError(f"--{error}") from None
-    if chain and chain["seed"] >= 2**32:
-        raise InputError(f"--seed: expected a whole number below 2**32, got {chain['seed']}.")
-    screen = report.console()
-
-    def say(line: str) -> None:
-        screen.print(report.plain(line), markup=False)
-
-    n, p = table.X.shape
-    say(f"{name}: {n} rows, {p} features ({table.kinds}).")
-    for note in table.notes:
-        say(f"Note: {note}")
-    with warnings.catch_warnings():
-        # The status printed below says the same.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = fit_model(model, table.X, table.y, feature_names=table.feature_names)
-    negative, positive = fit.classes if fit.classes is not None else ("", "")
-    say(f"{target}: positive weights speak for {positive}, negative ones for {negative}.")
-    say(f"Fit: {fit.status.value} ({fit.n_iter} iterations, {type(model.loss).__name__.lower()} loss, C = {C:g})")
-    post = None
-    if chain:
-        options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
-        try:
-            post = report.sample_quietly(model, table.X, table.y, **options)
-        except ValueError as error:
-            if not str(error).startswith("checkpoint: "):
-                raise
-            raise InputError(f"--{error}") from None
-    report.print_rates(screen, fit, post)
-    unseen = [] if fit.rate_posterior is None else fit.rate_posterior.never_seen
-    unseen = [name for name in unseen if name not in table.constant]
-    if unseen:
-        say(f"Never seen, so at their prior: {', '.join(unseen[:8])}{' …' if len(unseen) > 8 else ''}")
-    if chain:
-        report.print_sample(screen, fit, post, chain["draws"], "Raise --draws and --tune.")
-    elif fit.rate_posterior is not None:
-        say(f"{PLUG_IN_CAVEAT.removesuffix('bd.sample gives the posterior.')}--sample gives the posterior.")
-    report.write_fit(out, fit, post, {"group": table.groups, "subtracted": table.centre, "divided_by": table.scale})
-    if post is not None:
-        report.write_posterior(out, post)
-
-
-def _read(
-    path: Path,
-    target: str | None,
-    labels: Path | None,
-    drop: list[str],
-    memory: str | None,
-    *,
-    standardize: bool,
-    sample: bool,
-) -> Any:
-    """Table in memory, or features that are read in blocks."""
-    from ..data.files import parse_memory, read_large, takes_blocks
-    from ..data.tables import InputError, read_table
-
-    if memory is None and not takes_blocks(path):
-        if target is None:
-            raise InputError("--target: expected the name of the column with the two classes.")
-        if labels is not None:
-            raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
-        return read_table(path, target, drop, standardize=standardize)
-    if sample:
-        raise InputError(
-            "--sample: the samplers go through single entries and need the data in memory; leave --memory out, or "
-            "sample from a random part of the rows."
-        )
-    cap = None if memory is None else parse_memory(memory)
-    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
 
 
 @cache
@@ -181,7 +78,7 @@ def build_app() -> Any:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        help="Linear classifiers regularised by feature dropout: learn the dropout rates, and sample their posterior.",
+        help="Linear models regularised by feature dropout: learn the dropout rates, sample their posterior, predict.",
     )
 
     def version(wanted: bool) -> bool:
@@ -215,7 +112,7 @@ def build_app() -> Any:
 
         _run("demo", out, lambda output: run_demo(output, quick=quick, progress=sys.stderr.isatty()))
 
-    @app.command(short_help="Fit a two-class table and write the results.")
+    @app.command(short_help="Fit a table and write the results.")
     def fit(
         table: Annotated[
             Path,
@@ -227,7 +124,7 @@ def build_app() -> Any:
         ],
         target: Annotated[
             str | None,
-            typer.Option(metavar="COLUMN", help="Column of a table with the two classes.", show_default=False),
+            typer.Option(metavar="COLUMN", help="Column of a table with the classes or numbers.", show_default=False),
         ] = None,
         labels: Annotated[
             Path | None,
@@ -242,19 +139,35 @@ def build_app() -> Any:
             ),
         ] = None,
         loss: Annotated[
-            LossName, typer.Option(metavar="hinge|logistic", help="Support vector machine or logistic regression.")
-        ] = LossName.logistic,
-        rates: Annotated[
-            str,
+            LossName,
             typer.Option(
-                metavar="feature|group|shared|FLOAT",
-                help="Learn one dropout rate per feature, per column of the table (group: the 0/1 indicators of a "
-                "text column share one), or one for all (shared); or fix it, such as 0.3.",
+                metavar="auto|logistic|hinge|squared|epsilon",
+                help="Logistic regression or support vector machine of classes; squared or epsilon-insensitive loss of "
+                "numbers. By default logistic for classes, squared for numbers.",
             ),
-        ] = "feature",
+        ] = LossName.auto,
+        rates: Annotated[
+            str | None,
+            typer.Option(
+                metavar="tuned|feature|group|shared|FLOAT",
+                help="Learn one dropout rate per feature, at a strength that held-out rows choose (tuned, the default) "
+                "or by the published rule (feature, the default with --sample and --memory); or one per column of the "
+                "table (group: the 0/1 indicators of a text column share one), or one for all (shared); or fix it, "
+                "such as 0.3. Numbers: 0.1 by default.",
+                show_default=False,
+            ),
+        ] = None,
         drop: Annotated[
             list[str] | None,
             typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.", show_default=False),
+        ] = None,
+        keep: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="COLUMN",
+                help="Column to keep although it looks like an identifier; repeat for more.",
+                show_default=False,
+            ),
         ] = None,
         C: Annotated[
             float,
@@ -286,11 +199,15 @@ def build_app() -> Any:
                 show_default=False,
             ),
         ] = None,
+        report: Annotated[
+            bool, typer.Option("--report", help="Also write report.html, one page with all of it that opens anywhere.")
+        ] = False,
         out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")] = Path("bayesdrop-output"),
     ) -> None:
-        """Fit a two-class TABLE, learn how often each feature should be dropped, and write the results.
+        """Fit a TABLE of classes or numbers, learn how often each feature should be dropped, and write the results.
 
-        Numeric columns are standardised; columns of text or truth values become 0/1 indicators, named column[level].
+        Numeric columns are standardised; columns of text or truth values become 0/1 indicators, named column[level];
+        columns that only tell rows apart are left out, with a word. The separator of a .csv is found in its header.
         Dropping a standardised number sets it to its mean. Writes fit.nc, rates.csv, weights.csv and plots; with
         --sample also posterior.nc and a rank plot.
 
@@ -299,14 +216,47 @@ def build_app() -> Any:
 
         Example: bayesdrop fit patients.csv --target relapsed --rates group --sample
         """
+        from .fit_table import fit_table, read
+
         options = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
         chain = options if sample else None
 
         def work(output: Any) -> None:
-            data = _read(table, target, labels, drop or [], memory, standardize=standardize, sample=sample)
-            _fit(output, data, table.name, target or "the label", loss, rates, C, chain)
+            data = read(
+                table, target, labels, drop or [], memory,
+                keep=keep or [], standardize=standardize, loss=loss.value, chain=chain, page=report,
+            )  # fmt: skip
+            fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
 
         _run("fit", out, work)
+
+    @app.command(short_help="Predict the rows of a table by a model that fit wrote.")
+    def predict(
+        model: Annotated[
+            Path,
+            typer.Argument(
+                metavar="MODEL", help="The folder that bayesdrop fit wrote, or its fit.nc.", show_default=False
+            ),
+        ],
+        table: Annotated[
+            Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.", show_default=False)
+        ],
+        posterior: Annotated[
+            bool, typer.Option("--posterior", help="Average over the draws in posterior.nc, which --sample wrote.")
+        ] = False,
+        out: Annotated[Path, typer.Option(metavar="FILE", help="Table to write, a .csv.")] = Path("predictions.csv"),
+    ) -> None:
+        """Predict the rows of TABLE: probabilities of the classes, or numbers with intervals.
+
+        The columns that the model was fitted to are encoded as they were then, by name and in any order; levels that
+        were not there then count as absent, with a word. If the response is among the columns the predictions are
+        compared with it.
+
+        Example: bayesdrop predict bayesdrop-output new-patients.csv
+        """
+        from .predict_table import predict_table
+
+        _guard("predict", lambda: predict_table(model, table, out, from_draws=posterior))
 
     return app
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.tables import InputError
+from .._atomic_files import write_netcdf
+from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save
 from ..posterior.diagnostics import diagnose, mixing
 from ..posterior.prior_intervals import prior_interval
 
 if TYPE_CHECKING:
+    from ..data.encoding import Encoding
     from ..fitting.result import Fit
 
 __all__ = [
@@ -96,7 +98,7 @@ class Output:
 
     def summary(self) -> list[str]:
         """Lines that say what lies where, and what is left from an earlier run."""
-        known = {"fit.nc", "posterior.nc", "rates.csv", "weights.csv", *_PICTURES}
+        known = {"fit.nc", "posterior.nc", "rates.csv", "weights.csv", "report.html", *_PICTURES}
         lines = [f"Written to {self.folder}/: {', '.join(self._names)}"]
         if self.folder.is_dir():
             old = sorted(path.name for path in self.folder.iterdir() if path.name in known - set(self._names))
@@ -254,22 +256,31 @@ def print_sample(screen: Any, fit: Fit, post: Any, draws: int, advice: str) -> N
         screen.print(hidden_by_plug_in(fit, post), markup=False)
 
 
-def write_fit(out: Output, fit: Fit, post: Any = None, extra: dict[str, Any] | None = None) -> None:
-    """Write ``fit.nc``, ``rates.csv``, ``weights.csv`` and the plots of a fit."""
+def write_fit(
+    out: Output, fit: Fit, post: Any = None, extra: dict[str, Any] | None = None, encoding: Encoding | None = None
+) -> None:
+    """Write ``fit.nc``, ``rates.csv``, ``weights.csv`` and the plots of a fit.
+
+    ``extra`` are columns of ``weights.csv`` by feature; ``encoding`` goes into ``fit.nc``, for ``bayesdrop predict``.
+    """
     import pandas as pd
 
     from .. import plots
 
-    fit.save(out.file("fit.nc"))
+    data = fit.to_dataset()
+    write_netcdf(data if encoding is None else encoding.add_to(data), out.file("fit.nc"))
     rate_frame(fit, post if fit.rate_posterior is not None else None).to_csv(out.file("rates.csv"), index=False)
     named = pd.DataFrame({"feature": fit.feature_names, **(extra or {})})
     found = fit.summary(probability=PROBABILITY)[["weight", "scaled_weight", "rate"]]
     if post is not None:
-        values = dataset(post, "posterior")["weight"].transpose("chain", "draw", "feature").values.astype(float)
+        values = dataset(post, "posterior")["weight"].transpose("chain", "draw", ..., "feature").values.astype(float)
         ends = [(1 - PROBABILITY) / 2, 0.5, (1 + PROBABILITY) / 2]
         for name, column in zip(("low", "median", "high"), np.quantile(values, ends, axis=(0, 1)), strict=True):
-            found[f"posterior_{name}"] = column
-    pd.concat([named, found.reset_index(drop=True)], axis=1).to_csv(out.file("weights.csv"), index=False)
+            found[f"posterior_{name}"] = column.ravel()
+    # One row per feature, and of many classes one per class and feature.
+    whose = found.index.to_frame(index=False)
+    found = pd.concat([whose.merge(named, on="feature", how="left"), found.reset_index(drop=True)], axis=1)
+    found.to_csv(out.file("weights.csv"), index=False)
     if fit.rate_posterior is not None:
         _picture(out, "rates.png", plots.rates_forest(post, fit))
         _picture(out, "rate_against_weight.png", plots.rate_against_weight(fit))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from .._typing import Float, Shaped
 from ..designs import Blocks
 from ..designs.file_sizes import check_room
 from ..designs.sources import Files
-from .tables import InputError, check_target
+from .encoding import Encoding
+from .table_files import InputError
+from .tables import check_target
 
 __all__ = ["Large", "parse_memory", "read_large", "takes_blocks"]
 
@@ -58,6 +61,15 @@ class Large:
     scale: Float[np.ndarray, " p"]
     notes: list[str] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
+    target: str = ""
+    classes: ClassVar[int] = 2
+    in_blocks: ClassVar[bool] = True
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the rows of a table become the same features."""
+        p = len(self.feature_names)
+        return Encoding(self.feature_names, [""] * p, np.zeros(p, dtype=bool), self.centre, self.scale, self.target)
 
     @property
     def groups(self) -> list[str]:
@@ -161,7 +173,7 @@ def read_large(
         blocks = Blocks(made, columns=columns, progress=progress)
     elif standardize:
         notes.append("sparse features enter as they are, not standardised.")
-    return Large(blocks, y, names, centre, scale, notes)
+    return Large(blocks, y, names, centre, scale, notes, target=target or "")
 
 
 def _paths(path: Path) -> list[Path]:
@@ -179,7 +191,7 @@ def _parquet(paths: list[Path], target: str, drop: Sequence[str]) -> tuple[Shape
     """Labels, and the columns that are features."""
     from pyarrow import ArrowException, parquet
 
-    from .tables import known_column
+    from .table_files import known_column
 
     try:
         names = parquet.read_schema(paths[0]).names

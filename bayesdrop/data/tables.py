@@ -1,45 +1,45 @@
-"""Read a table into features, names, groups and labels.
+"""Read a table into features, names, groups and a response.
 
 Numeric columns enter as they are, or standardised. Columns of text, categories or truth values enter as one 0/1
 indicator per level, named ``column[level]`` as by a formula, and the indicators of one column form one group, so that a
-group rate is the probability that the whole answer is dropped.
+group rate is the probability that the whole answer is dropped. A column that only tells rows apart is left out: text
+that differs in all of them, or the numbers of the rows.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .frames import encode_factor, level_name
+from .encoding import Encoding, numbers, refuse_missing
+from .frames import encode_factor, level_name, listed
+from .table_files import InputError, known_column, read_frame
 
-__all__ = ["InputError", "Table", "check_target", "encode", "known_column", "read_frame", "read_table"]
+__all__ = ["Table", "check_target", "encode", "read_table"]
 
-_READERS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 # Above this many cells the indicators stay sparse.
 _DENSE_CELLS = 5_000_000
-
-
-class InputError(ValueError):
-    """What the user gave cannot be used; the message names it and says what to do."""
+# From so many rows on a column that differs in all of them is none by chance.
+_IDENTIFIER_ROWS = 20
+# Whole numbers of so many values are classes unless a loss for numbers is asked for.
+_MOST_CODES = 10
 
 
 @dataclass(frozen=True)
 class Table:
-    """A two-class problem read from a table.
+    """Features and a response read from a table.
 
     Attributes
     ----------
     X : array or scipy.sparse.csr_array (n, p)
         Features.
     y : array (n,)
-        Labels.
+        Labels, or numbers where ``classes`` is 0.
     feature_names : list of p str
         Column names, ``column[level]`` for indicators.
     groups : list of p str
@@ -54,6 +54,14 @@ class Table:
         What a reader should know.
     standardized : bool
         Whether numeric columns were standardised.
+    levels : list of p str
+        Level of an indicator, empty for a number.
+    target : str
+        Column of the response.
+    identifiers : list of str
+        Columns that were left out because they only tell rows apart.
+    classes : int
+        Number of classes of the response; 0 if it is a number.
     """
 
     X: Any
@@ -67,6 +75,17 @@ class Table:
     constant: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     standardized: bool = True
+    levels: list[str] = field(default_factory=list)
+    target: str = ""
+    identifiers: list[str] = field(default_factory=list)
+    classes: int = 2
+    in_blocks: ClassVar[bool] = False
+
+    @property
+    def encoding(self) -> Encoding:
+        """How other rows become the same features."""
+        is_level = np.isin(self.groups, self.categorical)
+        return Encoding(self.groups, self.levels, is_level, self.centre, self.scale, self.target, self.identifiers)
 
     @property
     def kinds(self) -> str:
@@ -77,86 +96,51 @@ class Table:
         return ", ".join(kinds)
 
 
-def _listed(names: Sequence[Any], limit: int = 8) -> str:
-    shown = ", ".join(repr(str(name)) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def read_frame(path: Path) -> Any:
-    """Read a CSV, TSV or Parquet file into a pandas data frame, or raise InputError."""
-    import pandas as pd
-
-    name = path.name.lower()
-    kind = _READERS.get(Path(name.removesuffix(".gz")).suffix if name.endswith(".gz") else Path(name).suffix)
-    if path.is_dir():
-        raise InputError(f"TABLE: {path} is a folder; give a .csv, .tsv or .parquet file.")
-    if not path.exists():
-        raise InputError(f"TABLE: {path} does not exist; check the path (the current folder is {Path.cwd()}).")
-    if kind is None or (kind == "parquet" and name.endswith(".gz")):
-        raise InputError(f"TABLE: unknown format of {path.name}; expected .csv, .tsv (also .gz) or .parquet.")
-    try:
-        if kind == "parquet":
-            from pyarrow import parquet
-
-            columns = parquet.read_schema(path).names
-            _no_duplicates(columns)
-            return pd.read_parquet(path)
-        separator = "," if kind == "csv" else "\t"
-        # The header is read by itself, because pandas would rename a repeated column.
-        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-        _no_duplicates(header.iloc[0].tolist())
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, sep=separator, low_memory=False, index_col=False)
-    except InputError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise InputError(f"TABLE: {path.name} is empty; expected a header line and rows.") from None
-    except pd.errors.ParserWarning:
-        raise InputError(f"TABLE: rows of {path.name} have more fields than its header; name every column.") from None
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"TABLE: {path.name} cannot be read as {kind}: {reason}") from None
-
-
-def _no_duplicates(columns: Sequence[Any]) -> None:
-    repeated = sorted(str(name) for name, count in Counter(columns).items() if count > 1)
-    if repeated:
-        raise InputError(f"TABLE: the column name {_listed(repeated)} occurs more than once; rename the columns.")
-
-
-def known_column(name: str, columns: Sequence[str], option: str) -> None:
-    """Raise InputError unless there is a column of that name."""
-    if name not in columns:
-        close = get_close_matches(name, columns, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"{option}: no column {name!r} in the table; {hint}The columns are {_listed(columns, 20)}.")
-
-
-def read_table(path: Path, target: str, drop: Sequence[str] = (), *, standardize: bool = True) -> Table:
+def read_table(
+    path: Path,
+    target: str,
+    drop: Sequence[str] = (),
+    *,
+    keep: Sequence[str] = (),
+    standardize: bool = True,
+    response: str = "auto",
+) -> Table:
     """Read a file and encode it; see :func:`encode`."""
-    return encode(read_frame(Path(path)), target, drop, standardize=standardize)
+    return encode(read_frame(Path(path)), target, drop, keep=keep, standardize=standardize, response=response)
 
 
-def encode(frame: Any, target: str, drop: Sequence[str] = (), *, standardize: bool = True) -> Table:
-    """Turn a data frame into features, names, groups and labels.
+def encode(
+    frame: Any,
+    target: str,
+    drop: Sequence[str] = (),
+    *,
+    keep: Sequence[str] = (),
+    standardize: bool = True,
+    response: str = "auto",
+) -> Table:
+    """Turn a data frame into features, names, groups and a response.
 
     Parameters
     ----------
     frame : pandas.DataFrame (n, ·)
         Table with unique column names.
     target : str
-        Column with the two classes.
+        Column of the response.
     drop : sequence of str
         Columns to leave out.
+    keep : sequence of str
+        Columns to keep although they look like identifiers.
     standardize : bool
         Subtract the mean of each numeric column and divide by its standard deviation. Indicators stay 0/1.
+    response : str
+        ``"classes"``, ``"number"``, or ``"auto"``: text, truth values, numbers of two values and whole numbers of at
+        most ten are classes, other numbers are numbers.
 
     Raises
     ------
     InputError
-        On unknown columns, no rows, missing or infinite values, columns of an unusable kind, or a target that does
-        not have two classes.
+        On unknown columns, no rows, missing or infinite values, columns of an unusable kind, or a target that has one
+        class only or is no number where one is wanted.
 
     Examples
     --------
@@ -171,8 +155,9 @@ def encode(frame: Any, target: str, drop: Sequence[str] = (), *, standardize: bo
     frame = frame.rename(columns=str)
     columns = list(frame.columns)
     known_column(target, columns, "--target")
-    for name in drop:
-        known_column(name, columns, "--drop")
+    for option, names in (("--drop", drop), ("--keep", keep)):
+        for name in names:
+            known_column(name, columns, option)
     if target in drop:
         raise InputError(f"--drop: {target!r} is the target; drop other columns.")
     frame = frame.drop(columns=list(drop))
@@ -181,39 +166,73 @@ def encode(frame: Any, target: str, drop: Sequence[str] = (), *, standardize: bo
     features = [name for name in frame.columns if name != target]
     if not features:
         raise InputError(f"TABLE: no column is left beside the target {target!r}; expected at least one feature.")
-    missing = frame.isna().sum()
-    missing = missing[missing > 0]
-    if len(missing):
-        counts = ", ".join(f"{name!r} ({count} of {len(frame)})" for name, count in missing.items())
+    identifiers = [name for name in features if name not in keep and _tells_rows_apart(frame[name])]
+    if len(identifiers) == len(features):
         raise InputError(
-            f"TABLE: missing values in {counts}; fill them in, remove those rows, or leave columns out with --drop."
+            f"TABLE: {listed(identifiers, 8)} only tell rows apart, and no other column is left beside the target; "
+            "keep such a column as a feature by --keep."
         )
-    y = _labels(frame[target], target)
-    return _features(frame[features], y, standardize)
+    frame = frame.drop(columns=identifiers)
+    refuse_missing(frame)
+    y, classes, notes = _response(frame[target], target, response)
+    table = _features(frame.drop(columns=target), y, standardize)
+    if identifiers:
+        them, they = ("it", "it only tells") if len(identifiers) == 1 else ("one", "they only tell")
+        notes.append(f"{listed(identifiers, 8)} left out, for {they} rows apart; --keep NAME makes {them} a feature.")
+    return replace(table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes)
 
 
-def _labels(column: Any, target: str) -> np.ndarray:
+def _tells_rows_apart(column: Any) -> bool:
+    """True of text that differs in all rows, and of whole numbers that count them in any order."""
+    from pandas.api import types
+
+    n, whole = len(column), types.is_integer_dtype(column.dtype)
+    if n < _IDENTIFIER_ROWS or not (whole or types.infer_dtype(column) in ("string", "categorical")):
+        return False
+    return column.nunique(dropna=True) == n and (not whole or int(column.max()) - int(column.min()) == n - 1)
+
+
+def _response(column: Any, target: str, wanted: str) -> tuple[np.ndarray, int, list[str]]:
+    """The response, its number of classes (0 of a number), and notes."""
     from pandas.api import types
 
     numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-    y = column.to_numpy(dtype=float if types.is_float_dtype(column.dtype) else None) if numeric else None
-    return check_target(np.array([str(label) for label in column]) if y is None else y, "--target", target)
+    if wanted == "number" and not numeric:
+        raise InputError(f"--target: a loss for numbers needs a column of numbers, got {target!r} of {column.dtype}.")
+    if not numeric:
+        y = check_target(np.array([str(label) for label in column]), "--target", target, several=True)
+        return y, len(np.unique(y)), []
+    y = column.to_numpy(dtype=float if types.is_float_dtype(column.dtype) else None)
+    values = np.unique(y[np.isfinite(y.astype(float))])
+    codes = len(values) <= 2 or (len(values) <= _MOST_CODES and bool(np.all(values == np.round(values))))
+    if wanted == "number" or (wanted == "auto" and not codes):
+        y = numbers(column, target)
+        if np.all(y == y[0]):
+            raise InputError(f"--target: {target!r} is {y[0]:g} in every row, so there is nothing to explain.")
+        return y, 0, []
+    y = check_target(y, "--target", target, several=True)
+    notes = []
+    if wanted == "auto" and len(values) > 2:
+        notes = [f"{target!r} has {len(values)} whole numbers: classes. --loss squared takes it for a number."]
+    return y, len(values), notes
 
 
-def check_target(y: np.ndarray, option: str, name: str = "the labels") -> np.ndarray:
-    """Return the labels, as text unless they are numbers; raise InputError unless there are two classes."""
+def check_target(y: np.ndarray, option: str, name: str = "the labels", *, several: bool = False) -> np.ndarray:
+    """Return the labels, as text unless they are numbers; raise InputError unless there are two classes, or several."""
     numeric = y.dtype.kind in "iuf"
     y = y if numeric else np.array([str(label) for label in y])
     if numeric and not np.all(np.isfinite(y)):
         raise InputError(f"{option}: {name} has missing values; leave out such rows.")
     classes, counts = np.unique(y, return_counts=True)
-    if len(classes) == 2:
+    if len(classes) == 2 or (several and 2 < len(classes) <= max(len(y) // 2, 2)):
         return y
     pairs = zip(classes[:6], counts[:6], strict=True)
     found = ", ".join(f"{label} ({count} row{'s' if count > 1 else ''})" for label, count in pairs)
     more = "" if len(classes) <= 6 else f" and {len(classes) - 6} more"
     if len(classes) == 1:
         advice = "give a table with rows of both classes."
+    elif several:
+        advice = "most rows have a class of their own; name the column of the response."
     elif numeric and len(classes) > 20:
         advice = "it looks like a measurement: cut it into two classes first."
     else:
@@ -221,7 +240,8 @@ def check_target(y: np.ndarray, option: str, name: str = "the labels") -> np.nda
             "write a column that is true for one class, or use DropoutSVC or DropoutLogisticRegression in Python, "
             "which solve one class against the rest."
         )
-    raise InputError(f"{option}: expected two classes in {name!r}, got {len(classes)}: {found}{more}; {advice}")
+    wanted = "classes of several rows each" if several and len(classes) > 2 else "two classes"
+    raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {found}{more}; {advice}")
 
 
 def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
@@ -237,13 +257,14 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
     scale: list[float] = []
     constant: list[str] = []
     notes: list[str] = []
+    every_level: list[str] = []
     for name in frame.columns:
         column = frame[name]
         if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
-            values = _numbers(column, name)
+            values = numbers(column, name)
             numeric.append(name)
             same = bool(np.all(values == values[0]))
-            middle = float(values.mean()) if standardize else 0.0
+            middle = float(values[0] if same else values.mean()) if same or standardize else 0.0
             spread = float(values.std()) if standardize and not same else 1.0
             blocks.append(np.zeros((len(values), 1)) if same else ((values - middle) / spread)[:, None])
             names.append(name)
@@ -251,6 +272,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
             centre.append(middle)
             scale.append(spread)
             constant += [name] if same else []
+            every_level.append("")
             continue
         try:
             block, levels = encode_factor(column)
@@ -264,6 +286,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
         new = [level_name(name, level) for level in levels]
         constant += new if len(levels) == 1 else []
         names += new
+        every_level += levels
         groups += [name] * len(levels)
         centre += [0.0] * len(levels)
         scale += [1.0] * len(levels)
@@ -274,7 +297,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
             )
     _distinct(names)
     if constant:
-        notes.append(f"constant, so without weight and with the rate at its prior: {_listed(constant)}.")
+        notes.append(f"constant, so without weight and with the rate at its prior: {listed(constant, 8)}.")
     if len(constant) == len(names):
         raise InputError("TABLE: every feature is constant, so there is nothing to fit; give columns that vary.")
     if len(y) * len(names) <= _DENSE_CELLS or not categorical:
@@ -283,24 +306,12 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")
         notes.append(f"{X.shape[1]} features are kept sparse ({X.nnz / (X.shape[0] * X.shape[1]):.1%} non-zero).")
     return Table(
-        X, y, names, groups, numeric, categorical, np.array(centre), np.array(scale), constant, notes, standardize
-    )
-
-
-def _numbers(column: Any, name: str) -> np.ndarray:
-    if np.issubdtype(np.asarray(column).dtype, np.complexfloating):
-        raise InputError(f"TABLE: column {name!r} holds complex numbers; split it into real columns, or --drop it.")
-    values = column.to_numpy(dtype=float)
-    bad = int(np.sum(~np.isfinite(values)))
-    if bad:
-        raise InputError(
-            f"TABLE: column {name!r} has {bad} infinite value{'s' if bad > 1 else ''}; replace them by finite numbers, "
-            "or leave the column out with --drop."
-        )
-    return values
+        X, y, names, groups, numeric, categorical, np.array(centre), np.array(scale), constant, notes, standardize,
+        every_level,
+    )  # fmt: skip
 
 
 def _distinct(names: list[str]) -> None:
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise InputError(f"TABLE: two features would both be called {_listed(repeated)}; rename one of the columns.")
+        raise InputError(f"TABLE: two features would both be called {listed(repeated, 8)}; rename one of the columns.")

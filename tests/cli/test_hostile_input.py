@@ -1,5 +1,6 @@
 """Names that are markup, formulas or commands to a terminal; a sample too short to judge; files whose headers lie."""
 
+import html
 import io
 
 import numpy as np
@@ -11,7 +12,8 @@ import bayesdrop as bd
 from bayesdrop.cli import report
 from bayesdrop.plots.style import literal
 
-NAMES = ["[/red]", "[/]", "[red]loud[/red]", "$_$", "a$b", ":smile:", "\x1b[31mescape", "_hidden", "x^2_{3}"]
+NAMES = ["<b>loud</b>", "[/red]", "[/]", "[red]loud[/red]", "$_$", "a$b", ":smile:", "\x1b[31mescape", "_hidden"]
+NAMES += ["x^2_{3}"]
 
 
 def test_names_are_printed_and_drawn_letter_by_letter(command, tmp_path):
@@ -20,7 +22,7 @@ def test_names_are_printed_and_drawn_letter_by_letter(command, tmp_path):
     frame = pd.DataFrame(X, columns=NAMES)
     frame["[/bold]"] = np.where(X[:, 0] > 0, "$_$", "[/]")
     frame.to_csv(tmp_path / "hostile.csv", index=False)
-    result = command("fit", "hostile.csv", "--target", "[/bold]", "--out", "out")
+    result = command("fit", "hostile.csv", "--target", "[/bold]", "--rates", "feature", "--report", "--out", "out")
     assert result.exit_code == 0, result.stderr
     for name in NAMES:
         assert report.plain(name) in result.stdout, name
@@ -28,6 +30,11 @@ def test_names_are_printed_and_drawn_letter_by_letter(command, tmp_path):
     assert "\x1b" not in result.stdout  # neither a colour of rich nor one of the table
     assert pd.read_csv(tmp_path / "out" / "rates.csv")["feature"].tolist() == NAMES
     assert (tmp_path / "out" / "rates.png").stat().st_size > 1000
+    page = (tmp_path / "out" / "report.html").read_text()
+    for name in NAMES:
+        assert html.escape(report.plain(name)) in page, name
+    assert "<b>" not in page
+    assert "\x1b" not in page
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file, make_classification
 
 import bayesdrop as bd
 from bayesdrop.data import files as large
-from bayesdrop.data.tables import InputError
+from bayesdrop.data.table_files import InputError
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_parquet_under_a_cap_is_the_table_in_memory(command, data, tmp_path):
     options = ("--target", "label", "--drop", "c", "--loss", "hinge")
     assert command("fit", "rows.parquet", *options, "--memory", "600MB").exit_code == 0
     capped = _written(tmp_path)
-    assert command("fit", "rows.parquet", *options).exit_code == 0
+    assert command("fit", "rows.parquet", *options, "--rates", "feature").exit_code == 0
     whole = _written(tmp_path)
     assert capped["feature"].values.tolist() == list("abdef")
     np.testing.assert_allclose(capped["weight"], whole["weight"], rtol=1e-5, atol=1e-8)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from bayesdrop.data.tables import InputError, encode, read_table
+from bayesdrop.data.table_files import InputError
+from bayesdrop.data.tables import encode, read_table
 
 
 def test_columns_become_features_and_groups(shop):
@@ -87,6 +88,8 @@ def test_constant_columns_enter_as_zeros(shop, standardize):
 def test_many_levels_stay_sparse_and_are_remarked(shop, monkeypatch):
     monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 1000)
     shop["customer"] = [f"c{i}" for i in range(len(shop))]
+    assert encode(shop, "bought").identifiers == ["customer"]
+    shop["customer"] = [f"c{max(i, 5)}" for i in range(len(shop))]
     table = encode(shop, "bought")
     assert sparse.issparse(table.X)
     assert table.X.nnz <= 5 * len(shop)
@@ -103,14 +106,15 @@ def test_many_levels_stay_sparse_and_are_remarked(shop, monkeypatch):
         (lambda f: f.assign(bought=f["bought"].where(f.index > 4)), "'bought' \\(5 of 120\\)"),
         (lambda f: f.assign(age=f["age"].where(f.index > 0, np.inf)), "'age' has 1 infinite value;"),
         (lambda f: f.assign(bought="yes"), "got 1: yes \\(120 rows\\); give a table"),
-        (lambda f: f.assign(bought=np.arange(120) % 3), "got 3: 0 \\(40 rows\\).*one class against the rest"),
-        (lambda f: f.assign(bought=f["age"] + np.arange(120)), "got \\d+: .* looks like a measurement"),
+        (lambda f: f.assign(bought=[f"b{k}" for k in range(120)]), "got 120: .* most rows have a class of their own"),
+        (lambda f: f.assign(bought=1.5), "got 1: 1.5 \\(120 rows\\); give a table"),
+        (lambda f: f[["bought"]].assign(who=[f"b{k}" for k in range(120)]), "'who' only tell rows apart"),
         (lambda f: f.iloc[:0], "no rows"),
         (lambda f: f[["bought"]], "no column is left"),
         (lambda f: f.assign(day=pd.Timestamp("2020-01-01")), "'day' holds datetime64 values"),
         (lambda f: f.assign(pair=[[1, 2]] * 120), "'pair' holds mixed values"),
         (lambda f: f.assign(z=1j), "'z' holds complex"),
-        (lambda f: f.assign(**{"color[red]": range(120)}), r"two features would both be called 'color\[red\]'"),
+        (lambda f: f.assign(**{"color[red]": f["age"]}), r"two features would both be called 'color\[red\]'"),
         (lambda f: f[["bought"]].assign(a=1, b="x"), "every feature is constant"),
     ],
 )  # fmt: skip
@@ -151,3 +155,72 @@ def test_absent_file_and_folder(tmp_path):
         read_table(tmp_path / "absent.csv", "b")
     with pytest.raises(InputError, match="is a folder"):
         read_table(tmp_path, "b")
+
+
+@pytest.mark.parametrize(
+    ("values", "apart"),
+    [
+        ([f"p{k}" for k in range(120)], True),
+        (list(range(500, 620))[::-1], True),
+        ([2 * k for k in range(120)], False),
+        ([k / 2 for k in range(120)], False),
+        ([f"p{k}" for k in range(119)] + ["p0"], False),
+    ],
+)
+def test_columns_that_tell_rows_apart_are_left_out_unless_kept(shop, values, apart):
+    shop["who"] = values
+    table = encode(shop, "bought")
+    assert table.identifiers == (["who"] if apart else [])
+    assert ("who" in table.groups) != apart
+    assert any("'who' left out" in note for note in table.notes) == apart
+    assert "who" in encode(shop, "bought", keep=["who"]).groups
+
+
+@pytest.mark.parametrize(
+    ("target", "response", "classes"),
+    [
+        ("color", "auto", 3),
+        ("visits", "auto", -1),
+        ("age", "auto", 0),
+        ("visits", "number", 0),
+        ("member", "classes", 2),
+    ],
+)
+def test_kinds_of_responses(shop, target, response, classes):
+    table = encode(shop, target, response=response)
+    wanted = shop[target].nunique() if classes == -1 else classes
+    assert table.classes == wanted
+    assert any("whole numbers: classes" in note for note in table.notes) == (classes == -1)
+    np.testing.assert_array_equal(table.y, shop[target].astype(str) if target in ("color", "member") else shop[target])
+
+
+def test_a_text_is_no_number(shop):
+    with pytest.raises(InputError, match="a loss for numbers needs a column of numbers, got 'color'"):
+        encode(shop, "color", response="number")
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [(";", ","), (";", "."), ("\t", "."), ("|", ".")])
+def test_separators_are_found(shop, tmp_path, separator, decimal):
+    shop.assign(note="a, b; c").to_csv(tmp_path / "shop.csv", index=False, sep=separator, decimal=decimal)
+    table, expected = read_table(tmp_path / "shop.csv", "bought", ["note"]), encode(shop, "bought")
+    assert table.feature_names == expected.feature_names
+    np.testing.assert_allclose(table.X, expected.X, atol=1e-12)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_an_encoding_makes_the_same_features_of_the_same_rows(shop, standardize):
+    import xarray as xr
+
+    from bayesdrop.data.encoding import Encoding
+
+    table = encode(shop.assign(unit=2.0), "bought", standardize=standardize)
+    kept = Encoding.of(table.encoding.add_to(xr.Dataset(coords={"feature": table.feature_names})))
+    X, notes = kept.apply(shop.assign(unit=2.0)[["unit", *shop.columns[::-1]]].astype({"color": "category"}))
+    np.testing.assert_allclose(X, table.X, atol=1e-12)
+    assert notes == []
+    with pytest.raises(InputError, match="TABLE: no column 'unit'"):
+        kept.apply(shop)
+    with pytest.raises(InputError, match="missing values in 'age' \\(1 of 120\\)"):
+        kept.apply(shop.assign(unit=2.0, age=shop["age"].where(shop.index > 0)))
+    with pytest.raises(InputError, match="'age' was a number when the model was fitted"):
+        kept.apply(shop.assign(unit=2.0, age="old"))

@@ -1,0 +1,201 @@
+"""``bayesdrop fit``: a table read, fitted, sampled if that is wanted, told and written."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data.table_files import InputError
+from . import report
+
+__all__ = ["fit_table", "read"]
+
+_NUMBERS = ("squared", "epsilon")
+# Of a loss for numbers no rule learns rates: the rate that DropoutRidge and DropoutSVR have by default.
+_FIXED = "0.1"
+
+
+def read(
+    path: Path,
+    target: str | None,
+    labels: Path | None,
+    drop: list[str],
+    memory: str | None,
+    *,
+    keep: list[str],
+    standardize: bool,
+    loss: str,
+    chain: dict[str, Any] | None,
+    page: bool,
+) -> Any:
+    """Table in memory, or features that are read in blocks; the arguments are the options of the command."""
+    from ..data.files import parse_memory, read_large, takes_blocks
+    from ..data.tables import read_table
+
+    if memory is None and not takes_blocks(path):
+        if target is None:
+            raise InputError("--target: expected the name of the column with the response, classes or numbers.")
+        if labels is not None:
+            raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
+        wanted = "auto" if loss == "auto" else "number" if loss in _NUMBERS else "classes"
+        return read_table(path, target, drop, keep=keep, standardize=standardize, response=wanted)
+    if chain:
+        raise InputError(
+            "--sample: the samplers go through single entries and need the data in memory; leave --memory out, or "
+            "sample from a random part of the rows."
+        )
+    refused = {"--report": page, "--keep": bool(keep), f"--loss {loss}": loss in _NUMBERS}
+    for option in (name for name, given in refused.items() if given):
+        raise InputError(f"{option}: features that are read in blocks have two classes and no page; leave it out.")
+    cap = None if memory is None else parse_memory(memory)
+    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
+
+
+def fit_table(
+    out: report.Output,
+    table: Any,
+    name: str,
+    loss: str,
+    choice: str | None,
+    C: float,
+    chain: dict[str, Any] | None,
+    *,
+    page: bool = False,
+) -> None:
+    """Fit a table, tell and write what came; sample if ``chain`` holds the options of the sampler."""
+    from ..fitting.result import PLUG_IN_CAVEAT
+
+    model, notes = _model(table, loss, choice, C, sampled=chain is not None)
+    if chain and chain["seed"] >= 2**32:
+        raise InputError(f"--seed: expected a whole number below 2**32, got {chain['seed']}.")
+    screen, told = report.console(), list[str]()
+
+    def say(line: str) -> None:
+        told.append(report.plain(line))
+        screen.print(told[-1], markup=False)
+
+    n, p = table.X.shape
+    say(f"{name}: {n} rows, {p} features ({table.kinds}).")
+    for note in [*table.notes, *notes]:
+        say(f"Note: {note}")
+    fit = _fit(model, table)
+    target = table.target or "the label"
+    if table.classes == 2:
+        say(f"{target}: positive weights speak for {fit.classes[1]}, negative ones for {fit.classes[0]}.")
+    elif table.classes:
+        say(f"{target}: {table.classes} classes; what all share counts for none, so weights sum to 0 over them.")
+    else:
+        say(f"{target}: a number; a weight is what one unit of the feature adds.")
+    kind = _spelt(type(model.loss).__name__)
+    say(f"Fit: {fit.status.value} ({fit.n_iter} iterations, {kind} loss, C = {C:g})")
+    if fit.selection is not None:
+        say(str(fit.selection))
+    post = None if chain is None else _sample(model, table, chain)
+    report.print_rates(screen, fit, post)
+    unseen = [] if fit.rate_posterior is None else fit.rate_posterior.never_seen
+    unseen = [one for one in unseen if one not in table.constant]
+    if unseen:
+        say(f"Never seen, so at their prior: {', '.join(unseen[:8])}{' …' if len(unseen) > 8 else ''}")
+    if chain is not None:
+        report.print_sample(screen, fit, post, chain["draws"], "Raise --draws and --tune.")
+    elif fit.rate_posterior is not None:
+        say(f"{PLUG_IN_CAVEAT.removesuffix('bd.sample gives the posterior.')}--sample gives the posterior.")
+    columns = {"group": table.groups, "subtracted": table.centre, "divided_by": table.scale}
+    report.write_fit(out, fit, post, columns, table.encoding)
+    if post is not None:
+        report.write_posterior(out, post)
+    if page:
+        from .page import write_page
+
+        write_page(out, table, fit, post, told)
+
+
+def _model(table: Any, loss: str, choice: str | None, C: float, *, sampled: bool) -> tuple[Any, list[str]]:
+    """The model of the options, and notes on what was chosen."""
+    from ..losses import EpsilonInsensitive, Hinge, Logistic, Softmax, Squared
+    from ..model import Model
+    from ..priors import InverseGamma, Normal
+
+    loss = ("logistic" if table.classes else "squared") if loss == "auto" else loss
+    many = table.classes > 2
+    if loss == "hinge" and many:
+        raise InputError(
+            f"--loss: a hinge has two classes, and {table.target!r} has {table.classes}; take logistic, or "
+            "DropoutSVC in Python, which solves one class against the rest."
+        )
+    rates, notes = _rates(choice, table, sampled=sampled)
+    made: dict[str, Any] = {
+        "logistic": Softmax if many else Logistic, "hinge": Hinge, "squared": Squared, "epsilon": EpsilonInsensitive,
+    }  # fmt: skip
+    settings: dict[str, Any] = {"loss": made[loss]()}
+    if sampled and loss == "squared":
+        # On the scale of the response, whatever it is measured in.
+        spread = float(np.std(table.y))
+        settings = {"loss": Squared(variance_prior=InverseGamma(2.0, spread**2)), "weight_prior": Normal(spread)}
+        notes.append(f"prior standard deviation of a weight: that of {table.target!r}, {spread:.4g}; noise unknown.")
+    try:
+        return Model(rates=rates, C=C, **settings), notes
+    except ValueError as error:
+        raise InputError(f"--{error}") from None
+
+
+def _rates(choice: str | None, table: Any, *, sampled: bool) -> tuple[Any, list[str]]:
+    """Rates object of ``--rates``, and notes."""
+    from ..rates import Fixed, PerFeature, PerGroup, Shared, Tuned
+
+    made: dict[str, Any] = {"tuned": Tuned, "feature": PerFeature, "group": PerGroup, "shared": Shared}
+    notes = []
+    if choice is None and not table.classes:
+        choice, notes = _FIXED, [f"rates are learnt from classes, and this is a number: --rates {_FIXED}."]
+    elif choice is None:
+        choice = "feature" if sampled or table.in_blocks else "tuned"
+    elif choice in made and not table.classes:
+        raise InputError(
+            f"--rates: rates are learnt from classes, and {table.target!r} is a number; give a rate such as {_FIXED}, "
+            "or draw rates in Python, by bayesdrop.sample."
+        )
+    elif choice == "tuned" and sampled:
+        raise InputError("--rates: a posterior weighs all strengths of the noise; with --sample take feature.")
+    if choice in made:
+        return made[choice](*([table.groups] if choice == "group" else [])), notes
+    try:
+        return Fixed(float(choice)), notes
+    except ValueError:
+        raise InputError(
+            f"--rates: expected tuned, feature, group, shared or a number in [0, 1), got {choice!r}; a number is the "
+            "probability that a feature is dropped."
+        ) from None
+
+
+def _fit(model: Any, table: Any) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
+
+    from ..fitting.fit import fit
+
+    if model.loss.variance_prior is not None:  # which a point fit takes for known
+        model = replace(model, loss=model.loss.plain)
+    with warnings.catch_warnings():
+        # The status that is printed says the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return fit(model, table.X, table.y, feature_names=table.feature_names)
+
+
+def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
+    options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
+    try:
+        return report.sample_quietly(model, table.X, table.y, **options)
+    except ValueError as error:
+        if not str(error).startswith("checkpoint: "):
+            raise
+        raise InputError(f"--{error}") from None
+
+
+def _spelt(name: str) -> str:
+    """Name of a class as words: ``EpsilonInsensitive`` is epsilon-insensitive."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()

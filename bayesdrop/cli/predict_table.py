@@ -1,0 +1,153 @@
+"""``bayesdrop predict``: the rows of another table, by a model that ``bayesdrop fit`` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._atomic_files import replacing
+from .._typing import Shaped
+from ..data.encoding import Encoding
+from ..data.table_files import InputError, read_frame
+from .report import console, plain
+
+__all__ = ["predict_table"]
+
+# Cells of features that are made at a time.
+_CELLS = 10_000_000
+
+
+def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = False) -> None:
+    """Predict the rows of a table and write them beside the columns that tell rows apart.
+
+    Parameters
+    ----------
+    model : Path
+        The folder that ``bayesdrop fit`` wrote, or its ``fit.nc``.
+    path : Path
+        A .csv, .tsv or .parquet file.
+    out : Path
+        The .csv to write.
+    from_draws : bool
+        Average over the draws in ``posterior.nc``.
+
+    Raises
+    ------
+    InputError
+        If a file is not there or is none of these, or the columns do not fit.
+    """
+    from ..posterior.prediction import predict
+
+    file, screen = _fit_file(model), console()
+    result, encoding = _load(file, from_draws=from_draws)
+    if out.suffix.lower() != ".csv":
+        raise InputError(f"--out: expected a .csv file, got {out.name!r}.")
+    if not out.parent.is_dir():
+        raise InputError(f"--out: the folder {out.parent} does not exist; make it first.")
+    frame = read_frame(path).rename(columns=str)
+    X, notes = encoding.apply(frame)
+    screen.print(plain(f"{path.name}: {len(frame)} rows."), markup=False)
+    for note in notes:
+        screen.print(plain(f"Note: {note}"), markup=False)
+    step = max(1, _CELLS // max(X.shape[1], 1))
+    parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]
+    table = _columns(frame, encoding, parts, from_draws=from_draws)
+    with replacing(out) as temporary:
+        table.to_csv(temporary, index=False)
+    screen.print(plain(f"Predicted is {_what(parts[0], from_draws)}."), markup=False)
+    told = _compared(frame, encoding.target, parts)
+    if told:
+        screen.print(plain(told), markup=False)
+    screen.print(plain(f"Written to {out}: {', '.join(map(str, table.columns))}"), markup=False, soft_wrap=True)
+
+
+def _fit_file(model: Path) -> Path:
+    file = model / "fit.nc" if model.is_dir() else model
+    if not file.is_file():
+        raise InputError(
+            f"MODEL: there is no {file}; give the folder that bayesdrop fit wrote (the current folder is {Path.cwd()})."
+        )
+    return file
+
+
+def _load(file: Path, *, from_draws: bool) -> tuple[Any, Encoding]:
+    """The fit or its posterior, and the encoding of the columns."""
+    from ..fitting.result import Fit
+    from ..fitting.saved import load_dataset
+    from ..posterior.arviz_groups.groups import dataset, load
+
+    try:
+        data = load_dataset(file)
+        encoding = Encoding.of(data)
+        fit = Fit.from_dataset(data)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(
+            f"MODEL: {file} is none that bayesdrop fit wrote: {str(error).removeprefix('path: ')}"
+        ) from None
+    if not from_draws:
+        return fit, encoding
+    draws = file.with_name("posterior.nc")
+    if not draws.is_file():
+        raise InputError(f"--posterior: there is no {draws}; bayesdrop fit --sample writes it.")
+    try:
+        post = load(draws)
+        names = [str(name) for name in dataset(post, "posterior")["feature"].values]
+    except (ValueError, KeyError) as error:
+        raise InputError(f"--posterior: {draws} holds no posterior: {error}") from None
+    if names != fit.feature_names:
+        raise InputError(f"--posterior: {draws} is of another fit than {file.name}, for its features differ; fit anew.")
+    return post, encoding
+
+
+def _columns(frame: Any, encoding: Encoding, parts: list[Any], *, from_draws: bool) -> Any:
+    """Columns that tell rows apart, or else the number of the row, and the predictions."""
+    import pandas as pd
+
+    first = parts[0]
+    names = {"label": f"predicted_{encoding.target or 'label'}", "mean": f"predicted_{encoding.target or 'mean'}"}
+    if _is_binary(first):
+        names["mean"] = f"probability_{first.classes[1]}"
+    elif first.classes is not None:
+        names |= {str(label): f"probability_{label}" for label in first.classes}
+    found = pd.concat([part.to_frame() for part in parts], ignore_index=True).rename(columns=names)
+    if not from_draws:  # the noise of the features alone, which is no interval for a response
+        found = found.drop(columns=["response_low", "response_high"], errors="ignore")
+    known = [name for name in encoding.identifiers if name in frame.columns]
+    left = frame[known].reset_index(drop=True) if known else pd.DataFrame({"row": np.arange(1, len(frame) + 1)})
+    return pd.concat([left, found], axis=1)
+
+
+def _what(prediction: Any, from_draws: bool) -> str:
+    kind = "the mean response" if prediction.classes is None else "the probability of each class"
+    kind = f"the probability of {prediction.classes[1]}" if _is_binary(prediction) else kind
+    return f"{kind}, averaged over the {'draws of the posterior' if from_draws else 'noise'}"
+
+
+def _is_binary(prediction: Any) -> bool:
+    return prediction.classes is not None and len(prediction.classes) == 2
+
+
+def _compared(frame: Any, target: str, parts: list[Any]) -> str:
+    """How the predictions did where the response is known; empty where it is not."""
+    if target not in frame.columns or frame[target].isna().any():
+        return ""
+    if parts[0].classes is None:
+        truth = frame[target].to_numpy(dtype=float)
+        mean = np.concatenate([part.mean for part in parts])
+        spread = float(np.std(truth))
+        share = f", {1 - np.mean((truth - mean) ** 2) / spread**2:.3f} of the variance explained" if spread > 0 else ""
+        return f"Beside {target!r}: root mean squared error {np.sqrt(np.mean((truth - mean) ** 2)):.4g}{share}."
+    label = np.concatenate([part.label for part in parts])
+    truth = _as_labels(frame[target], parts[0].classes)
+    wrong = float(np.mean(label.astype(str) != truth.astype(str)))
+    return f"Beside {target!r}: {100 * wrong:.2f} % of {len(truth)} rows predicted wrong."
+
+
+def _as_labels(column: Any, classes: Shaped[np.ndarray, " K"]) -> Shaped[np.ndarray, " n"]:
+    """The column as the labels were read: text where they are, else numbers of their type."""
+    text = np.asarray(classes).dtype.kind not in "biuf"
+    return np.array([str(value) for value in column]) if text else column.to_numpy().astype(np.asarray(classes).dtype)

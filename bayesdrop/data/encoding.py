@@ -1,0 +1,169 @@
+"""How the columns of a table became features, kept so that other rows become the same features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Bool, Float
+from .frames import listed
+from .table_files import InputError, known_column
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Encoding", "numbers", "refuse_missing"]
+
+_VARIABLES = ("table_column", "table_level", "table_is_level", "table_centre", "table_scale")
+_TARGET, _IDENTIFIERS = "table_target", "table_identifiers"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Features from the columns of a table.
+
+    Attributes
+    ----------
+    columns : list of p str
+        Column of each feature.
+    levels : list of p str
+        Level whose indicator the feature is, as text; empty for a number.
+    is_level : bool array (p,)
+        Whether it is an indicator.
+    centre, scale : array (p,)
+        What was subtracted from and divided out of a number.
+    target : str
+        Column of the response.
+    identifiers : list of str
+        Columns that tell rows apart and are no features.
+    """
+
+    columns: list[str]
+    levels: list[str]
+    is_level: Bool[np.ndarray, " p"]
+    centre: Float[np.ndarray, " p"]
+    scale: Float[np.ndarray, " p"]
+    target: str
+    identifiers: list[str] = field(default_factory=list)
+
+    def apply(self, frame: Any) -> tuple[Float[np.ndarray, "n p"], list[str]]:
+        """Encode other rows.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame (n, ·)
+            Rows with the columns that became features; others are left aside.
+
+        Returns
+        -------
+        X : array (n, p)
+            Features. A level that was not there before has no indicator, so that all of its column's are 0.
+        notes : list of str
+            Which levels those are, and in how many rows.
+
+        Raises
+        ------
+        InputError
+            On columns that are not there, missing or infinite values, text where there were numbers, or no rows.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bayesdrop.data.tables import encode
+        >>> frame = pd.DataFrame({"size": [1.0, 3.0], "color": ["red", "blue"], "sold": ["no", "yes"]})
+        >>> found = encode(frame, "sold").encoding
+        >>> X, notes = found.apply(pd.DataFrame({"color": ["green", "red"], "size": [2.0, 5.0]}))
+        >>> X.tolist()
+        [[0.0, 0.0, 0.0], [3.0, 0.0, 1.0]]
+        >>> print(*notes)
+        'color' has levels that no row had before, taken for none: 'green' (1 row).
+        """
+        frame = frame.rename(columns=str)
+        if len(frame) == 0:
+            raise InputError("TABLE: no rows, only a header; expected at least one.")
+        used = list(dict.fromkeys(self.columns))
+        for name in used:
+            known_column(name, list(frame.columns), "TABLE")
+        refuse_missing(frame[used])
+        X, notes = np.zeros((len(frame), len(self.columns))), []
+        for name in used:
+            places = [j for j, column in enumerate(self.columns) if column == name]
+            if not self.is_level[places[0]]:
+                X[:, places[0]] = (numbers(frame[name], name) - self.centre[places[0]]) / self.scale[places[0]]
+                continue
+            text = np.array([str(value) for value in frame[name]], dtype=object)
+            for j in places:
+                X[:, j] = text == self.levels[j]
+            unseen = text[~np.isin(text, [self.levels[j] for j in places])]
+            if len(unseen):
+                rows = f"{len(unseen)} row{'s' if len(unseen) > 1 else ''}"
+                seen = listed(dict.fromkeys(unseen.tolist()), 5)
+                notes.append(f"{name!r} has levels that no row had before, taken for none: {seen} ({rows}).")
+        return X, notes
+
+    def add_to(self, data: xr.Dataset) -> xr.Dataset:
+        """A dataset on ``feature`` with this encoding in it; see :meth:`of`."""
+        values = (self.columns, self.levels, self.is_level, self.centre, self.scale)
+        named = {name: ("feature", np.asarray(value)) for name, value in zip(_VARIABLES, values, strict=True)}
+        return data.assign(named).assign_attrs({_TARGET: self.target, _IDENTIFIERS: json.dumps(self.identifiers)})
+
+    @classmethod
+    def of(cls, data: xr.Dataset) -> Encoding:
+        """The encoding that :meth:`add_to` put into a dataset.
+
+        Raises
+        ------
+        InputError
+            If there is none, or a part of it is missing.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> there = Encoding(["size"], [""], np.array([False]), np.array([2.0]), np.array([1.0]), "sold")
+        >>> Encoding.of(there.add_to(xr.Dataset(coords={"feature": ["size"]}))).target
+        'sold'
+        """
+        attrs: Mapping[str, Any] = data.attrs
+        if not all(name in data for name in _VARIABLES) or _TARGET not in attrs:
+            raise InputError(
+                "MODEL: expected a fit that the command line wrote, got one that does not say how a table becomes its "
+                "features; predict from Python, by bayesdrop.Fit.load(file).predict(X)."
+            )
+        columns, levels, is_level, centre, scale = (data[name].values for name in _VARIABLES)
+        return cls(
+            [str(name) for name in columns], [str(level) for level in levels], np.asarray(is_level, dtype=bool),
+            np.asarray(centre, dtype=np.float64), np.asarray(scale, dtype=np.float64), str(attrs[_TARGET]),
+            [str(name) for name in json.loads(attrs.get(_IDENTIFIERS, "[]"))],
+        )  # fmt: skip
+
+
+def refuse_missing(frame: Any) -> None:
+    """Raise InputError if a column of a data frame has missing values, with their numbers."""
+    missing = frame.isna().sum()
+    missing = missing[missing > 0]
+    if len(missing):
+        counts = ", ".join(f"{name!r} ({count} of {len(frame)})" for name, count in missing.items())
+        raise InputError(
+            f"TABLE: missing values in {counts}; fill them in, remove those rows, or leave columns out with --drop."
+        )
+
+
+def numbers(column: Any, name: str) -> Float[np.ndarray, " n"]:
+    """A column of numbers in double precision; raise InputError if some are infinite, complex or no numbers."""
+    if np.issubdtype(np.asarray(column).dtype, np.complexfloating):
+        raise InputError(f"TABLE: column {name!r} holds complex numbers; split it into real columns, or --drop it.")
+    try:
+        values = np.asarray(column.to_numpy(dtype=float))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"TABLE: column {name!r} was a number when the model was fitted: {error}.") from None
+    bad = int(np.sum(~np.isfinite(values)))
+    if bad:
+        raise InputError(
+            f"TABLE: column {name!r} has {bad} infinite value{'s' if bad > 1 else ''}; replace them by finite numbers, "
+            "or leave the column out with --drop."
+        )
+    return values
