@@ -20,7 +20,7 @@ _TEXTS = {
         chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
         With more than two classes each class learns its own rates, and the negative class is
         weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
-        folds, and ``sample`` take ``bd.PerFeature()`` by default.
+        folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
 """,
     "class_weight": """    class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.

@@ -47,14 +47,14 @@ class Method:
 
 
 class _Posterior:
-    """Posterior means of the probabilities: drawn exactly up to 100 features, by HMC beyond."""
+    """Posterior means of the probabilities, as the estimator draws; beyond 100 features by HMC."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
 
     def fit(self, X: Any, y: np.ndarray) -> _Posterior:
-        method = bd.Gibbs() if X.shape[1] <= 100 else bd.HMC()
-        self.post = bd.sample(bd.Model(), X, y, method=method, progress=False, **self.options)
+        method = None if X.shape[1] <= 100 else bd.HMC()
+        self.post = bd.DropoutLogisticRegression().sample(X, y, method=method, progress=False, **self.options)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Prior modes and strengths, one for each feature or group: the learnt rates are the closed forms of the rule."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -74,3 +76,41 @@ def test_the_prior_must_fit_the_features():
     prior = bd.Beta.from_mode(np.array([0.1, 0.2]), strength=np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="Beta: expected one value per rate, 5 in all, got 2"):
         bd.DropoutSVC(bd.PerFeature(prior)).fit(X, y)
+
+
+ADAPTIVE = {"rates": bd.Hierarchical(["all"] * 3), "weight_prior": bd.Normal(bd.HalfNormal(1.0))}
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "shape", "drawn"),
+    [
+        ({}, {}, (40, 3), ADAPTIVE),
+        ({"weight_prior": bd.Normal(2.0)}, {}, (40, 3), {**ADAPTIVE, "weight_prior": bd.Normal(2.0)}),
+        ({"rates": bd.PerFeature()}, {}, (40, 3), {}),
+        ({}, {"method": bd.HMC()}, (40, 3), {}),
+        ({}, {"target": "noising"}, (40, 3), {}),
+        ({}, {}, (40, 60), {}),
+        ({"noise": bd.GaussianNoise(0.3)}, {}, (40, 3), {"rates": None}),
+    ],
+)
+def test_draws_without_rates_learn_their_strength(monkeypatch, settings, options, shape, drawn):
+    """Of logistic regression with fewer features than rows, where nothing else was said."""
+    monkeypatch.setattr("bayesdrop.posterior.sampling.sample", lambda model, X, y, **_: model)
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=shape), generator.integers(0, 2, shape[0])
+    model = bd.DropoutLogisticRegression(**settings).sample(X, y, **options)
+    expected = {"rates": bd.PerFeature(), "weight_prior": bd.Normal()} | drawn
+    assert {name: getattr(model, name) for name in expected} == expected
+    assert bd.DropoutSVC().sample(X, y).rates == bd.PerFeature()
+
+
+def test_draws_without_rates():
+    generator = np.random.default_rng(1)
+    X = generator.normal(size=(40, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.MixingWarning)
+        post = bd.DropoutLogisticRegression().sample(
+            X, generator.random(40) < 0.5, draws=10, tune=10, chains=2, progress=False
+        )
+    assert {"weight_scale", "group_rate", "group_strength", "rate"} <= set(bd.groups.dataset(post, "posterior"))
+    assert np.all(np.isfinite(bd.predict(post, X).mean))
