@@ -304,13 +304,13 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
         statistics=result.statistics,
         coords=problem.coords,
         observed=observed_group(
-            data.target,
+            np.asarray(data.target),
             data.classes,
             binary=loss.binary,
             counts=loss.largest_count is not None,
             multiclass=loss.multiclass,
         ),
         constants=model_constants(
-            model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
+            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size)
         ),
     )
