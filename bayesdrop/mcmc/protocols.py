@@ -59,7 +59,7 @@ class Kernel(Protocol):
 class HostKernel(Kernel, Protocol):
     """A kernel whose data lie outside JAX: Python calls ``init`` and ``step``, which read them and are not compiled."""
 
-    def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, Mapping[str, jax.ShapeDtypeStruct]]:
+    def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
         """Shapes of the state of ``chains`` chains, and of what a step records, without a look at the data."""
 
 

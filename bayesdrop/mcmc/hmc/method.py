@@ -117,7 +117,8 @@ class HMC:
             )
         bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel, operands = self._kernel(bound, data, rate_map, tune)
-        width = _ROUNDED * score_spread(data, bound.factor) if bound.kinked else None
+        factor: Any = bound.factor  # not by rows, which are not in memory
+        width = _ROUNDED * score_spread(data, factor) if bound.kinked else None
         rows = StreamedRows(data.design, data.target, model.C * data.weight, width)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
 
