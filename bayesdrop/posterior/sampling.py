@@ -30,7 +30,7 @@ from .arviz_groups.responses import observed_group
 from .draws import draws_of
 from .masks.expectation import MASKS
 from .pointwise import check_size, log_likelihood_group, streamed_group
-from .row_blocks import row_blocks
+from .row_blocks import RowBlocks
 from .run_warnings import warn_of_run
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ def sample(
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
-        pass over the data for each kick of all chains, one to three of them a draw, and the same draws as of the rows
-        in memory. Losses of one score a row, normal weights of known scales.
+        pass over the data for each kick of all chains, one to three of them a draw, and the draws of the rows in memory
+        but for round-off and where the point fit stopped. They take losses of one score a row and normal weights of
+        known scales.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
@@ -194,11 +195,11 @@ def sample(
     posterior = groups["posterior"]
     if log_likelihood:
         found = draws_of(posterior, settled.stated, marginalised=marginalised)
-        rows = row_blocks(data.design, found)
-        if rows is None:
-            groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
-        else:
+        if data.design.is_streamed:
+            rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
             groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
+        else:
+            groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,

@@ -104,17 +104,19 @@ class HMC:
         ValueError
             If the loss is of many classes, the scales of the weights are learnt, or as :func:`bind_density` has it.
         """
-        name, advice = type(self).__name__, "pass an array or a scipy sparse matrix, all rows or a random sample"
-        if model.loss.multiclass:
-            raise ValueError(
-                f"method: bd.{name} of rows that are not in memory takes losses of one score, got {model.loss!r}; "
-                f"{advice}, or sample one class against the rest."
-            )
-        if model.weight_prior.learnt_scale(len(data.feature_names)) is not None:
-            raise ValueError(
-                f"method: bd.{name} of rows that are not in memory takes weights of known scales, got "
-                f"{model.weight_prior!r}; {advice}, or give numbers, as in bd.Normal(1.0)."
-            )
+        name, prior, loss = type(self).__name__, model.weight_prior, model.loss
+        learnt = prior.learnt_scale(len(data.feature_names)) is not None
+        cases: list[tuple[bool, str, Any, str]] = [
+            (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
+            (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
+            (learnt or not prior.gaussian, "normal weights of known scales", prior, "take bd.Normal(1.0)"),
+        ]
+        for refused, taken, came, advice in cases:
+            if refused:
+                raise ValueError(
+                    f"method: bd.{name} of rows that are not in memory takes {taken}, got {came!r}; {advice}, or pass "
+                    "an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of them."
+                )
         bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel, operands = self._kernel(bound, data, rate_map, tune)
         factor: Any = bound.factor  # not by rows, which are not in memory
