@@ -90,9 +90,11 @@ def _fit(
     from sklearn.exceptions import ConvergenceWarning
 
     from ..data.tables import InputError
+    from ..designs import as_streamed_design
     from ..fitting.fit import fit as fit_model
     from ..fitting.result import PLUG_IN_CAVEAT
     from ..losses import Hinge, Logistic
+    from ..mcmc.hmc.method import HMC
     from ..model import Model
     from . import report
 
@@ -122,6 +124,9 @@ def _fit(
     post = None
     if chain:
         options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
+        if as_streamed_design(table.X) is not None:
+            options["method"] = HMC()
+            say("Note: rows that are read in blocks are sampled by HMC; masks are integrated as if scores were normal.")
         try:
             post = report.sample_quietly(model, table.X, table.y, **options)
         except ValueError as error:
@@ -150,7 +155,6 @@ def _read(
     memory: str | None,
     *,
     standardize: bool,
-    sample: bool,
 ) -> Any:
     """Table in memory, or features that are read in blocks."""
     from ..data.files import parse_memory, read_large, takes_blocks
@@ -162,11 +166,6 @@ def _read(
         if labels is not None:
             raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
         return read_table(path, target, drop, standardize=standardize)
-    if sample:
-        raise InputError(
-            "--sample: the samplers go through single entries and need the data in memory; leave --memory out, or "
-            "sample from a random part of the rows."
-        )
     cap = None if memory is None else parse_memory(memory)
     return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
 
@@ -303,7 +302,7 @@ def build_app() -> Any:
         chain = options if sample else None
 
         def work(output: Any) -> None:
-            data = _read(table, target, labels, drop or [], memory, standardize=standardize, sample=sample)
+            data = _read(table, target, labels, drop or [], memory, standardize=standardize)
             _fit(output, data, table.name, target or "the label", loss, rates, C, chain)
 
         _run("fit", out, work)

@@ -121,7 +121,9 @@ class HMC:
         kernel, operands = self._kernel(bound, data, rate_map, tune)
         factor: Any = bound.factor  # not by rows, which are not in memory
         width = _ROUNDED * score_spread(data, factor) if bound.kinked else None
-        rows = StreamedRows(data.design, data.target, model.C * data.weight, width)
+        # Every pass asks for these: where they are made from labels when asked for, they are made once.
+        target, weight = data.design.persist(data.target, model.C * data.weight)
+        rows = StreamedRows(data.design, target, weight, width)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
 
     def _kernel(self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int) -> tuple[HMCKernel, HMCOperands]:
