@@ -129,7 +129,7 @@ def test_refusals(two_classes):
 
 @pytest.mark.slow
 def test_a_worker_killed_while_sampling_changes_no_draw(two_classes, monkeypatch):
-    """Its blocks are made anew where they came from, and the pass is taken again."""
+    """But for round-off: its blocks are made anew where they came from, and the pass is taken again."""
     X, y = two_classes
     passes = []
 
@@ -147,4 +147,5 @@ def test_a_worker_killed_while_sampling_changes_no_draw(two_classes, monkeypatch
             passes.clear()
             draws.append(weights(sample(cut(X), y)))
             assert not victims
-    np.testing.assert_array_equal(*draws)
+    # Blocks that were sent lie otherwise in memory, and the last digit of a product may tell.
+    np.testing.assert_allclose(*draws, rtol=0, atol=1e-8)
