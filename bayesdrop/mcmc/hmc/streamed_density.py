@@ -63,19 +63,18 @@ def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
     squares = a.T if density.quadratic else none
     vectors = (rows.target, rows.row_weight, *(() if rows.width is None else (rows.width,)))
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
-    back, square_back, _, _, totals = rows.design.product_sums(
+    back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights, squares, partial(_of_rows, density, level, constant), *vectors
     )
-    cost, level_slope, constant_slope = np.split(totals, 3)
     nothing = np.zeros_like(u)
     return Sums(
-        cost,
+        totals[:chains],
         Loadings(
             mean=back[:, :chains].T,
-            level=level_slope,
+            level=level_slope[:chains],
             quadratic=square_back.T if density.quadratic else nothing,
             linear=back[:, chains:].T if density.linear else nothing,
-            constant=constant_slope,
+            constant=totals[chains:] if density.has_variance else nothing[:, 0],
         ),
     )
 
@@ -94,15 +93,17 @@ def _of_rows(
     C = len(level)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = first[:, :C] + level
-        var = np.zeros_like(mean) + constant
-        if density.quadratic:
-            var = var + second
-        if density.linear:
-            var = var + first[:, C:]
+        var = mean[:0]
+        if density.has_variance:
+            var = np.broadcast_to(constant, mean.shape)
+            var = var + second if density.quadratic else var
+            var = var + first[:, C:] if density.linear else var
         stretched = None if width is None else width[:, None]
         cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
+    if not density.has_variance:
+        return slope, second, cost
     back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
-    return back, var_slope if density.quadratic else second, np.concatenate([cost, slope, var_slope], axis=1)
+    return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
