@@ -15,6 +15,7 @@ from bayesdrop.designs import as_sampling_design
 from bayesdrop.mcmc.hmc.streamed_density import evaluation_of, one_pass
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.mcmc.run.runner import as_key, run
+from bayesdrop.noise import Coefficients
 from bayesdrop.posterior import approximation_error, pointwise
 
 METHOD = bd.HMC(dtype="float64")
@@ -57,6 +58,13 @@ def weights(post):
     return bd.groups.dataset(post, "posterior")["weight"].values
 
 
+class EveryPart(bd.Dropout):
+    """A noise with all five coefficients."""
+
+    def coefficients(self, rate):
+        return Coefficients(1 - rate, 0.3 + rate, 0.2 * rate, 0.1 + rate, 0.5 * rate)
+
+
 # The density: name, model, the pseudo-posterior or that of the noising model.
 DENSITIES = {
     "logistic": (PLAIN, True),
@@ -70,19 +78,20 @@ DENSITIES = {
     "free rates": (bd.Model(rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3)), C=2.0), False),
     "additive": (bd.Model(noise=bd.LaplaceNoise(0.5)), True),
     "linear": (bd.Model(noise=bd.PoissonNoise()), True),
+    "every part": (bd.Model(noise=EveryPart(), rates=bd.Fixed([0.1, 0.3, 0.2])), True),
     "no intercept": (bd.Model(rates=bd.Fixed(0.2), fit_intercept=False), False),
 }
 
 
 @pytest.mark.default_cases(
-    "hinge-dense", "squared, free rates-dense", "free rates-sparse", "linear-dense", "additive-sparse"
+    "hinge-dense", "squared, free rates-dense", "free rates-sparse", "linear-dense", "every part-sparse"
 )
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 @pytest.mark.parametrize("name", DENSITIES)
 def test_energy_and_gradient_are_those_in_memory(name, storage):
     """To 1e-10, at points far from and near the centre, with row weights."""
     model, marginalised = DENSITIES[name]
-    X, y = problem(model.loss, positive=model.noise == bd.PoissonNoise())
+    X, y = problem(model.loss, positive=name in ("linear", "every part"))
     weight = np.linspace(0.5, 2, N)
     with jax.enable_x64(True):
         _, operands = bound(model, X, y, marginalised, weight)
