@@ -57,6 +57,10 @@ class HMC:
     tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
     corrects the draws, ``bd.Gibbs()`` is exact.
 
+    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
+    chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
+    is dense below 1,500 features and diagonal from there on.
+
     Parameters
     ----------
     kicks : int, optional
