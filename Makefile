@@ -85,6 +85,7 @@ bench-sampling: $(STAMP)
 # From disk under a cap, on Dask workers, over processes of JAX, and on a GPU where there is one.
 bench-scale: $(STAMP)
 	$(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.out_of_core sampling
 	$(BIN)/python -m benchmarks.dask_scale
 	$(BIN)/python -m benchmarks.sharding
 	$(BIN)/python -m benchmarks.gpu

@@ -252,6 +252,21 @@ class ScoreMoments:
         """True if an entry of zero has no variance."""
         return not self._has.constant
 
+    def gram(self, omega: PerRow) -> Float[np.ndarray, "q q"]:
+        """``MᵀΩM``, dense (p + 1, p + 1), for ``ω >= 0`` of shape (n, 1), in two passes."""
+        gain, shift, _, _, _ = (np.broadcast_to(part, (self.design.shape[1], 1))[:, 0] for part in self.coefficients)
+        total = float(self.design.total(omega)[0])
+        border = gain * self.design.rmatvec(omega)[:, 0]
+        result = np.zeros((len(gain) + 1, len(gain) + 1))
+        result[:-1, :-1] = gain[:, None] * self.design.gram(omega[:, 0]) * gain
+        if self._has.shift:
+            cross = border[:, None] * shift
+            result[:-1, :-1] += cross + cross.T + total * (shift[:, None] * shift)
+        if self.fit_intercept:
+            result[-1, :-1] = result[:-1, -1] = border + shift * total
+            result[-1, -1] = total
+        return result
+
     def diagonal(self, omega: PerRow) -> Float[np.ndarray, "q K"]:
         """Diagonal of ``MᵀΩM`` as a block (p + 1, K), for ``ω`` of shape (n, K)."""
         gain, shift, _, _, _ = self.coefficients

@@ -1,10 +1,12 @@
-"""Fits of Dask arrays: ``python -m benchmarks.dask_scale [--rows N]``.
+"""Fits and posteriors of Dask arrays: ``python -m benchmarks.dask_scale [--rows N] [--sampling]``.
 
 A million rows by default, made on the workers by a seeded generator: dense in two hundred columns, and sparse with two
 hundred non-zeros in a hundred thousand. One worker of one thread against two: the time of a pass, which is one product
 with the Hessian of the logistic energy, what two bare processes gain on the same products (they share the memory's
 bandwidth), and the bytes that client and scheduler exchange in a pass, counted by a relay between them. Then the
 optimum of a tenth of the rows beside that in memory, also when a worker is killed in the middle of the fit.
+
+With ``--sampling`` the pass is that of a kick of four chains of ``bd.HMC()`` instead, and the fits are left out.
 """
 
 from __future__ import annotations
@@ -84,8 +86,14 @@ def features(kind: str, n: int) -> Any:
     return da.concatenate(parts)
 
 
-def passes(kind: str, classes: int, n: int, workers: int) -> tuple[float, float]:
-    """Seconds and bytes of a pass."""
+def slopes(score: Any, nothing: Any, target: Any) -> Any:
+    """Slopes and costs of the logistic loss."""
+    decay = np.exp(-target[:, None] * score)
+    return -target[:, None] * decay / (1 + decay), nothing, np.log1p(decay)
+
+
+def passes(kind: str, classes: int, n: int, workers: int, sampling: bool = False) -> tuple[float, float]:
+    """Seconds and bytes of a pass, of so many classes or chains."""
     from distributed import Client, LocalCluster
 
     local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
@@ -93,11 +101,14 @@ def passes(kind: str, classes: int, n: int, workers: int) -> tuple[float, float]
     with local, Client(relay.address):
         design, p = as_design(features(kind, n)), COLUMNS[kind]
         moments = ScoreMoments(design, MODEL.noise, np.full((p, 1), 0.3))
-        (omega,) = design.persist(design.zeros(classes) + 0.25)
+        omega, target = design.persist(design.zeros(classes) + 0.25, design.zeros(1)[:, 0] + 1.0)
         direction = np.random.default_rng(1).normal(size=(p + 1, classes))
 
         def go() -> None:
-            moments.mean_normal_product(direction, lambda part, mean: omega[part] * mean)
+            if sampling:
+                design.product_sums(direction[:-1], direction[:-1, :0], slopes, target)
+            else:
+                moments.mean_normal_product(direction, lambda part, mean: omega[part] * mean)
 
         go()
         before, clock = relay.count, time.perf_counter()
@@ -157,19 +168,23 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    n = parser.parse_args().rows
+    parser.add_argument("--sampling", action="store_true")
+    options = parser.parse_args()
+    n = options.rows
     print(
         "| data | classes | one worker, a pass | two workers | ratio | bare processes | bytes a pass | in p × classes |"
     )
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    for kind, classes in CASES:
-        (one, _), (two, size) = passes(kind, classes, n, 1), passes(kind, classes, n, 2)
+    for kind, classes in [("dense", 4), ("sparse", 4)] if options.sampling else CASES:
+        (one, _), (two, size) = (passes(kind, classes, n, workers, options.sampling) for workers in (1, 2))
         p = COLUMNS[kind]
         print(
             f"| {kind} {n:,} × {p:,} | {classes} | {1e3 * one:.0f} ms | {1e3 * two:.0f} ms | **{one / two:.2f}** "
             f"| {bare(kind, classes, n):.2f} | {size:,.0f} | **{size / (p * classes):.1f}** |",
             flush=True,
         )
+    if options.sampling:
+        return
     plain, deadly = fits(n // 10)
     print(f"\nEnergy beside the fit in memory: {plain:.1e} relative; with a worker killed on the way: {deadly:.1e}.")
 

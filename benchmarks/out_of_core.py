@@ -1,8 +1,13 @@
-"""A fit from disk under a cap on memory: ``python -m benchmarks.out_of_core [--rows N]``.
+"""A fit or a posterior from disk under a cap on memory: ``python -m benchmarks.out_of_core [sampling] [--rows N]``.
 
 Ten million rows of fifty non-zeros in a hundred thousand columns by default, made by a seeded generator in a hundred
 ``.npz`` files (4 GB, in a temporary folder of ``bayesdrop-output``). The fit runs in a process of its own, whose peak
 of resident memory is the figure, and its time is compared with that of loading the same files as often.
+
+``sampling`` draws from the posterior of a logistic regression by split Hamiltonian Monte Carlo: ten million dense rows
+of a hundred columns by default, in one ``.npy`` file of single precision (4 GB), 400 draws of four chains. The time of
+the draws is compared with that of as many bare passes over ``bd.Blocks``, the check of each block included, and the
+processor time of a pass with that of a bare one.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +28,7 @@ from scipy import sparse
 __all__ = ["main"]
 
 COLUMNS, NONZEROS, PARTS = 100_000, 50, 100
+DENSE = 100
 CAP = "4GB"
 
 
@@ -76,13 +83,109 @@ def fit(folder: Path, tol: float) -> None:
     )
 
 
+def make_dense(folder: Path, rows: int) -> None:
+    """Write the rows, correlated a little, and labels of planted weights."""
+    rng, part = np.random.default_rng(0), 100_000
+    weight = rng.normal(size=DENSE) / np.sqrt(DENSE)
+    X = np.lib.format.open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(rows, DENSE))
+    labels = []
+    for start in range(0, rows, part):
+        block = rng.normal(size=(min(part, rows - start), DENSE)).astype(np.float32)
+        block += 0.5 * block[:, :1]
+        X[start : start + len(block)] = block
+        labels.append(block @ weight + rng.logistic(size=len(block)) > 0)
+    X.flush()
+    np.save(folder.parent / "labels.npy", np.concatenate(labels))
+
+
+def sample(folder: Path, draws: int, tune: int) -> None:
+    """Sample and print what it took, as JSON: the part that runs in its own process."""
+    import bayesdrop as bd
+    from bayesdrop.mcmc.hmc import streamed_kernel
+
+    X, y = bd.Blocks(folder / "rows.npy"), np.load(folder.parent / "labels.npy")
+    begun: list[float] = []
+    ended: list[float] = []
+    spent: list[float] = []
+    before: list[int] = []
+
+    def marked(*arguments: Any, one_pass: Any = streamed_kernel.one_pass) -> Any:
+        before.append(X.passes)
+        begun.append(time.perf_counter())
+        busy = time.process_time()
+        found = one_pass(*arguments)
+        spent.append(time.process_time() - busy)
+        ended.append(time.perf_counter())
+        return found
+
+    # The clock of the draws begins with their first pass and ends with the last.
+    streamed_kernel.one_pass = marked
+    clock = time.perf_counter()
+    post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=draws, tune=tune, chains=4, progress=False)
+    seconds, passes = ended[-1] - begun[0], len(begun)
+    bare = []
+    for _ in range(9):
+        start, busy = time.perf_counter(), time.process_time()
+        for _ in X.parts():
+            pass
+        bare.append((time.perf_counter() - start, time.process_time() - busy))
+    stats = bd.groups.dataset(post, "sample_stats")
+    print(
+        json.dumps(
+            {
+                "before": begun[0] - clock,
+                "before_passes": before[0],
+                "seconds": seconds,
+                "passes": passes,
+                "bare": float(np.median([wall for wall, _ in bare])),
+                "busy": float(np.median(spent)) / float(np.median([busy for _, busy in bare])),
+                "kicks": float(stats["n_steps"].mean()),
+                "acceptance": float(stats["acceptance_rate"].mean()),
+                "r_hat": bd.diagnose(post).r_hat.value,
+                "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            }
+        )
+    )
+
+
+def sampling(rows: int, draws: int, tune: int) -> None:
+    """Make the file, sample in another process, and print the table."""
+    out = Path("bayesdrop-output")
+    out.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out) as temporary:
+        folder = Path(temporary) / "parts"
+        folder.mkdir()
+        make_dense(folder, rows)
+        command = [sys.executable, "-m", "benchmarks.out_of_core", "sampling", "--folder", str(folder)]
+        command += ["--draws", str(draws), "--tune", str(tune)]
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    ratio = found["seconds"] / (found["passes"] * found["bare"])
+    print("| rows × columns | draws | kicks, accepted | passes | a bare pass | ratio | of CPU time | fit | peak |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"| {rows:,} × {DENSE} | {tune} + {draws} of 4 chains in {found['seconds']:.0f} s, R-hat {found['r_hat']:.3f} "
+        f"| {found['kicks']:.1f}, {found['acceptance']:.2f} | {found['passes']} | {found['bare']:.3f} s "
+        f"| **{ratio:.2f}** | {found['busy']:.2f} | {found['before']:.0f} s, {found['before_passes']} passes "
+        f"| {found['peak'] / 2**30:.2f} GB |"
+    )
+
+
 def main() -> None:
     """Make the files, time loading them and the fit, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("fit", "sampling"), default="fit")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--tol", type=float, default=1e-4)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--tune", type=int, default=100)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.what == "sampling":
+        if options.folder is not None:
+            sample(options.folder, options.draws, options.tune)
+        else:
+            sampling(options.rows, options.draws, options.tune)
+        return
     if options.folder is not None:
         fit(options.folder, options.tol)
         return

@@ -31,7 +31,8 @@ from sklearn.preprocessing import StandardScaler
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.run.runner import _CHUNK, _chunk, as_key, run
+from bayesdrop.mcmc.run.driving import CHUNK, _chunk
+from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.models import logistic, normal_scores, svm, svr
 from benchmarks.data import amazon
 
@@ -76,8 +77,8 @@ def ours(model: bd.Model, method: Any, X: Any, y: Any, marginalised: bool, seed:
         warm = run(kernel, operands, as_key(seed), tune=tune - 1, draws=1, chains=CHAINS, progress=False)
         state, parts = warm.state, []
         start = time.perf_counter()
-        for _ in range(count // _CHUNK):
-            state, record = _chunk(kernel, operands, state, jnp.int32(_CHUNK))
+        for _ in range(count // CHUNK):
+            state, record = _chunk(kernel, operands, state, jnp.int32(CHUNK))
             parts.append({k: np.asarray(v) for k, v in record.items() if k in ("weight", "intercept", "rate")})
         seconds = time.perf_counter() - start
         return {k: np.swapaxes(np.concatenate([part[k] for part in parts]), 0, 1) for k in parts[0]}, seconds

@@ -224,7 +224,7 @@ def build_app() -> Any:
         def work(output: Any) -> None:
             data = read(
                 table, target, labels, drop or [], memory,
-                keep=keep or [], standardize=standardize, loss=loss.value, chain=chain, page=report,
+                keep=keep or [], standardize=standardize, loss=loss.value, page=report,
             )  # fmt: skip
             fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
 

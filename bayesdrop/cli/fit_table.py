@@ -31,7 +31,6 @@ def read(
     keep: list[str],
     standardize: bool,
     loss: str,
-    chain: dict[str, Any] | None,
     page: bool,
 ) -> Any:
     """Table in memory, or features that are read in blocks; the arguments are the options of the command."""
@@ -45,11 +44,6 @@ def read(
             raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
         wanted = "auto" if loss == "auto" else "number" if loss in _NUMBERS else "classes"
         return read_table(path, target, drop, keep=keep, standardize=standardize, response=wanted)
-    if chain:
-        raise InputError(
-            "--sample: the samplers go through single entries and need the data in memory; leave --memory out, or "
-            "sample from a random part of the rows."
-        )
     refused = {"--report": page, "--keep": bool(keep), f"--loss {loss}": loss in _NUMBERS}
     for option in (name for name, given in refused.items() if given):
         raise InputError(f"{option}: features that are read in blocks have two classes and no page; leave it out.")
@@ -96,6 +90,8 @@ def fit_table(
     say(f"Fit: {fit.status.value} ({fit.n_iter} iterations, {kind} loss, C = {C:g})")
     if fit.selection is not None:
         say(str(fit.selection))
+    if chain is not None and table.in_blocks:
+        say("Note: rows that are read in blocks are sampled by HMC; masks are integrated as if scores were normal.")
     post = None if chain is None else _sample(model, table, chain)
     report.print_rates(screen, fit, post)
     unseen = [] if fit.rate_posterior is None else fit.rate_posterior.never_seen
@@ -188,6 +184,10 @@ def _fit(model: Any, table: Any) -> Any:
 
 def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
     options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
+    if table.in_blocks:
+        from ..mcmc.hmc.method import HMC
+
+        options["method"] = HMC()
     try:
         return report.sample_quietly(model, table.X, table.y, **options)
     except ValueError as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_names
-from ..designs import Design, as_local_design
+from ..designs import Design, as_design, as_local_design
 
 __all__ = ["Dataset", "as_dataset", "feature_names_of"]
 
@@ -51,9 +51,25 @@ class Dataset:
         design, weight, target = self.design.drop_zero_weight(self.weight, self.target)
         return replace(self, design=design, target=target, weight=weight)
 
+    def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:
+        """Some rows, by their numbers, brought to memory in the order of the data."""
+        from scipy.sparse import issparse, vstack
+
+        keep = np.zeros(self.design.shape[0], dtype=bool)
+        keep[rows] = True
+        parts = self.design.each_block(_kept, keep, self.target, self.weight)
+        matrices = [matrix for matrix, _, _ in parts if matrix.shape[0]]
+        whole = vstack(matrices, format="csr") if any(map(issparse, matrices)) else np.concatenate(matrices)
+        target, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        return replace(self, design=as_design(whole), target=target, weight=weight)
+
     def occurrences(self, index: Int[np.ndarray, " p"], size: int) -> Float[np.ndarray, " size"]:
         """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
         return np.bincount(index, weights=self.design.occurrences(self.weight), minlength=size)[:size]
+
+
+def _kept(matrix: Any, keep: PerRow, target: PerRow, weight: PerRow) -> tuple[Any, PerRow, PerRow]:
+    return matrix[keep], target[keep], weight[keep]
 
 
 def feature_names_of(X: Any) -> list[str]:

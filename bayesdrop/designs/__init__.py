@@ -26,6 +26,7 @@ __all__ = [
     "as_design",
     "as_local_design",
     "as_sampling_design",
+    "as_streamed_design",
     "in_memory",
 ]
 
@@ -73,16 +74,31 @@ def as_local_design(X: Any, check: Check | None = None) -> Design:
     return X if isinstance(X, DenseDesign | SparseDesign) else as_design(in_memory(X), check)
 
 
+def as_streamed_design(X: Any) -> Design | None:
+    """Wrap features that are read when needed or lie on a cluster; None for all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_streamed_design(np.ones((2, 3))) is None
+    True
+    """
+    if is_dask(X):
+        return DaskDesign(X)
+    return X if isinstance(X, Blocks | DaskDesign) else None
+
+
 def as_sampling_design(X: Any, check: Check | None = None) -> Design:
-    """Wrap features in memory or on the devices of one process, as samplers take them.
+    """Wrap features as samplers take them: in memory, on the devices of one process, or streamed, which not all take.
 
     Raises
     ------
-    TypeError
-        If they lie on a cluster or are read when needed.
     ValueError
         If several processes hold the rows.
     """
+    streamed = as_streamed_design(X)
+    if streamed is not None:
+        return streamed
     if not (isinstance(X, ShardedDesign) or is_sharded(X)):
         return as_local_design(X, check)
     design = X if isinstance(X, ShardedDesign) else ShardedDesign(X)

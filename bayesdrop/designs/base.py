@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow, Shaped
-from .rows import Between
+from .rows import Between, RowFunction
 
 __all__ = ["Design"]
 
@@ -48,6 +48,10 @@ class Design(Protocol):
         """What the rows are, in words, if ``X − c`` cannot be formed; None if it can."""
 
     @property
+    def is_streamed(self) -> bool:
+        """True if every product is a pass over rows that are read or multiplied elsewhere; samplers then pass too."""
+
+    @property
     def scans_columns(self) -> bool:
         """True if columns can be looked at before a fit; otherwise the counts of the fit tell of them."""
 
@@ -77,6 +81,15 @@ class Design(Protocol):
         """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
         ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
+        """
+
+    def product_sums(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
+
+        The function treats every row by itself and is given some rows at a time, with their parts of vectors over the
+        rows: one pass over the data where the storage allows, and nothing of the length of the rows is kept.
         """
 
     def sampled_products(
@@ -142,6 +155,12 @@ class Design(Protocol):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Designs in memory of some rows each, with where they stand: at most ``size`` rows, or as they are held."""
+
+    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """What a function makes of each block of rows, ``function(matrix, *parts)``, where the block is, in order.
+
+        The matrix is an array or in compressed rows, and never empty; what is made of it comes here.
+        """
 
     def transposed(self, dtype: Any) -> Any:
         """``Xᵀ`` of dense rows as a JAX array (p, n) on their devices; raise TypeError where that would fill memory."""

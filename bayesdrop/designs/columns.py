@@ -231,6 +231,7 @@ class ColumnsInMemory:
 
     columns: list[str] | None = None
     scans_columns = True
+    is_streamed = False
     matrix: Callable[[], Any]
 
     def check_stackable(self) -> None:
@@ -263,6 +264,7 @@ class ColumnsElsewhere:
     is_sparse = False
     fixed_origin: str | None = "rows that are not in memory"
     scans_columns = False
+    is_streamed = True
     shape: tuple[int, int]
     total: Callable[..., Any]
     rmatvec: Callable[..., Any]

@@ -15,13 +15,14 @@ import numpy as np
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
 from .._validation import check_numbers, refuse_masked, refuse_scalar, refuse_surrogates
 
-__all__ = ["ALL_ZERO", "NOT_ALL", "Between", "LocalRows", "check_sample_weight", "code_labels"]
+__all__ = ["ALL_ZERO", "NOT_ALL", "Between", "LocalRows", "RowFunction", "check_sample_weight", "code_labels"]
 
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
 # Rows that a function over the rows is given at a time.
 _ROWS = 1 << 15
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
+RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:
@@ -77,6 +78,9 @@ class LocalRows:
     """
 
     shape: tuple[int, int]
+    matvec: Callable[..., PerRow]
+    rmatvec: Callable[..., Float[np.ndarray, "p K"]]
+    matrix: Callable[..., Any]
     pair_matvec: Callable[..., tuple[PerRow, PerRow]]
     pair_rmatvec: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]]
     sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
@@ -171,3 +175,18 @@ class LocalRows:
         first, second = self.pair_matvec(w, w_sq)
         r, s = between(slice(None), first, second)
         return first, second, *self.pair_rmatvec(r, s), self.total(r), self.total(s)
+
+    def product_sums(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``."""
+        # Without squares one product reads less, and no square is made.
+        pair = w_sq.shape[1] > 0
+        first, second = self.pair_matvec(w, w_sq) if pair else (self.matvec(w), self.zeros(0))
+        r, s, t = function(first, second, *rows)
+        back = self.pair_rmatvec(r, s) if pair else (self.rmatvec(r), np.zeros((self.shape[1], 0)))
+        return *back, self.total(r), self.total(s), self.total(t)
+
+    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """What a function makes of the rows, which are one block."""
+        return [function(self.matrix(), *rows)]

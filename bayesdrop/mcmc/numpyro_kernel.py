@@ -19,7 +19,7 @@ from .._typing import Bool, Shaped
 from .._validation import shown
 from ..model import Model, check_model
 from .protocols import Kernel
-from .run.runner import step_shapes, take_step
+from .run.driving import step_shapes, take_step
 from .scales import natural
 from .target import Problem, with_dtype
 

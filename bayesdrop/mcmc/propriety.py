@@ -64,7 +64,8 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
                 f"is above 1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, "
                 "more data, or fit_intercept=False."
             )
-    if model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):
+    # Priors without a mean are refused by those who sample rows that are streamed, and rows are not gone through.
+    if data.design.is_streamed or model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):
         return
     probe = model.noise.coefficients(np.full(len(data.feature_names), 0.5) if rate_map.is_free else rate_map.initial)
     if marginalised and any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)):

@@ -16,7 +16,7 @@ from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 
-__all__ = ["Kernel", "Sampler"]
+__all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler"]
 
 
 @runtime_checkable
@@ -56,6 +56,14 @@ class Kernel(Protocol):
 
 
 @runtime_checkable
+class HostKernel(Kernel, Protocol):
+    """A kernel whose data lie outside JAX: Python calls ``init`` and ``step``, which read them and are not compiled."""
+
+    def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+        """Shapes of the state of ``chains`` chains, and of what a step records, without a look at the data."""
+
+
+@runtime_checkable
 class Sampler(Protocol):
     """Protocol of what a user chooses as ``method``: settings, and a kernel made from them for a model and data.
 
@@ -81,3 +89,13 @@ class Sampler(Protocol):
         The kernel has the statistic ``lp`` and the variables ``weight`` (p,), ``intercept`` () if the model has one,
         and ``rate`` (k,) if rates are free. ``marginalised`` asks for the pseudo-posterior ``exp(−U)``.
         """
+
+
+@runtime_checkable
+class StreamingSampler(Sampler, Protocol):
+    """A sampler that also takes rows which are read when needed or lie on a cluster (``design.is_streamed``)."""
+
+    def bind_streamed(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[HostKernel, Any]:
+        """Kernel and operands, as by ``bind``; what is held of the rows are vectors over them, where they are."""

@@ -18,7 +18,7 @@ from ..fitting.centring import Settled, settle
 from ..model import Model
 from ..rates import RateMap
 from .propriety import check_proper
-from .protocols import Kernel, Sampler
+from .protocols import Kernel, Sampler, StreamingSampler
 
 __all__ = [
     "Problem",
@@ -81,8 +81,9 @@ class Problem:
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(
-                "sample_weight: rows of weight zero are left out of a posterior, which sharded features do not allow; "
-                "leave them out of X and y, with a number of rows that the devices can share equally."
+                "sample_weight: rows of weight zero are left out of a posterior, which features on devices or on a "
+                "cluster do not allow; leave them out of X and y, on devices with a number of rows that they can share "
+                "equally."
             )
         rate_map = model.bind(data.feature_names)
         settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
@@ -92,10 +93,29 @@ class Problem:
         return cls(settled, data, rate_map, marginalised)
 
     def method(self, chosen: Any) -> Any:
-        """The chosen sampler, checked, or if that is None the one that is exact."""
-        if chosen is not None:
-            return check_sampler(chosen)
-        return default_method(self.settled.stated, self.marginalised, len(self.data.feature_names))
+        """The chosen sampler, checked, or if that is None the one that is exact.
+
+        Of rows that are streamed it is one in double precision, for what is in memory is small.
+
+        Raises
+        ------
+        TypeError
+            If it is no sampler, or none that takes rows as they are.
+        """
+        names = self.data.feature_names
+        found = default_method(self.settled.stated, self.marginalised, len(names)) if chosen is None else chosen
+        check_sampler(found)
+        if not self.data.design.is_streamed:
+            return found
+        if not isinstance(found, StreamingSampler):
+            by_default = " by default" if chosen is None else ""
+            error = "" if self.marginalised else ", which integrates masks approximately and states its error"
+            raise TypeError(
+                f"method: got {found!r}{by_default}, which keeps something for every entry or row, and X is not in "
+                f"memory; take method=bd.HMC(){error}, or pass an array or a scipy sparse matrix: all rows if they fit "
+                "in memory, or a random sample of them."
+            )
+        return with_dtype(found, "float64")
 
     def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
         """Kernel and operands of a sampler, under the precision of its ``dtype``.
@@ -105,7 +125,8 @@ class Problem:
         TypeError
             If it makes no kernel.
         """
-        kernel, operands = method.bind(
+        bind = method.bind_streamed if self.data.design.is_streamed else method.bind
+        kernel, operands = bind(
             self.settled.model, self.data, self.rate_map, tune, marginalised=self.marginalised
         )  # fmt: skip
         if not isinstance(kernel, Kernel):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float, PerRow
+from .._typing import Float, Int, PerRow
 from ..data.dataset import Dataset
 from ..designs import as_design
 from ..losses.protocols import Scored, Simulated, require
@@ -30,6 +30,8 @@ __all__ = ["ApproximationError", "approximation_error", "errors_of", "part_of"]
 # Entries of the features that a report may look at, each once a draw, and the fewest draws that tell a variance.
 _WORK, _FEW_DRAWS = 2e6, 64
 _GROUPS = 8
+# Rows that are brought to memory where they are streamed.
+_HELD_ROWS = 2000
 
 
 class ApproximationError(NamedTuple):
@@ -80,24 +82,25 @@ def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> Approxima
     draws : Draws
         Draws of a model with masks.
     data : Dataset
-        What they were drawn from, in memory.
+        What they were drawn from; of rows that are streamed some are brought here.
     seed : int
         Of the rows, where there are too many.
     """
-    n, X = len(data.target), data.X
+    n = data.design.shape[0]
+    if data.design.is_streamed and n > _HELD_ROWS:
+        data = data.some(_dealt(np.asarray(data.target), _HELD_ROWS, seed))
+    elif data.design.is_streamed:
+        data = data.some(np.arange(n))
+    held, X = len(data.target), data.X
     entries = max(float(X.nnz if data.design.is_sparse else X.size), 1.0)
     affordable = int(_WORK / entries)
     if affordable < draws.size:
         few = min(max(affordable, _FEW_DRAWS), draws.size)
         draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
-    groups = [np.arange(n)]
-    if affordable < draws.size and n >= 2 * _GROUPS:
-        # Dealt like cards, one label after the other, so that each group has its share of either.
-        size = max(int(n * _WORK / (entries * draws.size)) // _GROUPS, 2)
-        generator = np.random.default_rng(seed)
-        order = generator.permutation(n)
-        order = order[np.argsort(data.target[order], kind="stable")]
-        chosen = order[np.linspace(0, n - 1, size * _GROUPS).astype(int)]
+    groups = [np.arange(held)]
+    if held < n or (affordable < draws.size and n >= 2 * _GROUPS):
+        size = min(max(int(held * _WORK / (entries * draws.size)) // _GROUPS, 2), held // _GROUPS)
+        chosen = _dealt(data.target, size * _GROUPS, seed)
         groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
     errors = [errors_of(draws, X[rows], data.target[rows], data.weight[rows]) for rows in groups]
     looked_at = sum(len(rows) for rows in groups)
@@ -111,6 +114,13 @@ def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> Approxima
         draws=draws.size,
         rows=looked_at,
     )
+
+
+def _dealt(target: PerRow, size: int, seed: int) -> Int[np.ndarray, " size"]:
+    """Numbers of random rows, dealt like cards, one label after the other: every so many have their share of either."""
+    order = np.random.default_rng(seed).permutation(len(target))
+    order = order[np.argsort(target[order], kind="stable")]
+    return order[np.linspace(0, len(target) - 1, size).astype(int)]
 
 
 def errors_of(draws: Draws, X: Any, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:

@@ -34,6 +34,7 @@ __all__ = [
     "BLOCK",
     "Draws",
     "blocks",
+    "column_order",
     "draws_of",
     "match_columns",
     "read_draws",
@@ -362,19 +363,7 @@ def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True)
     """
     from sklearn.utils import check_array
 
-    order = None
-    plain = [f"x{d}" for d in range(len(names))]
-    if getattr(X, "columns", None) is not None and names != plain:
-        columns = feature_names_of(X)
-        if columns != names:
-            missing = [name for name in names if name not in columns]
-            strange = [name for name in columns if name not in names]
-            if missing or strange or len(columns) != len(names):
-                raise ValueError(
-                    f"X: expected the {len(names)} columns that were sampled, got {len(columns)}; missing: "
-                    f"{missing[:5]}, unknown: {strange[:5]}. Give the same columns, in any order."
-                )
-            order = [columns.index(name) for name in names]
+    order = column_order(X, names)
     matrix = check_array(in_memory(X), accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
     if matrix.shape[1] != len(names):
         raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {matrix.shape[1]}.")
@@ -382,3 +371,25 @@ def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True)
         matrix = matrix[:, order]
     model.noise.check(float(matrix.min()))
     return shifted(matrix, centre_of(model.noise)) if shift else matrix
+
+
+def column_order(X: Any, names: list[str]) -> list[int] | None:
+    """Where the columns that were sampled stand in new rows with names; None if in order, or if there are no names.
+
+    Raises
+    ------
+    ValueError
+        If there are others.
+    """
+    plain = [f"x{d}" for d in range(len(names))]
+    columns = names if getattr(X, "columns", None) is None or names == plain else feature_names_of(X)
+    if columns == names:
+        return None
+    missing = [name for name in names if name not in columns]
+    strange = [name for name in columns if name not in names]
+    if missing or strange or len(columns) != len(names):
+        raise ValueError(
+            f"X: expected the {len(names)} columns that were sampled, got {len(columns)}; missing: "
+            f"{missing[:5]}, unknown: {strange[:5]}. Give the same columns, in any order."
+        )
+    return [columns.index(name) for name in names]

@@ -12,13 +12,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from .._display import Shown
-from .._typing import Float
+from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown
 from ..data.counts import check_responses
 from ..data.dataset import as_dataset
@@ -28,6 +29,7 @@ from ..model import Model, check_model
 from .draws import Draws, match_columns, read_draws
 from .fitted_draws import read_result
 from .pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
+from .row_blocks import row_blocks
 from .sampling import sample
 
 __all__ = ["Elpd", "elpd", "kfold"]
@@ -102,8 +104,9 @@ def elpd(post: Any, X: Any, y: Any) -> Elpd:
     ----------
     post : InferenceData or DataTree, or Fit
         What ``bd.sample`` or ``bd.fit`` returned; a fit is a posterior of one draw.
-    X : array, data frame or scipy sparse (n, p)
-        New rows with the columns of the old ones; a data frame's are matched by name.
+    X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
+        New rows with the columns of the old ones; those with names are matched by name. ``bd.Blocks`` are read a block
+        at a time, and a Dask collection is scored by its workers.
     y : sequence (n,)
         Their labels, numbers or counts.
 
@@ -138,18 +141,26 @@ def elpd(post: Any, X: Any, y: Any) -> Elpd:
 
 def _pointwise(draws: Draws, X: Any, y: Any) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
-    matrix = match_columns(X, draws.feature_names, draws.model)
+    streamed = row_blocks(X, draws)
+    matrix = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
     refuse_masked(y, "y")
     refuse_scalar(y, "y")
-    design, loss = as_design(matrix), draws.model.loss
+    design, loss = as_design(matrix) if streamed is None else streamed.design, draws.model.loss
     if loss.binary or loss.multiclass:
-        came = np.asarray(y)
-        if came.shape != (matrix.shape[0],):
-            raise ValueError(f"y: expected {matrix.shape[0]} labels, one for each row of X, got shape {came.shape}.")
+        came, n = np.asarray(y), design.shape[0]
+        if came.shape != (n,):
+            raise ValueError(f"y: expected {n} labels, one for each row of X, got shape {came.shape}.")
         target = coded_response(draws, came).astype(np.float64)
     else:
         target = design.targets(y)
         check_responses(loss, design, target, fit_intercept=False)
+    if streamed is None:
+        return _log_means(draws, matrix, target)
+    return np.concatenate(streamed.each(partial(_log_means, draws), target))
+
+
+def _log_means(draws: Draws, matrix: Any, target: PerRow) -> Float[np.ndarray, " n"]:
+    """Log predictive density of some rows in memory."""
     group = log_likelihood_group(draws, matrix, target, np.ones(len(target)))
     logs = group["y"].values.reshape(-1, len(target))
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -29,22 +30,27 @@ from .arviz_groups.responses import read_response
 from .draws import Draws, blocks, match_columns, read_draws, read_group
 from .masks.class_chances import class_log_likelihood
 from .masks.expectation import MASKS, expectation
+from .row_blocks import RowBlocks, row_blocks
 from .simulation import check_rows
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "check_size",
     "coded_response",
     "log_likelihood",
     "log_likelihood_group",
     "loo",
     "observed_response",
+    "streamed_group",
     "warn_of_pseudo_likelihood",
 ]
 
 # Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
 _SAME = 1e-8
+# Numbers of a group of rows that are streamed: 2 GB.
+_MOST = 1 << 28
 
 
 def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
@@ -55,7 +61,8 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X, y
-        The rows and the labels or numbers that were sampled, without rows of weight 0.
+        The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
+        collections the group has at most 2²⁸ numbers, 2 GB.
     masks : int
         A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
         summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
@@ -89,12 +96,16 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     """
     check_count(masks, "masks")
     draws = read_draws(post)
-    matrix = match_columns(X, draws.feature_names, draws.model)
-    check_rows(post, matrix.shape[0])
+    streamed = row_blocks(X, draws)
+    matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
+    check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])
     target = observed_response(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    group = log_likelihood_group(draws, matrix, target, weight, masks)
+    if streamed is None:
+        group = log_likelihood_group(draws, matrix, target, weight, masks)
+    else:
+        group = streamed_group(draws, streamed, target, weight, masks)
     return extend(post, {"log_likelihood": group})
 
 
@@ -146,6 +157,29 @@ def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, m
     shape = (*draws.shape, n)
     coords = {**draws.steps, "obs_id": np.arange(n)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+
+
+def check_size(draws: int, n: int) -> None:
+    """Raise ValueError if a number for each of so many draws and rows that are streamed would fill memory."""
+    if draws * n > _MOST:
+        raise ValueError(
+            f"log_likelihood: expected at most {_MOST:,} numbers, one for each draw and row, of rows that are not in "
+            f"memory, got {draws:,} draws of {n:,} rows; take bd.elpd(post, X, y) of rows held out, which keeps one "
+            "number a row, fewer draws, or fewer rows."
+        )
+
+
+def streamed_group(draws: Draws, rows: RowBlocks, target: PerRow, weight: PerRow, masks: int = MASKS) -> xr.Dataset:
+    """The same of rows that are streamed, a block at a time; raise ValueError if the group would fill memory."""
+    import xarray as xr
+
+    check_size(draws.size, rows.design.shape[0])
+    parts = rows.each(partial(_block_group, draws, masks), target, weight)
+    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
+
+
+def _block_group(draws: Draws, masks: int, X: Any, target: PerRow, weight: PerRow) -> xr.Dataset:
+    return log_likelihood_group(draws, X, target, weight, masks)
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) -> Float[np.ndarray, "S n"]:

@@ -15,6 +15,7 @@ interval of a new response is that of simulated ones, each with noise of its own
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .expected_response import expected_response
 from .fitted_draws import read_result
 from .masks.class_chances import class_chances
 from .masks.expectation import class_probability
+from .row_blocks import row_blocks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -197,9 +199,9 @@ def predict(
     post : InferenceData or DataTree, or Fit
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read; one draw will do. Of what ``bd.fit``
         returned the weights and rates are taken as known.
-    X : array, data frame or scipy sparse (n, p)
-        New rows with the columns that were sampled; a data frame's are matched by name. Sparse input is never made
-        dense.
+    X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
+        New rows with the columns that were sampled; those with names are matched by name. Sparse input is never made
+        dense. ``bd.Blocks`` are read once, a block at a time; those of a Dask collection are predicted by its workers.
     probability : float
         What the intervals hold, in (0, 1).
     corrupted_inputs : bool
@@ -259,11 +261,31 @@ def predict(
     check_seed(seed)
     check_flag(corrupted_inputs, "corrupted_inputs")
     draws = read_result(post)
-    matrix = match_columns(X, draws.feature_names, draws.model)
     tails = [(1 - probability) / 2, (1 + probability) / 2]
-    made = _predict_classes if draws.model.loss.multiclass else _predict_one
-    found = replace(made(draws, matrix, probability, tails, corrupted_inputs, seed), rows=_row_labels(X))
+    made = partial(
+        _predict_classes if draws.model.loss.multiclass else _predict_one,
+        draws,
+        probability=probability,
+        tails=tails,
+        corrupted_inputs=corrupted_inputs,
+        seed=seed,
+    )
+    streamed = row_blocks(X, draws)
+    if streamed is None:
+        found = replace(made(match_columns(X, draws.feature_names, draws.model)), rows=_row_labels(X))
+    else:
+        found = _joined(streamed.each(made))
     return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    """Predictions of blocks of rows as one."""
+    names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
+    whole: dict[str, Any] = {
+        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in names
+    }
+    return replace(parts[0], **whole)
 
 
 def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:

@@ -29,7 +29,8 @@ from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
 from .draws import draws_of
 from .masks.expectation import MASKS
-from .pointwise import log_likelihood_group
+from .pointwise import check_size, log_likelihood_group, streamed_group
+from .row_blocks import RowBlocks
 from .run_warnings import warn_of_run
 
 if TYPE_CHECKING:
@@ -72,10 +73,13 @@ def sample(
     ----------
     model : Model
         Any model: every loss, noise, rate structure and weight prior.
-    X : array, data frame, scipy sparse or sharded jax.Array (n, p)
+    X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
-        ``("chains", "rows")``.
+        ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
+        pass over the data for each kick of all chains, one to three of them a draw, and the draws of the rows in memory
+        but for round-off and where the point fit stopped. They take losses of one score a row and normal weights of
+        known scales.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
@@ -140,7 +144,7 @@ def sample(
         run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.mcmc.propriety`
         has it. The message names the argument and what to do.
     TypeError
-        If ``method`` is no sampler, or does not record what the model has.
+        If ``method`` is no sampler, does not record what the model has, or does not take rows that are not in memory.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
 
@@ -179,6 +183,8 @@ def sample(
     )  # fmt: skip
     settled, data, marginalised = problem.settled, problem.data, problem.marginalised
     method = problem.method(method)
+    if log_likelihood and data.design.is_streamed:
+        check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
 
     result = _run(
@@ -189,7 +195,11 @@ def sample(
     posterior = groups["posterior"]
     if log_likelihood:
         found = draws_of(posterior, settled.stated, marginalised=marginalised)
-        groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
+        if data.design.is_streamed:
+            rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
+            groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
+        else:
+            groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
@@ -304,13 +314,13 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
         statistics=result.statistics,
         coords=problem.coords,
         observed=observed_group(
-            data.target,
+            np.asarray(data.target),
             data.classes,
             binary=loss.binary,
             counts=loss.largest_count is not None,
             multiclass=loss.multiclass,
         ),
         constants=model_constants(
-            model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
+            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size)
         ),
     )

@@ -62,6 +62,18 @@ def test_svmlight_has_its_labels(command, data, tmp_path):
     np.testing.assert_allclose(_written(tmp_path)["weight"], _expected(X, y, False).weight, rtol=1e-6, atol=1e-9)
 
 
+def test_a_posterior_under_a_cap(command, data, tmp_path):
+    X, y = data
+    np.save(tmp_path / "rows.npy", X)
+    np.save(tmp_path / "labels.npy", y)
+    chain = ("--sample", "--draws", "20", "--tune", "20", "--chains", "2")
+    result = command("fit", "rows.npy", "--labels", "labels.npy", "--memory", "600MB", "--rates", "0.2", *chain)
+    assert result.exit_code == 0, result.stderr
+    assert "sampled by HMC; masks are integrated as if" in " ".join(result.stdout.split())
+    post = bd.groups.load(next(tmp_path.rglob("posterior.nc")))
+    assert bd.groups.dataset(post, "posterior")["weight"].shape == (2, 20, 6)
+
+
 def test_parquet_under_a_cap_is_the_table_in_memory(command, data, tmp_path):
     X, y = data
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=np.where(y == 1, "yes", "no"))
@@ -98,7 +110,7 @@ def test_a_constant_column_stays_out(data, tmp_path):
         (["rows.npy", "--labels", "gone.npy"], "gone.npy cannot be read as .npy"),
         (["rows.npy", "--labels", "labels.npy", "--memory", "much"], "--memory: expected a size such as 4GB"),
         (["rows.npy", "--labels", "labels.npy", "--memory", "1MB"], "leave no room for one block beside what a fit"),
-        (["rows.npy", "--labels", "labels.npy", "--sample"], "the samplers go through single entries"),
+        (["rows.npy", "--labels", "labels.npy", "--memory", "300MB", "--sample"], "leave no room for one block"),
         (["rows.npy", "--labels", "labels.npy", "--target", "a"], ".npy files have no named columns"),
         (["cut.npy", "--labels", "labels.npy"], "cut.npy cannot be read"),
         (["rows.svmlight", "--labels", "labels.npy"], "holds its own labels"),

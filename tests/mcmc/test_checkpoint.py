@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.mcmc.run import runner
+from bayesdrop.mcmc.run import driving
 from bayesdrop.warnings import MixingWarning
 
 
@@ -103,7 +103,7 @@ def test_an_interruption_while_writing_loses_nothing(tmp_path, often, monkeypatc
 
 
 def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
-    chunk, calls = runner._chunk, []
+    chunk, calls = driving._chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -111,7 +111,7 @@ def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
             raise KeyboardInterrupt
         return chunk(*arguments)
 
-    monkeypatch.setattr(runner, "_chunk", interrupted)
+    monkeypatch.setattr(driving, "_chunk", interrupted)
     with pytest.raises(KeyboardInterrupt):
         walk(tmp_path / "run")
     monkeypatch.undo()
@@ -122,7 +122,7 @@ def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
 def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, walk):
     longer, before = walk(folder, draws=500), content(folder)
     same(longer, walk(draws=500))
-    monkeypatch.setattr(runner, "_chunk", None)  # what is finished is read and no more
+    monkeypatch.setattr(driving, "_chunk", None)  # what is finished is read and no more
     again = walk(folder, draws=500)
     same(again, longer)
     assert (again.stopped, again.complete) == ("draws", True)

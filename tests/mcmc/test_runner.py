@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.mcmc.run import runner
+from bayesdrop.mcmc.run import driving, runner
 from bayesdrop.mcmc.run.runner import as_key, run
 
 
@@ -58,14 +58,14 @@ def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(mon
 @pytest.mark.parametrize("seconds", [1e-9, 100.0])
 def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
     expected = walk()
-    counts, chunk = [], runner._chunk
+    counts, chunk = [], driving._chunk
 
     def counting(kernel, operands, state, count, layout):
         counts.append(int(count))
         return chunk(kernel, operands, state, count, layout)
 
     monkeypatch.setattr(runner, "_SECONDS", seconds)
-    monkeypatch.setattr(runner, "_chunk", counting)
+    monkeypatch.setattr(driving, "_chunk", counting)
     found = walk()
     assert sum(counts) == 320
     assert len(counts) > 310 if seconds < 1e-8 else len(counts) < 100
@@ -143,7 +143,7 @@ def test_time_budget_without_a_draw_says_how_far_it_got():
 
 
 def test_interruption_keeps_whole_chunks(monkeypatch):
-    chunk, calls = runner._chunk, []
+    chunk, calls = driving._chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -151,7 +151,7 @@ def test_interruption_keeps_whole_chunks(monkeypatch):
             raise KeyboardInterrupt
         return chunk(*arguments)
 
-    monkeypatch.setattr(runner, "_chunk", interrupted)
+    monkeypatch.setattr(driving, "_chunk", interrupted)
     found = walk(draws=5000)
     kept = found.draws["lp"].shape[1]
     assert found.stopped == "interrupted"

@@ -7,7 +7,7 @@ for each class. A worker that is lost takes its blocks along; Dask makes them an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..base import Design
 from ..block_checks import as_matrix, check_finite, of_matrix
 from ..columns import ColumnsElsewhere
-from ..rows import Between
+from ..rows import Between, RowFunction
 from . import tasks
 from .rows import DaskRows
 from .tasks import cluster_errors
@@ -24,9 +24,9 @@ from .tasks import cluster_errors
 __all__ = ["NOT_IN_MEMORY", "DaskDesign"]
 
 NOT_IN_MEMORY = (
-    "a Dask collection stays on its workers. bd.fit, and fit and predict of the linear estimators take it; samplers "
-    "and whatever keeps something for every entry do not: pass X.compute() if it fits in memory, or a random sample of "
-    "its rows."
+    "a Dask collection stays on its workers. bd.fit, bd.sample with bd.HMC(), bd.predict, bd.elpd, and fit and predict "
+    "of the linear estimators take it; whatever keeps something for every entry, such as samplers with their masks, "
+    "does not: pass X.compute() if it fits in memory, or a random sample of its rows."
 )
 
 
@@ -180,6 +180,29 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         back, total = self._backward("_back", between(slice(None), first, second)[0])
         return first, second, back, nothing, total, nothing.sum(axis=0)
 
+    def product_sums(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], function: RowFunction, *rows: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """See :class:`bayesdrop.designs.Design`; one task for each block."""
+        import dask
+
+        apply = dask.delayed(_product_sums, pure=False)
+        sent = [dask.delayed(np.ascontiguousarray(part)) for part in (w, w_sq)]
+        sent.append(dask.delayed(function, traverse=False))
+        chunks = zip(*(self._chunks(part) for part in rows), strict=True) if rows else ((),) * len(self._blocks)
+        return tuple(
+            self._summed([apply(block, *sent, *parts) for block, parts in zip(self._blocks, chunks, strict=True)])
+        )
+
+    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """See :class:`bayesdrop.designs.Design`; on the workers."""
+        import dask
+
+        apply, sent = dask.delayed(_of_matrix, pure=False), dask.delayed(function, traverse=False)
+        chunks = zip(*(self._chunks(part) for part in rows), strict=True) if rows else ((),) * len(self._blocks)
+        pieces = zip(self._blocks, chunks, self._rows, strict=True)
+        return list(tasks.computed([apply(sent, block, *parts) for block, parts, count in pieces if count]))
+
     def sampled_products(
         self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
     ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
@@ -227,6 +250,16 @@ def _design(block: Any, number: int) -> Design:
 
 def _facts(block: Design) -> tuple[int, int, float]:
     return *block.shape, block.minimum() if block.shape[0] else 0.0
+
+
+def _product_sums(
+    block: Design, w: Any, w_sq: Any, function: RowFunction, *rows: Num[AnyArray, "rows ..."]
+) -> tuple[Float[np.ndarray, ...], ...]:
+    return block.product_sums(w, w_sq, function, *rows)
+
+
+def _of_matrix(function: Callable[..., Any], block: Design, *rows: Num[AnyArray, "rows ..."]) -> Any:
+    return function(block.matrix(), *rows)
 
 
 def _second(made: tuple[Any, ...]) -> tuple[Any]:

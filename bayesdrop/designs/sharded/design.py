@@ -66,6 +66,7 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
     """
 
     columns: list[str] | None = None
+    is_streamed = False
 
     def __init__(self, X: Any) -> None:
         import jax

@@ -35,13 +35,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr, ndtri
 
-from ..._typing import Float, Int
+from ..._typing import AnyArray, Float, Int
 from ...noise import Coefficients
 from ..matrix import Matrix, pair_product, product
 
-__all__ = ["Density", "DensityOperands", "Evaluation", "LogDensity", "Point"]
+__all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point"]
 
-PerScore = Float[jax.Array, "C n"]
+PerScore = Float[AnyArray, "C n"]
 Point = Float[jax.Array, "C D"]
 
 
@@ -74,6 +74,24 @@ class DensityOperands(NamedTuple):
     index: Int[jax.Array, " p"]  # type: ignore[assignment]  # tuples have a method of this name
     rate_prior: Any
     width: Float[jax.Array, " n"] | None = None
+
+
+class Loadings(NamedTuple):
+    """What a point makes of the features: scores have mean ``Xu + l`` and variance ``X²a + Xb + c``.
+
+    Attributes
+    ----------
+    mean, quadratic, linear : array (C, p)
+        ``u``, ``a`` and ``b``.
+    level, constant : array (C,)
+        ``l`` and ``c``.
+    """
+
+    mean: Float[AnyArray, "C p"]
+    level: Float[AnyArray, " C"]
+    quadratic: Float[AnyArray, "C p"]
+    linear: Float[AnyArray, "C p"]
+    constant: Float[AnyArray, " C"]
 
 
 class Evaluation(NamedTuple):
@@ -191,25 +209,30 @@ class Density:
         """Coordinate of a rate."""
         return ndtri(rate)
 
-    def moments(self, operands: DensityOperands, theta: Point) -> tuple[PerScore, ...]:
-        """Mean of the scores (C, n), and their variance if the noise gives them one."""
-        weight, intercept = self.weights(theta, operands.precision.shape[0])
+    def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
+        """All that the moments of the scores depend on beside the features."""
+        weight, level = self.weights(theta, operands.precision.shape[0])
         gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
         square = weight * weight
-        if self.quadratic:
-            mean, var = pair_product(operands.matrix, gain * weight, quadratic * square)
-        else:
-            mean = product(operands.matrix, gain * weight)
-            var = jnp.zeros_like(mean)
-        mean = mean + intercept[:, None]
         if self.shift:
-            mean = mean + jnp.sum(shift * weight, axis=1, keepdims=True)
+            level = level + jnp.sum(shift * weight, axis=1)
+        return Loadings(gain * weight, level, quadratic * square, linear * square, jnp.sum(constant * square, axis=1))
+
+    def moments(self, operands: DensityOperands, theta: Point) -> tuple[PerScore, ...]:
+        """Mean of the scores (C, n), and their variance if the noise gives them one."""
+        load = self.loadings(operands, theta)
+        if self.quadratic:
+            mean, var = pair_product(operands.matrix, load.mean, load.quadratic)
+        else:
+            mean = product(operands.matrix, load.mean)
+            var = jnp.zeros_like(mean)
+        mean = mean + load.level[:, None]
         if not self.has_variance:
             return (mean,)
         if self.linear:
-            var = var + product(operands.matrix, linear * square)
+            var = var + product(operands.matrix, load.linear)
         if self.constant:
-            var = var + jnp.sum(constant * square, axis=1, keepdims=True)
+            var = var + load.constant[:, None]
         return mean, var
 
     def log_prior(self, operands: DensityOperands, theta: Point) -> Float[jax.Array, " C"]:
@@ -222,23 +245,28 @@ class Density:
             total = total + jnp.sum(prior.log_rate_density(log_ndtr(u), log_ndtr(-u)) - 0.5 * u * u, axis=1)
         return total
 
-    def cost(self, operands: DensityOperands, mean: PerScore, var: PerScore) -> tuple[PerScore, PerScore, PerScore]:
-        """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each.
+    def cost(self, operands: DensityOperands, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
+        """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each."""
+        width = None if operands.width is None else operands.width[None]
+        return self.score_cost(operands.target[None], operands.row_weight[None], width, mean, var)
+
+    def score_cost(self, y: Any, weight: Any, width: Any, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
+        """The same of any arrays of scores, NumPy's too, for responses, weights and widths that stretch to their shape.
 
         The width is for plain losses: noise rounds the kinks of the others.
         """
-        y, weight = jnp.broadcast_to(operands.target, mean.shape), operands.row_weight[None]
+        xp = mean.__array_namespace__()
+        y = xp.broadcast_to(y, mean.shape)
         if not self.has_variance:
             value, slope = self.loss.plain_value_and_slope(y, mean)
-            if operands.width is not None:
-                width = operands.width[None]
+            if width is not None:
                 upper, lower = (self.loss.plain_value_and_slope(y, mean + h)[0] for h in (width, -width))
                 slope = (upper - lower) / (2 * width)
-            return weight * value, weight * slope, jnp.zeros_like(mean)
+            return weight * value, weight * slope, xp.zeros_like(mean)
         if not self.integrated:
             slopes = self.loss.derivatives(y, mean, var)
             return weight * self.loss.value(y, mean, var), weight * slopes.mean, weight * slopes.var
-        return self.loss.score_cost(y, mean, var, jnp.broadcast_to(weight, mean.shape))
+        return tuple(self.loss.score_cost(y, mean, var, xp.broadcast_to(weight, mean.shape)))
 
     def evaluate(self, operands: DensityOperands, theta: Point) -> Evaluation:
         """Minus the log density and its gradient at θ (C, D)."""

@@ -25,7 +25,7 @@ from .row_factor import RowFactor
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
 
-__all__ = ["DIVERGED", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
+__all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
 # independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
@@ -60,6 +60,28 @@ def tuned_kicks(
     step = 4 / (count.astype(dtype) + 10) ** 0.75
     log_kicks = log_kicks + jnp.where(count < tune, step * (_ACCEPT - jnp.mean(acceptance)), 0)
     return jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype)))
+
+
+class Departure(NamedTuple):
+    """What is drawn before a trajectory.
+
+    Attributes
+    ----------
+    momentum : array (C, D)
+        Of every chain.
+    angle, kicks : array ()
+        Angle and number of turns.
+    fall : array (C,)
+        By how much the log density may fall.
+    key : key
+        Of the next draw.
+    """
+
+    momentum: Point
+    angle: Float[jax.Array, ""]
+    kicks: Int[jax.Array, ""]
+    fall: Float[jax.Array, " C"]
+    key: PRNGKeyArray
 
 
 class HMCOperands(NamedTuple):
@@ -163,14 +185,25 @@ class HMCKernel:
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
+        key, z = self.start(operands, key, chains)
+        theta = unwhiten(operands.centre, operands.factor, z)
+        return self.state_at(operands, key, z, self.density.evaluate(operands.density, theta))
+
+    @staticmethod
+    def start(operands: HMCOperands, key: PRNGKeyArray, chains: int) -> tuple[PRNGKeyArray, Point]:
+        """Whitened coordinates (C, D) of the beginning, and the key of the first draw."""
         key, key_start = jax.random.split(key)
+        return key, jax.random.normal(key_start, (chains, operands.centre.shape[0]), operands.centre.dtype)
+
+    @staticmethod
+    def state_at(operands: HMCOperands, key: PRNGKeyArray, z: Point, evaluation: Evaluation) -> HMCState:
+        """State before the first draw, at a place and what the density is there."""
         centre, factor = operands.centre, operands.factor
-        z = jax.random.normal(key_start, (chains, centre.shape[0]), centre.dtype)
-        nothing = jnp.zeros(chains, centre.dtype)
+        nothing = jnp.zeros(z.shape[0], centre.dtype)
         kept = factor.stretch if isinstance(factor, RowFactor) else factor
         return HMCState(
             position=z,
-            evaluation=self.density.evaluate(operands.density, unwhiten(centre, factor, z)),
+            evaluation=evaluation,
             centre=centre,
             factor=kept,
             mean=jnp.zeros_like(centre),
@@ -181,7 +214,7 @@ class HMCKernel:
             energy=nothing,
             kicks=jnp.int32(0),
             angle=jnp.zeros((), centre.dtype),
-            diverging=jnp.zeros(chains, bool),
+            diverging=jnp.zeros(z.shape[0], bool),
             count=jnp.int32(0),
             key=key,
         )
@@ -195,18 +228,22 @@ class HMCKernel:
         kicks: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
         """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
-        factor = self.factor(operands, state)
-
-        def force(z: Point, evaluation: Evaluation) -> Point:
-            return z - whiten_gradient(factor, evaluation.gradient)
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
-            evaluation = self.density.evaluate(operands.density, unwhiten(state.centre, factor, z))
-            return force(z, evaluation), evaluation
+            evaluation = self.density.evaluate(operands.density, self.place(operands, state, z))
+            return self.force(operands, state, z, evaluation), evaluation
 
-        start = force(state.position, state.evaluation), state.evaluation
+        start = self.force(operands, state, state.position, state.evaluation), state.evaluation
         z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, kicks, start)
         return z, r, end
+
+    def force(self, operands: HMCOperands, state: HMCState, z: Point, evaluation: Evaluation) -> Point:
+        """By what remains beside the normal part, (C, D)."""
+        return z - whiten_gradient(self.factor(operands, state), evaluation.gradient)
+
+    def place(self, operands: HMCOperands, state: HMCState, z: Point) -> Point:
+        """``θ`` (C, D) at whitened coordinates."""
+        return unwhiten(state.centre, self.factor(operands, state), z)
 
     @staticmethod
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
@@ -216,26 +253,42 @@ class HMCKernel:
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
-        state = self._move(operands, state)
-        if np.isfinite(self.trust):
-            state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
-        return state, self.record(operands, state)
+        departure = self.depart(operands, state)
+        momentum, angle, kicks = departure.momentum, departure.angle, departure.kicks
+        return self.arrive(operands, state, departure, *self.trajectory(operands, state, momentum, angle, kicks))
 
-    def _move(self, operands: HMCOperands, state: HMCState) -> HMCState:
-        """One trajectory of every chain."""
+    @staticmethod
+    def depart(operands: HMCOperands, state: HMCState) -> Departure:
+        """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
         kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
-        new_z, r, new = self.trajectory(operands, state, momentum, angle, kicks)
-        old = state.evaluation
+        return Departure(momentum, angle, kicks, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
+
+    def arrive(
+        self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
+    ) -> tuple[HMCState, dict[str, jax.Array]]:
+        """Accept the end of a trajectory or stay, in warm-up learn from it, and what is recorded."""
+        state = self._accept(operands, state, departure, z, r, new)
+        if np.isfinite(self.trust):
+            state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
+        return state, self.record(operands, state)
+
+    @staticmethod
+    def _accept(
+        operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
+    ) -> HMCState:
+        """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
+        momentum, angle, kicks, fall, key = departure
+        z, old = state.position, state.evaluation
         gain = (
             jnp.sum(old.cost - new.cost, axis=1)
             + (new.prior - old.prior)
             + 0.5 * jnp.sum(momentum * momentum - r * r, axis=1)
         )
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
-        accept = -jax.random.exponential(key_accept, gain.shape, dtype) < gain
+        accept = -fall < gain
         kept = jax.tree.map(
             lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
         )
@@ -322,6 +375,6 @@ class HMCKernel:
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
         """What is kept of a draw: position, log density and how the trajectory went."""
-        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
+        theta = self.place(operands, state, state.position)
         lp = state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1)
         return self.density.record(operands.density, theta) | statistics_of(state, lp)

@@ -17,7 +17,7 @@ from ...losses.protocols import Curved, Scored, Sloped, require
 from ...model import Model
 from ...priors import Normal
 from ...rates import RateMap
-from ..matrix import samplers_matrix
+from ..matrix import Matrix, samplers_matrix
 from .class_density import ClassDensity, class_approximation
 from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
@@ -26,6 +26,8 @@ from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
 from .row_factor import RowFactor, by_rows, row_factor
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
+from .streamed_density import StreamedRows
+from .streamed_kernel import StreamedKernel, StreamedOperands
 
 __all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
 
@@ -54,6 +56,10 @@ class HMC:
     ``approximation`` and states the error: a row's, and that of the whole log-likelihood over the draws, which is what
     tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
     corrects the draws, ``bd.Gibbs()`` is exact.
+
+    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
+    chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
+    is dense below 1,500 features and diagonal from there on.
 
     Parameters
     ----------
@@ -90,18 +96,52 @@ class HMC:
                 model, data, single, operands, int(self.kicks or 0), int(tune), self.dtype, _ROUNDED
             )
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+        return self._kernel(bound, data, rate_map, tune)
+
+    def bind_streamed(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[StreamedKernel, StreamedOperands]:
+        """Build the kernel of rows that are streamed, and its operands; see :mod:`.streamed_kernel`.
+
+        Raises
+        ------
+        ValueError
+            If the loss is of many classes, the scales of the weights are learnt, or as :func:`bind_density` has it.
+        """
+        name, prior, loss = type(self).__name__, model.weight_prior, model.loss
+        learnt = prior.learnt_scale(len(data.feature_names)) is not None
+        cases: list[tuple[bool, str, Any, str]] = [
+            (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
+            (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
+            (learnt or not prior.gaussian, "normal weights of known scales", prior, "take bd.Normal(1.0)"),
+        ]
+        for refused, taken, came, advice in cases:
+            if refused:
+                raise ValueError(
+                    f"method: bd.{name} of rows that are not in memory takes {taken}, got {came!r}; {advice}, or pass "
+                    "an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of them."
+                )
+        bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, rounded=False)
+        kernel, operands = self._kernel(bound, data, rate_map, tune)
+        factor: Any = bound.factor  # not by rows, which are not in memory
+        width = _ROUNDED * score_spread(data, factor) if bound.kinked else None
+        # Every pass asks for these: where they are made from labels when asked for, they are made once.
+        target, weight = data.design.persist(data.target, model.C * data.weight)
+        rows = StreamedRows(data.design, target, weight, width)
+        return StreamedKernel(kernel), StreamedOperands(operands, rows)
+
+    def _kernel(self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int) -> tuple[HMCKernel, HMCOperands]:
+        """Kernel and operands around an approximation."""
         density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
-        kinked = bound.kinked
         exact = density.is_normal and (isinstance(factor, RowFactor) or factor.ndim == 2)
-        known = kinked or exact or len(data.target) > _MANY_ROWS * len(centre)
+        known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(jnp.asarray, dtype=self.dtype)
-        kernel = HMCKernel(density=bound.density, trust=trust)
-        return kernel, HMCOperands(
+        return HMCKernel(density=bound.density, trust=trust), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, RowFactor) else real(factor),
@@ -244,15 +284,19 @@ def _is_normal(model: Model) -> bool:
 def operands_of(
     model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None
 ) -> DensityOperands:
-    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small."""
+    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
+
+    Rows that are streamed stay where they are: matrix, targets and weights are empty then.
+    """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(jnp.asarray, dtype=dtype), len(data.feature_names)
     if square is None:
         square = data.design.shape[0] * p <= _SMALL
+    streamed = data.design.is_streamed
     return DensityOperands(
-        matrix=samplers_matrix(data.design, dtype, square),
-        target=real(data.target),
-        row_weight=real(model.C * data.weight),
+        matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
+        target=real(np.zeros(0) if streamed else data.target),
+        row_weight=real(np.zeros(0) if streamed else model.C * data.weight),
         precision=real(model.weight_prior.precision(p)),
         fixed_rate=real(rate_map.initial),
         index=jnp.asarray(rate_map.index, dtype=jnp.int32),

@@ -15,6 +15,7 @@ sampler's correctness rests on it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,8 @@ Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 # Above this many coordinates the covariance is diagonal.
 _DENSE = 1500
 _BLOCK = 128
+# Numbers for each row that are held at once: columns of the scores of so many vectors, but a few in any case.
+_HELD, _FEW = 1 << 26, 8
 _STEPS, _TOLERANCE = 30, 1e-3
 
 
@@ -88,17 +91,32 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
     if factor.ndim == 1:
         square = design.sq_matvec(factor[:p, None] ** 2)[:, 0] + np.sum(factor[p:] ** 2)
     else:
-        blocks = (factor[:, start : start + _BLOCK] for start in range(0, factor.shape[1], _BLOCK))
-        square = sum(((design.matvec(block[:p]) + np.sum(block[p:], axis=0)) ** 2).sum(axis=1) for block in blocks)
-    spread = np.sqrt(square)
+        square = 0.0
+        for part in _columns(design.shape[0], factor.shape[1]):
+            block = factor[:, part]
+            (square,) = design.persist(square + ((design.matvec(block[:p]) + block[p:].sum(axis=0)) ** 2).sum(axis=1))
+    (spread,) = design.persist(np.sqrt(square))
     return np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
+
+
+def _columns(n: int, D: int) -> Iterator[slice]:
+    """Cut ``D`` columns so that the scores of ``n`` rows under some of them fit into memory."""
+    size = max(_FEW, min(_BLOCK, _HELD // max(n, 1)))
+    return (slice(start, start + size) for start in range(0, D, size))
 
 
 def _hessian(
     energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: PerRow, keep: slice
 ) -> Float[np.ndarray, "D D"]:
-    """Hessian of the energy, (D, D), by products with blocks of unit vectors."""
+    """Hessian of the energy, (D, D), by products with blocks of unit vectors.
+
+    Of rows that are streamed, where such products would keep a block of numbers for each row, it is one Gram matrix,
+    without the terms through which weights move the slope of the variance.
+    """
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
+    if energy.moments.design.is_streamed:
+        gram = energy.moments.gram(np.maximum(curvature.mean_mean, 0.0))
+        return (gram + np.diag(curvature.diagonal[:, 0]))[keep, keep]
     columns = []
     for start in range(0, size, _BLOCK):
         direction = np.eye(size)[:, start : start + _BLOCK]
@@ -112,7 +130,8 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     mean, var = energy.moments.scores(weights)
     slopes = energy.derivatives(mean, var, smoothing)
     _, spread = energy.gradient(weights, slopes)
-    return energy.curvature(slopes, spread, np.zeros(1), exact=energy.moments.has_variance)
+    exact = energy.moments.has_variance and not energy.moments.design.is_streamed
+    return energy.curvature(slopes, spread, np.zeros(1), exact=exact)
 
 
 def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
@@ -140,9 +159,9 @@ def _factor(
 
 def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
     """Newton's method on the expected energy, its covariance following."""
-    size = energy.precision.shape[0]
+    size, design = energy.precision.shape[0], energy.moments.design
     weights = np.zeros((size, 1))
-    spread = np.sqrt(energy.moments.design.sq_matvec(1 / (energy.precision[:-1] + 1)) + 1.0)
+    (spread,) = design.persist(np.sqrt(design.sq_matvec(1 / (energy.precision[:-1] + 1)) + 1.0))
     factor: Any = None
     for _ in range(_STEPS):
         mean, var = energy.moments.scores(weights)
@@ -161,11 +180,11 @@ def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"],
             length /= 2
         block = np.zeros((size, factor.shape[1]))
         block[keep] = factor
-        fitted = np.concatenate(
-            [energy.moments.mean(block[:, s : s + _BLOCK]) ** 2 for s in range(0, block.shape[1], _BLOCK)], axis=1
-        )
-        new = np.sqrt(fitted.sum(axis=1, keepdims=True) + 1e-12)
-        still = np.max(np.abs(new - spread)) < 0.05 * np.max(new)
+        fitted = 1e-12
+        for part in _columns(design.shape[0], block.shape[1]):
+            (fitted,) = design.persist(fitted + (energy.moments.mean(block[:, part]) ** 2).sum(axis=1, keepdims=True))
+        (new,) = design.persist(np.sqrt(fitted))
+        still = bool(np.max(np.abs(new - spread)) < 0.05 * np.max(new))
         spread = new
         if still and float(np.sum(whitened**2)) < _TOLERANCE:
             break

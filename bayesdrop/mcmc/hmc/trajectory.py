@@ -21,12 +21,24 @@ import jax.numpy as jnp
 
 from ..._typing import Float, Int
 
-__all__ = ["STATISTICS", "split_trajectory", "statistics_of"]
+__all__ = ["STATISTICS", "split_trajectory", "statistics_of", "turned"]
 
 STATISTICS = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
 """What is recorded of a draw beside the variables: the log density, and how the trajectory went."""
 
 Point = Float[jax.Array, "C D"]
+
+
+def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""]) -> tuple[Point, Point]:
+    """Position and momentum after a turn about the centre: the exact flow of the normal part.
+
+    Examples
+    --------
+    >>> [float(part[0, 0].round(6)) for part in turned(jnp.ones((1, 1)), jnp.zeros((1, 1)), jnp.pi / 2)]
+    [-0.0, -1.0]
+    """
+    cosine, sine = jnp.cos(angle), jnp.sin(angle)
+    return z * cosine + momentum * sine, momentum * cosine - z * sine
 
 
 def split_trajectory(
@@ -71,8 +83,7 @@ def split_trajectory(
         # The passage of the start does not turn, and it and the last one kick by half: one copy of the gradient in the
         # compiled program.
         turn = jnp.where(i > 0, angle, 0)
-        cosine, sine = jnp.cos(turn), jnp.sin(turn)
-        z, r = z * cosine + r * sine, r * cosine - z * sine
+        z, r = turned(z, r, turn)
         push, found = force(z)
         length = angle * jnp.where((i == 0) | (i == kicks), half, whole)
         if start is None:

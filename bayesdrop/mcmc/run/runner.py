@@ -6,9 +6,8 @@ compilation; the data are operands of the compiled function:
     kernel.init(operands, key, chains) -> state
     kernel.step(operands, state) -> state, {name: (C, …)}    one draw of all chains, and what is kept of it
 
-The compiled function belongs to this module and is keyed by the kernel and the shapes, so a second run with the same
-ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
-share one executable, and a chunk lasts about half a second whatever the model.
+How a chunk is drawn is the business of :mod:`.driving`; it lasts about half a second whatever the model, or one draw
+where that takes longer.
 
 The state carries the key, so draws do not depend on how they are cut into chunks. Everything that can happen to a long
 run happens between two chunks: a checkpoint, a check of the stop rule (at fixed numbers of draws, so that a run's end
@@ -20,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,20 +26,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Int, Shaped
+from ..._typing import Shaped
 from ..._validation import shown
 from ..protocols import Kernel
 from .declarations import check_declarations
-from .sharding import Layout, layout_of
+from .driving import CHUNK, Driver, driver_of
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
     from .stopping import Stop
 
-__all__ = ["Run", "as_key", "run", "step_shapes", "take_step"]
+__all__ = ["Run", "as_key", "run"]
 
-# Draws a chunk holds at most, and how long it should last.
-_CHUNK = 100
+# How long a chunk should last.
 _SECONDS = 0.5
 
 
@@ -95,42 +92,6 @@ def as_key(seed: Any) -> PRNGKeyArray:
         if seed.dtype == np.uint32 and seed.shape == (2,):
             return jax.random.wrap_key_data(jnp.asarray(seed))
     raise ValueError(f"seed: expected a whole number or one JAX key such as jax.random.key(0), got {shown(seed)}.")
-
-
-@partial(jax.jit, static_argnames=("kernel", "chains"))
-def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
-    return kernel.init(operands, key, chains)
-
-
-@partial(jax.jit, static_argnames=("kernel",), inline=True)
-def take_step(kernel: Kernel, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
-    """``kernel.step``, traced once for all that ask for its shapes or compile it."""
-    return kernel.step(operands, state)
-
-
-def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes and dtypes of what a step records."""
-    shapes: dict[str, jax.ShapeDtypeStruct] = jax.eval_shape(partial(take_step, kernel), operands, state)[1]
-    return shapes
-
-
-@partial(jax.jit, static_argnames=("kernel", "layout"))
-def _chunk(
-    kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
-) -> tuple[Any, dict[str, jax.Array]]:
-    """Take ``count`` draws; of the ``_CHUNK`` places of the returned buffers, the first ``count`` are filled."""
-    shapes = step_shapes(kernel, operands, state)
-    buffers = {name: jnp.zeros((_CHUNK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
-
-    def body(i: Int[jax.Array, ""], carry: Any) -> Any:
-        state, buffers = carry
-        state, record = take_step(kernel, operands, state)
-        if layout is not None:
-            state = layout.constrain(state)
-        return state, {name: buffers[name].at[i].set(value) for name, value in record.items()}
-
-    state, buffers = jax.lax.fori_loop(0, count, body, (state, buffers))
-    return state, buffers
 
 
 def run(
@@ -199,8 +160,8 @@ class _Runner:
     ----------
     position : (state, int)
         Last state and the draws behind it, in one place, so that no interruption comes between them.
-    layout : Layout or None
-        How the state lies on the devices, if the data lie on several.
+    driver : Driver
+        How draws are made.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
@@ -217,7 +178,7 @@ class _Runner:
     meanwhile: Callable[[], None] | None
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
-    layout: Layout | None = None
+    driver: Driver = field(init=False)
     seconds_before: float = 0.0
     begin: float = field(default_factory=time.perf_counter)
 
@@ -230,9 +191,8 @@ class _Runner:
         """See the function of this name."""
         from tqdm.auto import tqdm
 
-        self.layout = layout_of(self.kernel, self.operands, key, chains)
-        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
-        recorded = step_shapes(self.kernel, self.operands, state)
+        self.driver = driver_of(self.kernel, self.operands, key, chains)
+        state, recorded = self.driver.shapes(key, chains)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
         self._restore(state, recorded, key)
         start = min(self.done, self.total)
@@ -265,12 +225,10 @@ class _Runner:
             return "draws"
         bar.set_description("compiling (once)")
         if self.position[0] is None:
-            self.position = (_init(self.kernel, chains, self.operands, key), 0)
-        if self.layout is not None:
-            self.position = (self.layout.place(self.position[0]), self.done)
+            self.position = (self.driver.init(key, chains), 0)
+        self.position = (self.driver.place(self.position[0]), self.done)
         if self.meanwhile is not None:
-            # Both steps are kept by JAX, so that the first chunk does not take them again.
-            _chunk.lower(self.kernel, self.operands, self.position[0], jnp.int32(1), self.layout)
+            self.driver.prepare(self.position[0])
             self.meanwhile()
         size, first = 1, True
         while True:
@@ -279,7 +237,7 @@ class _Runner:
             self._chunk(count)
             # The first chunk is one draw and the compilation.
             rate = 2 if first else count * _SECONDS / max(time.perf_counter() - clock, 1e-6)
-            size, first = int(np.clip(rate, 1, min(_CHUNK, 4 * size))), False
+            size, first = int(np.clip(rate, 1, min(CHUNK, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
             bar.update(count)
             if self._at_check() and self._is_reached(bar):
@@ -292,8 +250,7 @@ class _Runner:
                 self._save()
 
     def _chunk(self, count: int) -> None:
-        state, buffers = _chunk(self.kernel, self.operands, self.position[0], jnp.int32(count), self.layout)
-        part = {name: np.asarray(value)[:count] for name, value in buffers.items()}
+        state, part = self.driver.chunk(self.position[0], count)
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
         if self.done >= self.tune:
             self.parts.append((self.done, part))
@@ -376,5 +333,5 @@ def _not_finite(tree: Any) -> list[str]:
     return [
         jax.tree_util.keystr(path)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.all(np.isfinite(np.asarray(leaf)))
+        if jnp.issubdtype(getattr(leaf, "dtype", bool), jnp.inexact) and not np.all(np.isfinite(np.asarray(leaf)))
     ]

@@ -38,3 +38,44 @@ def _check_sampled_products():
         np.testing.assert_allclose(back, formed.T @ left, rtol=1e-11, atol=1e-11)
 
     return check
+
+
+@pytest.fixture(scope="session", name="check_product_sums")
+def _check_product_sums():
+    return product_sums
+
+
+def _of_rows(first, second, factor, label):
+    """Slopes that depend on the row and mix the products; of two vectors over the rows."""
+    factor, both = factor[:, None], second[:, :1] if second.shape[1] else 0.0
+    return factor * first + both, label[:, None] * second, np.concatenate([first * first, factor], axis=1)
+
+
+def product_sums(design, X):
+    """Sums over the rows of what a function makes of their products, with and without squares."""
+    rng = np.random.default_rng(7)
+    (n, p), same = X.shape, {"rtol": 1e-11, "atol": 1e-9}
+    w, w2, factor, label = rng.normal(size=(p, 3)), rng.normal(size=(p, 2)), rng.random(n), rng.integers(2, size=n)
+    for squares in (w2, w2[:, :0]):
+        r, s, t = _of_rows(X @ w, (X * X) @ squares, factor, label)
+        expected = X.T @ r, (X * X).T @ s, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
+        for got, true in zip(design.product_sums(w, squares, _of_rows, factor, label), expected, strict=True):
+            np.testing.assert_allclose(got, true, **same)
+
+
+@pytest.fixture(scope="session", name="check_each_block")
+def _check_each_block():
+    return each_block
+
+
+def _weighted(matrix, weight):
+    assert matrix.shape[0] == len(weight) > 0
+    return matrix.T @ weight, len(weight)
+
+
+def each_block(design, X):
+    """Every row is in one block, in order, with its part of a vector."""
+    weight = np.arange(1.0, len(X) + 1)
+    parts = design.each_block(_weighted, weight)
+    np.testing.assert_allclose(sum(part for part, _ in parts), X.T @ weight, rtol=1e-11, atol=1e-9)
+    assert sum(count for _, count in parts) == len(X)

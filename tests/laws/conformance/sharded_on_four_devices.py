@@ -86,7 +86,7 @@ def check_products(design, X):
 @pytest.mark.parametrize(
     "place", [pytest.param(place, marks=[pytest.mark.slow] * (place not in ("rows", "copies"))) for place in PLACES]
 )
-def test_products(X, place, dtype, check_normal_product):
+def test_products(X, place, dtype, check_normal_product, check_product_sums, check_each_block):
     X = X.astype(dtype)
     design = ShardedDesign(PLACES[place](X))
     assert isinstance(design, Design)
@@ -95,6 +95,8 @@ def test_products(X, place, dtype, check_normal_product):
     check_products(design, X)
     w = np.random.default_rng(2).normal(size=(7, 3))
     check_normal_product(design, X, w, w[::-1] ** 2)
+    check_product_sums(design, X)
+    check_each_block(design, X)
     np.testing.assert_array_equal(np.asarray(design), X)
     rows, columns, values = (np.concatenate(part) for part in zip(*design.entries(), strict=True))
     again = np.zeros_like(X)

@@ -106,6 +106,14 @@ def test_grams_counts_and_entries(pair, monkeypatch):
     np.testing.assert_array_equal(total, X)
 
 
+def test_sums_of_products_take_one_pass(pair, check_product_sums, check_each_block):
+    design, X = pair
+    before = design.passes
+    check_product_sums(design, X)
+    check_each_block(design, X)
+    assert design.passes == before + 3
+
+
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_smallest_entry(case, storage):
     X, sizes = case

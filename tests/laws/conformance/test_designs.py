@@ -91,6 +91,11 @@ def test_sampled_products(design, X, check_sampled_products):
     check_sampled_products(design, X)
 
 
+def test_sums_of_products_and_blocks(design, X, check_product_sums, check_each_block):
+    check_product_sums(design, X)
+    check_each_block(design, X)
+
+
 def test_grams_and_counts(design, X):
     rng = np.random.default_rng(2)
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])

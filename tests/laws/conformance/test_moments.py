@@ -111,6 +111,17 @@ def test_diagonal(setting):
         np.testing.assert_allclose(got[d], (omega * moments.mean(unit) ** 2).sum(0), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_gram(setting, fit_intercept):
+    _, _, moments, rng = setting
+    moments = ScoreMoments(moments.design, moments.noise, moments.rate[:, 1:2], fit_intercept)
+    omega = rng.random((11, 1))
+    columns = np.concatenate([moments.mean(unit[:, None]) for unit in np.eye(5)], axis=1)
+    columns[:, -1] *= fit_intercept
+    expected = columns.T @ (omega * columns)
+    np.testing.assert_allclose(moments.gram(omega), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_without_intercept_its_gradient_is_zero(noise):
     moments = ScoreMoments(as_design(np.ones((3, 2))), noise, np.full((2, 1), 0.5), fit_intercept=False)
     ones = np.ones((3, 1))

@@ -96,7 +96,7 @@ FORMATS = {
     "jax": lambda X, _: _jax(X),
 }
 MOST = {
-    # What may lie elsewhere, for point fits alone.
+    # What may lie elsewhere, for what goes through the rows a block at a time.
     "blocks": lambda X, _: bd.Blocks([X[:15], sparse.csr_array(X[15:])]),
     "dask": lambda X, _: _dask(X),
 }
@@ -209,7 +209,7 @@ SINGLE = {("DropoutMatrixFactorization", "float32"), ("ExplicitCorruption", "flo
 # Deletion returns what came, and objects are no numbers.
 # Of a Dask array the weights of a fit stop a round-off away, which shows in the smallest; its predictions agree.
 KEPT = {"delete_features": {"objects"}, "fit": {"dask"}}
-POINT_FITS = ("fit", "DropoutLogisticRegression", "DropoutRidge")
+ANYWHERE = ("fit", "DropoutLogisticRegression", "DropoutRidge", "predict", "log_likelihood")
 
 
 @pytest.mark.slow_cases("FDROP", "CV")
@@ -218,7 +218,7 @@ POINT_FITS = ("fit", "DropoutLogisticRegression", "DropoutRidge")
 def test_every_format_gives_the_same_answer(name, tmp_path):
     expected = CALLS[name](X)
     assert np.all(np.isfinite(expected))
-    formats = {**FORMATS, **(MOST if name in POINT_FITS else {})}
+    formats = {**FORMATS, **(MOST if name in ANYWHERE else {})}
     for label, make in formats.items():
         if label in KEPT.get(name, ()):
             continue

@@ -1,0 +1,70 @@
+"""What a block of rows was at the first pass, so that one that changes between two passes is found."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Float
+from .block_checks import check_finite, entries_of, is_sparse, known_binary
+
+__all__ = ["Record", "is_same", "record_of"]
+
+# Rows and columns of a block whose order is part of its record.
+_SAMPLE = 64
+# Relative difference of two sums of the same numbers, which a source may compute anew, in another order.
+_ROUND_OFF = 1e-12
+
+
+class Record(NamedTuple):
+    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
+
+    ``binary`` is what need not be found out again about a sparse block; see :func:`.block_checks.known_binary`.
+    """
+
+    rows: int
+    stored: int
+    sums: Float[np.ndarray, " 2"]
+    scale: Float[np.ndarray, " 2"]
+    binary: bool | None
+
+
+def _sums(block: Any) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, ...]]:
+    """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
+    if is_sparse(block):
+        step = max(1, block.nnz // _SAMPLE**2)
+        some = block.data[::step].astype(np.float64)
+        place = 1.0 + block.indices[::step] + np.arange(len(some))
+        all_values = block.data
+    else:
+        n, p = block.shape
+        some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
+        place = 1.0 + np.arange(some.shape[0])[:, None] + np.sqrt(np.arange(some.shape[1]))
+        all_values = block
+    ordered = some * place
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.array([all_values.sum(dtype=np.float64), ordered.sum()]), ordered
+
+
+def record_of(block: Any, where: str, start: int) -> Record:
+    """Record of a block; raise ValueError if an entry is not finite."""
+    check_finite(block, f"source: {where}", start)
+    values = entries_of(block)
+    sums, ordered = _sums(block)
+    scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
+    return Record(block.shape[0], values.size, sums, scale, known_binary(block))
+
+
+def is_same(record: Record, block: Any, p: int) -> bool:
+    """True if a block is still what its record says, ``p`` columns wide and of a sound structure."""
+    values = entries_of(block)
+    if block.shape != (record.rows, p) or values.size != record.stored:
+        return False
+    if is_sparse(block) and values.size:
+        # Compiled products trust these, and a column that is not there would be memory that is not the matrix's.
+        inside = block.indices.min() >= 0 and block.indices.max() < p
+        if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
+            return False
+    # NaN is unequal to everything, as it should be.
+    return bool(np.all(np.abs(_sums(block)[0] - record.sums) <= _ROUND_OFF * record.scale))

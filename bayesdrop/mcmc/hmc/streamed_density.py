@@ -1,0 +1,114 @@
+r"""A density of rows that are streamed: value and gradient at the points of all chains in one pass over the rows.
+
+The rows see a point through its loadings alone: the score of a row has mean ``x·u + l`` and variance ``x²·a + x·b + c``
+(:class:`.density.Loadings`). A pass sums what the rows cost and, with the slopes ``r_i`` and ``s_i`` of the cost in the
+two moments, the slopes of that sum in the loadings,
+
+    ∂u = Xᵀr,   ∂l = Σ r_i,   ∂a = (X²)ᵀs,   ∂b = Xᵀs,   ∂c = Σ s_i,
+
+``p`` numbers for each chain. How loadings depend on weights and rates, and the prior, are known here, so that the chain
+rule does the rest. Nothing of the length of the rows is made.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float, PerRow
+from ...designs import Design
+from .density import Density, DensityOperands, Evaluation, Loadings, Point
+
+__all__ = ["Sums", "StreamedRows", "evaluation_of", "one_pass"]
+
+
+class StreamedRows(NamedTuple):
+    """What a pass reads.
+
+    Attributes
+    ----------
+    design : Design (n, p)
+        Features.
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights, where the rows are.
+    width : array (n,), optional
+        As in :class:`.density.DensityOperands`.
+    """
+
+    design: Design
+    target: PerRow
+    row_weight: PerRow
+    width: PerRow | None = None
+
+
+class Sums(NamedTuple):
+    """Sums over the rows: their cost (C,), and its slopes in the loadings."""
+
+    cost: Float[Any, " C"]
+    slopes: Loadings
+
+
+def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
+    """Sums over the rows at the loadings of every chain, NumPy arrays in double precision."""
+    u, level, a, b, constant = (np.asarray(part, dtype=np.float64) for part in loadings)
+    chains, p = u.shape
+    none = np.zeros((p, 0))
+    weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
+    squares = a.T if density.quadratic else none
+    vectors = (rows.target, rows.row_weight, *(() if rows.width is None else (rows.width,)))
+    # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
+    back, square_back, level_slope, _, totals = rows.design.product_sums(
+        weights, squares, partial(_of_rows, density, level, constant), *vectors
+    )
+    nothing = np.zeros_like(u)
+    return Sums(
+        totals[:chains],
+        Loadings(
+            mean=back[:, :chains].T,
+            level=level_slope[:chains],
+            quadratic=square_back.T if density.quadratic else nothing,
+            linear=back[:, chains:].T if density.linear else nothing,
+            constant=totals[chains:] if density.has_variance else nothing[:, 0],
+        ),
+    )
+
+
+def _of_rows(
+    density: Density,
+    level: Float[np.ndarray, " C"],
+    constant: Float[np.ndarray, " C"],
+    first: Float[np.ndarray, "rows K"],
+    second: Float[np.ndarray, "rows L"],
+    target: PerRow,
+    weight: PerRow,
+    width: PerRow | None = None,
+) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
+    """Slopes of the cost of some rows, and what is summed over them, given their products with the loadings."""
+    C = len(level)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = first[:, :C] + level
+        var = mean[:0]
+        if density.has_variance:
+            var = np.broadcast_to(constant, mean.shape)
+            var = var + second if density.quadratic else var
+            var = var + first[:, C:] if density.linear else var
+        stretched = None if width is None else width[:, None]
+        cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
+    if not density.has_variance:
+        return slope, second, cost
+    back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
+    return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+
+def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
+    """Minus the log density and its gradient at θ (C, D), given the sums of a pass there; the cost is that of a row."""
+    _, pull_back = jax.vjp(lambda t: density.loadings(operands, t), theta)
+    prior, prior_slope = jax.vjp(lambda t: density.log_prior(operands, t), theta)
+    gradient = pull_back(sums.slopes)[0] - prior_slope(jnp.ones_like(prior))[0]
+    return Evaluation(sums.cost[:, None], prior, gradient)

@@ -1,0 +1,144 @@
+"""How the draws of a chunk are made: by one compiled program, or one by one where Python reads the data in between.
+
+A compiled function belongs to this module and is keyed by the kernel and the shapes, so that a second run with the same
+ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
+share one executable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Int, Shaped
+from ..protocols import HostKernel, Kernel
+from .sharding import Layout, layout_of
+
+__all__ = ["CHUNK", "Driver", "driver_of", "step_shapes", "take_step"]
+
+CHUNK = 100
+"""Draws a chunk holds at most."""
+
+Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
+
+
+class Driver(Protocol):
+    """What the runner asks of a kernel with its data."""
+
+    def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+        """Shapes and dtypes of the state, and of what a step records."""
+
+    def init(self, key: PRNGKeyArray, chains: int) -> Any:
+        """State before the first draw."""
+
+    def place(self, state: Any) -> Any:
+        """A state from anywhere, where its arrays belong."""
+
+    def prepare(self, state: Any) -> None:
+        """Do before the first chunk what keeps Python busy."""
+
+    def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
+        """Take ``count`` draws, at most :data:`CHUNK`: the last state, and what is recorded, time first."""
+
+
+def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> Driver:
+    """Driver of a kernel; raise ValueError if devices that share the rows cannot share the chains equally."""
+    if isinstance(kernel, HostKernel):
+        return _ByHost(kernel, operands)
+    return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
+
+
+@partial(jax.jit, static_argnames=("kernel", "chains"))
+def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
+    return kernel.init(operands, key, chains)
+
+
+@partial(jax.jit, static_argnames=("kernel",), inline=True)
+def take_step(kernel: Kernel, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+    """``kernel.step``, traced once for all that ask for its shapes or compile it."""
+    return kernel.step(operands, state)
+
+
+def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes and dtypes of what a step records."""
+    shapes: dict[str, jax.ShapeDtypeStruct] = jax.eval_shape(partial(take_step, kernel), operands, state)[1]
+    return shapes
+
+
+@partial(jax.jit, static_argnames=("kernel", "layout"))
+def _chunk(
+    kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Take ``count`` draws; of the ``CHUNK`` places of the returned buffers, the first ``count`` are filled."""
+    shapes = step_shapes(kernel, operands, state)
+    buffers = {name: jnp.zeros((CHUNK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
+
+    def body(i: Int[jax.Array, ""], carry: Any) -> Any:
+        state, buffers = carry
+        state, record = take_step(kernel, operands, state)
+        if layout is not None:
+            state = layout.constrain(state)
+        return state, {name: buffers[name].at[i].set(value) for name, value in record.items()}
+
+    state, buffers = jax.lax.fori_loop(0, count, body, (state, buffers))
+    return state, buffers
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A kernel of arrays; the layout says how the state lies on the devices, if the data lie on several."""
+
+    kernel: Kernel
+    operands: Any
+    layout: Layout | None
+
+    def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
+        return state, step_shapes(self.kernel, self.operands, state)
+
+    def init(self, key: PRNGKeyArray, chains: int) -> Any:
+        return _init(self.kernel, chains, self.operands, key)
+
+    def place(self, state: Any) -> Any:
+        return state if self.layout is None else self.layout.place(state)
+
+    def prepare(self, state: Any) -> None:
+        # Tracing and lowering are kept by JAX, so that the first chunk does not take them again.
+        _chunk.lower(self.kernel, self.operands, state, jnp.int32(1), self.layout)
+
+    def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
+        state, buffers = _chunk(self.kernel, self.operands, state, jnp.int32(count), self.layout)
+        return state, {name: np.asarray(value)[:count] for name, value in buffers.items()}
+
+
+@dataclass(frozen=True)
+class _ByHost:
+    """A kernel that Python calls, draw by draw."""
+
+    kernel: HostKernel
+    operands: Any
+
+    def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+        return self.kernel.shapes(self.operands, key, chains)
+
+    def init(self, key: PRNGKeyArray, chains: int) -> Any:
+        return self.kernel.init(self.operands, key, chains)
+
+    def place(self, state: Any) -> Any:
+        return state
+
+    def prepare(self, state: Any) -> None:
+        """Nothing: what is compiled is small."""
+
+    def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
+        records = []
+        for _ in range(count):
+            state, record = self.kernel.step(self.operands, state)
+            records.append({name: np.asarray(value) for name, value in record.items()})
+        return state, {name: np.stack([record[name] for record in records]) for name in records[0]}

@@ -1,0 +1,76 @@
+"""New rows that are streamed: matched with the columns that were sampled, and gone through a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from .._typing import PerRow
+from ..designs import Design, as_streamed_design
+from ..model import Model
+from .draws import Draws, column_order, match_columns
+
+__all__ = ["RowBlocks", "row_blocks"]
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """Rows that are read when needed or lie on a cluster.
+
+    Attributes
+    ----------
+    design : Design (n, p)
+        The rows, their columns in the order in which they came.
+    names : list of p str
+        Columns that were sampled.
+    order : list of int or None
+        Where these stand in the design; None if it has them in order.
+    model : Model
+        With the domain and the centre of the noise.
+    """
+
+    design: Design
+    names: list[str]
+    order: list[int] | None
+    model: Model
+
+    def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """What a function makes of each block, ``function(matrix, *parts)``, the rows as :func:`match_columns` does."""
+        return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
+
+
+def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
+    """Rows that are streamed; None if they are in memory.
+
+    Raises
+    ------
+    ValueError
+        If their columns are not those that were sampled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.fitted_draws import draws_of_fit
+    >>> X, y = np.array([[-1.0], [-2.0], [1.0], [3.0]]), ["no", "no", "yes", "yes"]
+    >>> draws = draws_of_fit(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))
+    >>> row_blocks(X, draws) is None
+    True
+    >>> row_blocks(bd.Blocks([X[:1], X[1:]]), draws).each(lambda matrix: len(matrix))
+    [1, 3]
+    """
+    design, names = as_streamed_design(X), draws.feature_names
+    if design is None:
+        return None
+    order = column_order(design, names)
+    if design.shape[1] != len(names):
+        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {design.shape[1]}.")
+    return RowBlocks(design, names, order, draws.model)
+
+
+def _matched(
+    function: Callable[..., Any], names: list[str], order: list[int] | None, model: Model, matrix: Any, *rows: PerRow
+) -> Any:
+    return function(match_columns(matrix if order is None else matrix[:, order], names, model), *rows)
