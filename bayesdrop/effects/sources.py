@@ -101,7 +101,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
         def rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
             if classes is None:
                 return y, sample_weight
-            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True)
+            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True, missing=estimator.missing)
             weight = weigh_classes(estimator.class_weight, data.classes, data.target, data.weight, data.design)
             return np.asarray(y) == label if several else y, weight
 
