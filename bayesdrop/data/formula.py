@@ -359,7 +359,7 @@ def _encode(
             formula = getattr(source, "formula", source)
             used = {word for term in formula for factor in term.factors for word in _words(f"`{factor.expr}`")}
             used |= {word for term in formula for factor in term.factors for word in _words(factor.expr)}
-            refuse_missing([name for name in frame.columns if name in used], frame)
+            refuse_missing([name for name in frame.columns if name in used], frame, ', or take missing="nan"')
             refuse_kinds([name for name in frame.columns if name in used], frame)
             null = re.match("Error encountered while checking for nulls in `(.*?)`: ", str(error))
             if null is None:
