@@ -52,7 +52,7 @@ def checking(
     [0.0, 1.0]
     >>> checking(check_array, None)([[1.0, np.nan]])
     Traceback (most recent call last):
-    ValueError: Input X contains NaN: if these entries are missing, missing="nan" takes them for dropped ones; ...
+    ValueError: Input contains NaN: if these entries are missing, missing="nan" takes them for dropped ones; ...
     """
 
     def checked(X: Any) -> Any:
