@@ -21,7 +21,7 @@ from .dense import DenseDesign
 __all__ = ["FOR_MISSING", "IncompleteDesign", "checking", "with_missing"]
 
 FOR_MISSING = (
-    'if these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
+    'If these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
     "sklearn.impute.SimpleImputer does."
 )
 
@@ -52,7 +52,8 @@ def checking(
     [0.0, 1.0]
     >>> checking(check_array, None)([[1.0, np.nan]])
     Traceback (most recent call last):
-    ValueError: Input contains NaN: if these entries are missing, missing="nan" takes them for dropped ones; ...
+    ValueError: Input contains NaN.
+    If these entries are missing, missing="nan" takes them for dropped ones; ...
     """
 
     def checked(X: Any) -> Any:
@@ -64,7 +65,7 @@ def checking(
             first = str(error).partition("\n")[0].rstrip(".")
             if not first.endswith("contains NaN"):
                 raise
-            raise ValueError(f"{first}: {advice}") from None
+            raise ValueError(f"{first}.\n{advice}") from None
 
     return checked
 

@@ -36,7 +36,7 @@ __all__ = ["marginal_effects"]
 
 _STEP = 1e-3
 _MISSING = (
-    "effects are those of features that are there; leave the rows with missing ones out, or fill them in by what they "
+    "Effects are those of features that are there; leave the rows with missing ones out, or fill them in by what they "
     "may have been."
 )
 

@@ -57,7 +57,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
@@ -314,7 +315,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional

@@ -36,7 +36,8 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional

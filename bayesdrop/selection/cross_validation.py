@@ -39,7 +39,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional

@@ -120,7 +120,7 @@ class RatePath(BaseEstimator):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Labels or numbers, as the estimator takes them.
         sample_weight : array (n,), optional

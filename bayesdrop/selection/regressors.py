@@ -34,7 +34,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional

@@ -45,9 +45,9 @@ def test_every_linear_estimator_takes_missing_entries_if_told(kind):
     assert not get_tags(kind()).input_tags.allow_nan
     fast = {"Cs": (1.0,), "rates": [0.2]} if "CV" in kind.__name__ else {"rates": 0.2}
     assert np.all(np.isfinite(kind(missing="nan", **fast).fit(HOLES, Y).predict(HOLES)))
-    with pytest.raises(ValueError, match='X contains NaN: if these entries are missing, missing="nan" takes them'):
+    with pytest.raises(ValueError, match='X contains NaN.\nIf these entries are missing, missing="nan" takes them'):
         kind(**fast).fit(HOLES, Y)
-    with pytest.raises(ValueError, match="X contains NaN: .*SimpleImputer"):
+    with pytest.raises(ValueError, match="X contains NaN.\n.*SimpleImputer"):
         kind(**fast).fit(X, Y).predict(HOLES)
     infinite = HOLES.copy()
     infinite[0, 0] = np.inf
@@ -73,7 +73,7 @@ def test_searches_pipelines_and_paths():
 def test_refusals_say_what_to_do():
     with pytest.raises(ValueError, match="missing: .*GaussianNoise.* drops none"):
         bd.Model(noise=bd.GaussianNoise(1.0), missing="nan")
-    with pytest.raises(ValueError, match="NaN: LatentDropoutSVC takes no missing entries; .*linear estimator"):
+    with pytest.raises(ValueError, match="NaN.\nLatentDropoutSVC takes no missing entries; .*linear estimator"):
         bd.LatentDropoutSVC().fit(HOLES, Y)
     with pytest.raises(ValueError, match="missing: a hidden layer takes no missing entries"):
         bd.sample_latent(bd.Model(missing="nan"), X, Y)

@@ -69,5 +69,5 @@ def test_prior_draws_and_a_posterior_that_takes_none():
     draws = bd.prior_draws(bd.Model(missing="nan"), HOLES, draws=5, intercept_scale=1.0)
     assert bd.groups.dataset(draws, "prior_predictive")["y"].shape == (1, 5, 40)
     fit = bd.fit(bd.Model(rates=bd.Fixed(0.1)), X, Y)
-    with pytest.raises(ValueError, match='X contains NaN: if these entries are missing, missing="nan"'):
+    with pytest.raises(ValueError, match='X contains NaN.\nIf these entries are missing, missing="nan"'):
         bd.predict(fit, HOLES)
