@@ -18,8 +18,8 @@ missing, ``M`` of them beside ``D`` dropped and ``K`` kept ones would have the p
     (ηρ)^M {η(1 − ρ)}^D (1 − η)^K = π^M (1 − π)^{D+K} η'^D (1 − η')^K,   π = ηρ,  η' = η(1 − ρ)/(1 − ηρ),
 
 in which the rate ``η'`` of entries that are there has no ``M``. ``bd.PerFeature(bd.Beta(a + M, b))`` counts them all
-the same: on seven tables that is 0.002 better in log loss where the strength of the rates is tuned, and 0.03 worse by the
-published rule (``benchmarks.missing``).
+the same: on seven tables that is 0.002 better in log loss where the strength of the rates is tuned, and 0.03 worse by
+the published rule (``benchmarks.missing``).
 
 That an entry is missing tells nothing of ``y`` here. Where it does, as where large values go missing, give columns that
 say so beside the others, those of ``sklearn.impute.MissingIndicator``; and where features say much of each other, fill
