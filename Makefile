@@ -70,6 +70,8 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.quantiles
 	$(BIN)/python -m benchmarks.fits
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.missing
+	$(BIN)/python -m benchmarks.missing variants
 	$(BIN)/python -m benchmarks.polya_gamma
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.factorization

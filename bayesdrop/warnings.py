@@ -11,6 +11,7 @@ __all__ = [
     "ApproximationWarning",
     "IncompleteWarning",
     "InfluenceWarning",
+    "MissingWarning",
     "MixingWarning",
     "NarrowIntervalsWarning",
     "PseudoLikelihoodWarning",
@@ -57,6 +58,10 @@ class IncompleteWarning(UserWarning):
 
 class InfluenceWarning(UserWarning):
     """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior."""
+
+
+class MissingWarning(UserWarning):
+    """Some columns have no entry at all: each is missing in every row."""
 
 
 class MixingWarning(UserWarning):

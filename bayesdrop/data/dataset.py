@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_names
-from ..designs import Design, as_design, as_local_design
+from ..designs import Design, as_design, as_local_design, checking
 
 __all__ = ["Dataset", "as_dataset", "feature_names_of"]
 
@@ -23,8 +23,8 @@ class Dataset:
     Attributes
     ----------
     design : Design (n, p)
-        Features, finite. The other fields lie where its rows are: in memory, on the cluster, or with the rows of this
-        process.
+        Features, finite, those that are missing taken for 0. The other fields lie where its rows are: in memory, on the
+        cluster, or with the rows of this process.
     target : array (n,)
         Labels as −1 and +1, those of many classes as 0 to K − 1, or numbers.
     weight : array (n,)
@@ -96,10 +96,12 @@ def as_dataset(
     binary: bool = True,
     wrap: Callable[..., Design] = as_local_design,
     multiclass: bool = False,
+    missing: str | None = None,
 ) -> Dataset:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
-    With ``multiclass`` the labels of two classes or more are coded by their numbers.
+    With ``multiclass`` the labels of two classes or more are coded by their numbers; with ``missing="nan"`` NaN among
+    the features is a missing entry.
 
     ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
     works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
@@ -122,7 +124,7 @@ def as_dataset(
 
     given = getattr(X, "columns", None) if feature_names is None else feature_names
     check = partial(check_array, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    design = wrap(X, check)
+    design = wrap(X, checking(check, missing))
     p = design.shape[1]
     if feature_names is None and given is not None:
         given = [str(name) for name in given]

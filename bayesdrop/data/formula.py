@@ -29,7 +29,8 @@ import numpy as np
 
 from .._display import Shown
 from .._typing import Shaped
-from .._validation import check_flag, check_instance
+from .._validation import check_choice, check_flag, check_instance
+from .formula_checks import check_columns, check_finite, mark_missing
 from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 
 __all__ = ["FormulaDesign", "from_formula"]
@@ -55,6 +56,8 @@ class FormulaDesign(Shown):
         False if the formula says ``0 +`` or ``- 1``; for ``bd.Model(fit_intercept=design.has_intercept)``.
     spec : formulaic.ModelSpec
         Levels, contrasts and statistics of stateful transforms.
+    missing : None or "nan"
+        Whether missing values are NaN in ``X``, or refused.
     """
 
     X: Any
@@ -66,6 +69,7 @@ class FormulaDesign(Shown):
     spec: Any = field(repr=False)
     _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
     _context: dict[str, Any] = field(repr=False)
+    missing: str | None = None
 
     def __repr__(self) -> str:
         return f"<FormulaDesign: {self}>"
@@ -92,7 +96,8 @@ class FormulaDesign(Shown):
         Raises
         ------
         ValueError
-            On missing columns, levels that were not there before, missing or infinite values, or no rows.
+            On missing columns, levels that were not there before, infinite or, as ``missing`` has it, missing values,
+            or no rows.
 
         Examples
         --------
@@ -118,9 +123,9 @@ class FormulaDesign(Shown):
                 )
             if expression == column:  # formulaic would take a column of numbers for a number
                 frame = frame.assign(**{column: pd.Categorical(values, categories=levels)})
-        X = _without_intercept(_encode(self.spec, frame, self._context), self.spec)
-        _check_finite(X, self.groups)
-        return X if hasattr(self.X, "nnz") else X.toarray()
+        X = _without_intercept(_encode(self.spec, frame, self._context, self.missing), self.spec)
+        check_finite(X, self.groups, self.missing, new=True)
+        return X if hasattr(self.X, "nnz") else mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame)
 
     def frame(self, X: Any = None) -> Any:
         """Return features as a pandas data frame, which hands its names to the estimators.
@@ -168,6 +173,7 @@ def from_formula(
     full_rank: bool = False,
     sparse: bool | None = None,
     context: Mapping[str, Any] | None = None,
+    missing: str | None = None,
 ) -> FormulaDesign:
     """Encode a data frame by a formula, with one group of features per term.
 
@@ -178,16 +184,19 @@ def from_formula(
         ``C()`` makes a factor of numbers, ``.`` stands for all other columns; `` `two words` `` quotes a name. The
         functions of formulaic are there, such as ``log``, ``center``, ``scale``, ``bs``, ``poly`` and ``np``.
     data : pandas or polars data frame, or dict of columns (n, ·)
-        Rows without missing values in the columns that are used. Declared levels of a categorical column keep their
+        Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
         columns even where no row has them, with weight 0 and the rate at its prior.
     full_rank : bool
         False: a 0/1 column for every level of each factor, which a penalty treats alike. True: as in R, a reference
         level or the contrasts that the formula names, so that the columns are linearly independent.
     sparse : bool, optional
-        Kind of ``X``; by default sparse if there is a factor.
+        Kind of ``X``; by default sparse if there is a factor and ``missing`` is None.
     context : mapping from name to function or value, optional
         What the formula may use beside columns and the functions of formulaic. Variables of the calling code are not
         looked up, so that a misspelt column is an error.
+    missing : None or "nan"
+        None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
+        terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1.
 
     Returns
     -------
@@ -216,18 +225,19 @@ def from_formula(
     """
     check_flag(full_rank, "full_rank")
     check_flag(sparse, "sparse", none=True)
+    check_choice(missing, "missing", (None, "nan"))
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
     left, right = _parse(formula, frame)
     has_intercept = any(term.degree == 0 for term in right)
     y = None if left is None else _response(left, right, frame, context)
-    matrix = _encode(right, frame, context, ensure_full_rank=full_rank)
+    matrix = _encode(right, frame, context, missing, ensure_full_rank=full_rank)
     spec = matrix.model_spec
     X = _without_intercept(matrix, spec)
     columns = [(str(term), j) for term, indices in spec.term_indices.items() if term.degree for j in indices]
     groups, names = [term for term, _ in columns], [spec.column_names[j] for _, j in columns]
-    _check_columns(names, spec, frame, full_rank)
-    _check_finite(X, groups)
+    check_columns(names, spec, frame, full_rank)
+    check_finite(X, groups, missing)
     if not has_intercept:
         effect = "makes the first factor keep all its levels" if full_rank else "changes nothing"
         warnings.warn(
@@ -236,11 +246,10 @@ def from_formula(
             UserWarning,
             stacklevel=2,
         )
-    is_sparse = bool(spec.factor_contrasts) if sparse is None else sparse
+    is_sparse = bool(spec.factor_contrasts) and missing is None if sparse is None else sparse
     levels = _levels(spec, frame)
-    return FormulaDesign(
-        X if is_sparse else X.toarray(), y, names, groups, formula, has_intercept, spec, levels, context
-    )
+    rows = X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame)
+    return FormulaDesign(rows, y, names, groups, formula, has_intercept, spec, levels, context, missing)
 
 
 def _parse(formula: Any, frame: Any) -> tuple[Any, Any]:
@@ -316,14 +325,24 @@ def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Sha
     return y.astype(str) if all(isinstance(label, str) for label in y) else np.array(list(y))
 
 
-def _encode(source: Any, frame: Any, context: dict[str, Any], output: str = "sparse", **options: Any) -> Any:
+def _encode(
+    source: Any,
+    frame: Any,
+    context: dict[str, Any],
+    missing: str | None = None,
+    output: str = "sparse",
+    **options: Any,
+) -> Any:
     """Model matrix of a formula or of what a formula has learnt, in this module's words if it fails."""
     from formulaic.errors import DataMismatchWarning, FactorEvaluationError, FormulaicError
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error", DataMismatchWarning)
+        if missing is not None:
+            warnings.filterwarnings("ignore", r".*: \{(np\.float64\()?(nan|None|<NA>)\)?\}\.", DataMismatchWarning)
         try:
-            return source.get_model_matrix(frame, context=context, output=output, na_action="raise", **options)
+            na_action = "raise" if missing is None else "ignore"
+            return source.get_model_matrix(frame, context=context, output=output, na_action=na_action, **options)
         except FactorEvaluationError as error:
             if isinstance(error.__cause__, NameError):
                 name = re.findall(r"[`']([^`']+)[`']", str(error.__cause__))[0]
@@ -340,7 +359,7 @@ def _encode(source: Any, frame: Any, context: dict[str, Any], output: str = "spa
             formula = getattr(source, "formula", source)
             used = {word for term in formula for factor in term.factors for word in _words(f"`{factor.expr}`")}
             used |= {word for term in formula for factor in term.factors for word in _words(factor.expr)}
-            refuse_missing([name for name in frame.columns if name in used], frame)
+            refuse_missing([name for name in frame.columns if name in used], frame, ', or take missing="nan"')
             refuse_kinds([name for name in frame.columns if name in used], frame)
             null = re.match("Error encountered while checking for nulls in `(.*?)`: ", str(error))
             if null is None:
@@ -356,32 +375,6 @@ def _without_intercept(matrix: Any, spec: Any) -> Any:
 
     kept = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
     return sparse.csr_array(matrix.__wrapped__[:, kept], dtype=np.float64)
-
-
-def _check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
-    """Refuse what formulaic lets pass: values that are no levels, contrasts without effect, names that repeat."""
-    from formulaic.transforms.contrasts import TreatmentContrasts
-
-    refuse_kinds([factor.expr for factor in spec.factor_contrasts if factor.expr in frame], frame)
-    for factor, state in spec.factor_contrasts.items():
-        default = type(state.contrasts) is TreatmentContrasts and state.contrasts == TreatmentContrasts()
-        if not (full_rank or default):
-            raise ValueError(
-                f"formula: the contrasts of {factor.expr!r} have no effect where every level has a column; pass "
-                "full_rank=True, or leave them out."
-            )
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(f"formula: two features would both be called {listed(repeated)}; rename a column.")
-    if not names:
-        raise ValueError("data: no features, for every factor has one level only; give rows that differ.")
-
-
-def _check_finite(X: Any, groups: list[str]) -> None:
-    bad = Counter(groups[j] for j in X.indices[~np.isfinite(X.data)])
-    if bad:
-        counts = ", ".join(f"{term!r} ({count})" for term, count in bad.items())
-        raise ValueError(f"data: values that are infinite or no numbers in the terms {counts}; replace them.")
 
 
 def _levels(spec: Any, frame: Any) -> dict[str, tuple[str, list[Any]]]:

@@ -67,13 +67,13 @@ def to_pandas(data: Any) -> Any:
     return frame.assign(**plain)
 
 
-def refuse_missing(names: list[str], frame: Any) -> None:
-    """Raise ValueError if one of these columns has missing values, with their numbers."""
+def refuse_missing(names: list[str], frame: Any, more: str = "") -> None:
+    """Raise ValueError if one of these columns has missing values, with their numbers and ``more`` of what to do."""
     missing = frame[names].isna().sum()
     missing = missing[missing > 0]
     if len(missing):
         counts = ", ".join(f"{name!r} ({count} of {len(frame)} rows)" for name, count in missing.items())
-        raise ValueError(f"data: missing values in {counts}; fill them in, or leave those rows out.")
+        raise ValueError(f"data: missing values in {counts}; fill them in, or leave those rows out{more}.")
 
 
 def refuse_kinds(names: list[str], frame: Any) -> None:

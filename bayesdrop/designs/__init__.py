@@ -12,10 +12,12 @@ from .base import Design
 from .blocks import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
 from .dense import DenseDesign
+from .incomplete import FOR_MISSING, checking, with_missing
 from .sharded import ShardedDesign, is_sharded
 from .sparse import SparseDesign
 
 __all__ = [
+    "FOR_MISSING",
     "Blocks",
     "DaskDesign",
     "DenseDesign",
@@ -27,7 +29,9 @@ __all__ = [
     "as_local_design",
     "as_sampling_design",
     "as_streamed_design",
+    "checking",
     "in_memory",
+    "with_missing",
 ]
 
 Check = Callable[[Any], Any]
@@ -60,6 +64,8 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
         return ShardedDesign(X)
     if check is not None:
         X = check(admit(X, name))
+        if isinstance(X, Design):  # with missing entries
+            return X
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 

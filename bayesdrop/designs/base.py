@@ -128,6 +128,9 @@ class Design(Protocol):
     def column_means(self, weight: PerRow) -> Float[np.ndarray, " p"]:
         """``Xᵀs / Σs``, (p,), for row weights ``s`` (n,)."""
 
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Share of the rows in which each column is missing, (p,); products take what is missing for 0."""
+
     def column_spread(self, weight: PerRow) -> Float[np.ndarray, " p"]:
         """Standard deviations of the columns under row weights, (p,); 1 where a column does not vary."""
 

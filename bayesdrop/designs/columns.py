@@ -22,6 +22,8 @@ __all__ = [
     "column_means",
     "column_spread",
     "differing_scales",
+    "extreme_scales",
+    "some_rows",
     "sparse_means",
     "usually_one_signed",
 ]
@@ -204,10 +206,24 @@ def differing_scales(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[floa
     >>> differing_scales(np.array([[0.0, 5.0, 0.0], [2.0, 5.0, 400.0]]), np.ones(2))
     (200.0, 0, 2)
     """
-    step = max(1, X.shape[0] // _SOME)
-    some = X[::step]
-    spread = column_spread(some, weight[::step])
-    varies = np.flatnonzero(np.isfinite(spread) & _varies(some))
+    rows = some_rows(X.shape[0])
+    return extreme_scales(column_spread(X[rows], weight[rows]), _varies(X[rows]))
+
+
+def some_rows(n: int) -> slice:
+    """Rows that scales are compared on, spread over all of them."""
+    return slice(None, None, max(1, n // _SOME))
+
+
+def extreme_scales(spread: Float[np.ndarray, " p"], varies: Bool[np.ndarray, " p"]) -> tuple[float, int, int]:
+    """Largest ratio of two standard deviations of columns that vary, and the two, smaller one first.
+
+    Examples
+    --------
+    >>> extreme_scales(np.array([2.0, 1.0, 6.0]), np.array([True, False, True]))
+    (3.0, 0, 2)
+    """
+    varies = np.flatnonzero(np.isfinite(spread) & varies)
     if not len(varies):
         return 1.0, 0, 0
     low, high = varies[np.argmin(spread[varies])], varies[np.argmax(spread[varies])]
@@ -233,9 +249,14 @@ class ColumnsInMemory:
     scans_columns = True
     is_streamed = False
     matrix: Callable[[], Any]
+    shape: tuple[int, int]
 
     def check_stackable(self) -> None:
         """Rows in memory can be put below others."""
+
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Nothing is missing, (p,)."""
+        return np.zeros(self.shape[1])
 
     def column_spread(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
         """Standard deviations (p,), as :func:`column_spread` has them."""
@@ -282,6 +303,10 @@ class ColumnsElsewhere:
             mean = np.asarray(self.rmatvec(block))[:, 0] / total
             square = np.asarray(self.sq_rmatvec(block))[:, 0] / total
             return _deviations(square - mean**2, square, _ROUNDING_ABOUT_ZERO)
+
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Nothing is missing, for that is refused, (p,)."""
+        return np.zeros(self.shape[1])
 
     def column_means(self, weight: PerRow) -> Float[np.ndarray, " p"]:
         """Weighted means (p,)."""

@@ -75,8 +75,9 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
             f"X: expected at most {_MOST} weights for their covariance, got {size}; leave X and y out, or draw the "
             "weights with bd.sample."
         )
-    data = as_dataset(X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass)
-    data = data.with_weight()
+    data = as_dataset(
+        X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing
+    ).with_weight()
     rate_map = fit.model.bind(fit.feature_names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnscaledWarning)  # the fit has warned

@@ -23,7 +23,7 @@ from ..designs.rows import check_sample_weight
 from ..fitting.centring import shifted
 from ..fitting.summary import rows_of
 from ..noise.centre import centre_of
-from ..posterior.draws import Draws, blocks, match_columns
+from ..posterior.draws import Draws, blocks, match_design
 from ..posterior.expected_response import expected_response
 from ..posterior.fitted_draws import draws_of_fit
 from ..posterior.masks.class_chances import class_chances
@@ -35,6 +35,10 @@ from .table import LAPLACE, POSTERIOR, read_posterior
 __all__ = ["marginal_effects"]
 
 _STEP = 1e-3
+_MISSING = (
+    "Effects are those of features that are there; leave the rows with missing ones out, or fill them in by what they "
+    "may have been."
+)
 
 
 def marginal_effects(
@@ -114,7 +118,8 @@ def marginal_effects(
     first = sources[0]
     names = _chosen(features, first.feature_names)
     columns = np.array([first.feature_names.index(name) for name in names])
-    matrix = match_columns(X, first.feature_names, first.model, shift=False)
+    complete = replace(first.model, missing=None)
+    matrix = match_design(X, first.feature_names, complete, advice=_MISSING).matrix()
     weight = check_sample_weight(sample_weight, matrix.shape[0])
     parts: list[Any] = []
     for k, source in enumerate(sources):

@@ -14,7 +14,7 @@ from ..designs import as_design
 from ..estimators.base import DropoutEstimator
 from ..estimators.classes import weigh_classes
 from ..estimators.softmax import joint_model
-from ..estimators.validation import default_names
+from ..estimators.validation import default_names, missing_of
 from ..fitting.result import Fit
 
 __all__ = ["PointFit", "point_fits"]
@@ -101,7 +101,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
         def rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
             if classes is None:
                 return y, sample_weight
-            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True)
+            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True, missing=missing_of(estimator))
             weight = weigh_classes(estimator.class_weight, data.classes, data.target, data.weight, data.design)
             return np.asarray(y) == label if several else y, weight
 

@@ -37,7 +37,7 @@ from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
 from ..warnings import warn
 from .softmax import joint_energy, joint_rates
-from .validation import check_features, default_names
+from .validation import check_features, default_names, missing_of, takes_missing
 
 __all__ = ["DropoutEstimator"]
 
@@ -59,6 +59,7 @@ class DropoutEstimator(BaseEstimator):
     fit_intercept: bool
     warm_start: bool
     corrupted_inputs: bool
+    missing: str | None
     tol: float
     max_iter: int
     coef_: Float[np.ndarray, ...]
@@ -78,6 +79,7 @@ class DropoutEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = takes_missing(self)
         return tags
 
     def _model(self) -> Model:
@@ -92,7 +94,7 @@ class DropoutEstimator(BaseEstimator):
             # The rows to come have zeros where features went missing, and the noise stands for that.
             noise = replace(noise, centre=None)
         prior = Normal() if self.weight_prior is None else self.weight_prior
-        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept)
+        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept, missing_of(self))
 
     def _check_limits(self) -> None:
         check_count(self.max_iter, "max_iter")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
 from ..data.dataset import as_dataset
-from ..designs import as_design, as_sampling_design
+from ..designs import as_design, as_sampling_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import Hinge, Logistic, Loss, Softmax
@@ -58,7 +58,8 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
@@ -84,7 +85,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
         settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
-            more = check_unlabelled(unlabelled, unlabelled_weight, design)
+            more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
             n = more.shape[0]
             design = design.stacked(more if settled.centre is None else more.shifted(settled.centre))
             extra = (n, float(unlabelled_weight))
@@ -147,7 +148,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
                 "class in `classes` at the first call."
             )
         code = np.searchsorted(known, y)
-        design, weight = as_design(X), check_sample_weight(sample_weight, X.shape[0])
+        design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])
         weight = weigh_classes(self.class_weight, known, code, weight, design)
         self.classes_ = known
         joint = self._is_joint(known) if hasattr(self, "coef_") else self._settle_classes(known, None)
@@ -211,8 +212,9 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
             model = self._adapted(model, np.shape(X))
         if self.class_weight is not None:
             data = as_dataset(
-                X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design, multiclass=many
-            )
+                X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design, multiclass=many,
+                missing=self.missing,
+            )  # fmt: skip
             code = data.target if many else (data.target > 0).astype(int)
             sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight, data.design)
             X, options = data.design, options | {"feature_names": data.feature_names}
@@ -296,6 +298,7 @@ class DropoutLogisticRegression(_DropoutClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -331,7 +334,8 @@ class DropoutLogisticRegression(_DropoutClassifier):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
@@ -400,6 +404,7 @@ class DropoutSVC(_DropoutClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

@@ -130,6 +130,7 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         fit_intercept: bool = True,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -188,6 +189,7 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
         fit_intercept: bool = True,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

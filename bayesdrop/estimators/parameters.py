@@ -57,6 +57,10 @@ _TEXTS = {
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
     tol : float
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from .._typing import AnyArray, Float
 from .._validation import check_number
 from ..data.counts import check_responses
-from ..designs import as_design
+from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
@@ -36,7 +36,8 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite; sparse input is never made dense, :class:`bayesdrop.Blocks` are read when needed.
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
@@ -84,10 +85,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         fresh = not hasattr(self, "n_features_in_")
         X, y = check_here(self, X, y, y_numeric=True, reset=fresh)
         target = np.asarray(y, dtype=np.float64)[:, None]
-        check_responses(model.loss, as_design(X), target[:, 0], fit_intercept=False, whole=False)
-        weights = self._step_online(
-            model, as_design(X), target, check_sample_weight(sample_weight, X.shape[0]), n_total
-        )
+        design = as_design(with_missing(X))
+        check_responses(model.loss, design, target[:, 0], fit_intercept=False, whole=False)
+        weights = self._step_online(model, design, target, check_sample_weight(sample_weight, X.shape[0]), n_total)
         self._set_weights(weights)
         return self
 
@@ -160,6 +160,7 @@ class DropoutSVR(DropoutRegressor):
         fit_intercept: bool = True,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -216,6 +217,7 @@ class DropoutQuantileRegressor(DropoutRegressor):
         fit_intercept: bool = True,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -266,6 +268,7 @@ class DropoutRidge(DropoutRegressor):
         fit_intercept: bool = True,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

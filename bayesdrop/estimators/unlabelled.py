@@ -8,13 +8,13 @@ from typing import Any
 from sklearn.utils import check_array
 
 from .._validation import check_number
-from ..designs import Design, as_design
+from ..designs import Design, as_design, checking
 from .validation import FLOATS
 
 __all__ = ["check_unlabelled"]
 
 
-def check_unlabelled(rows: Any, weight: Any, labelled: Design) -> Design:
+def check_unlabelled(rows: Any, weight: Any, labelled: Design, missing: str | None = None) -> Design:
     """Return the rows as a design, or raise ValueError if they or their weight do not fit.
 
     Examples
@@ -25,7 +25,7 @@ def check_unlabelled(rows: Any, weight: Any, labelled: Design) -> Design:
     check_number(weight, "unlabelled_weight", least=0, advice="it is that of each unlabelled row")
     labelled.check_stackable()
     check = partial(check_array, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
-    design, columns = as_design(rows, check, "unlabelled"), labelled.shape[1]
+    design, columns = as_design(rows, checking(check, missing), "unlabelled"), labelled.shape[1]
     design.check_stackable()
     if design.shape[1] != columns:
         raise ValueError(

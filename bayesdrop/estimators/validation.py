@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
-from .._validation import refuse_masked, refuse_scalar
-from ..designs import Design, as_design, in_memory
+from .._validation import check_choice, refuse_masked, refuse_scalar
+from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
 
-__all__ = ["FLOATS", "check_features", "check_here", "check_training", "default_names"]
+__all__ = ["FLOATS", "check_features", "check_here", "check_training", "default_names", "missing_of", "takes_missing"]
 
 FLOATS = (np.float64, np.float32)
 """Types that a design keeps as they are."""
@@ -30,27 +30,64 @@ def _numbered(count: int) -> tuple[str, ...]:
     return tuple(f"x{d}" for d in range(count))
 
 
+def missing_of(estimator: Any) -> str | None:
+    """The setting ``missing`` of an estimator, checked; None where it has none."""
+    found: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
+    return found
+
+
+def takes_missing(estimator: Any) -> bool:
+    """Whether NaN is a missing entry to an estimator whose setting may be wrong yet."""
+    given = getattr(estimator, "missing", None)
+    return isinstance(given, str) and given == "nan"
+
+
+def _advice(estimator: Any) -> str:
+    """What to do about NaN, for its message."""
+    if hasattr(estimator, "missing"):
+        return FOR_MISSING
+    return (
+        f"{type(estimator).__name__} takes no missing entries; fill them in before, as sklearn.impute.SimpleImputer "
+        'does, or take a linear estimator, such as DropoutSVC, with missing="nan".'
+    )
+
+
 def check_training(estimator: Any, X: Any) -> Design:
     """Check the features of a fit where they are, and keep the number and the names of the features."""
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    design = as_design(X, partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS))
+    check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS)
+    design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
     estimator.n_features_in_ = design.shape[1]
     if design.columns is not None:
         estimator.feature_names_in_ = np.array(design.columns, dtype=object)
     return design
 
 
-def check_here(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Shaped[AnyArray, "n ..."]]:
-    """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``."""
+def check_here(
+    estimator: Any, X: Any, y: Any, *, missing: str | None = None, **options: Any
+) -> tuple[Any, Shaped[AnyArray, "n ..."]]:
+    """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``.
+
+    NaN stays where it is if ``missing``, or the estimator's own setting, takes it for missing entries.
+    """
     refuse_masked(y, "y")
     refuse_scalar(y, "y")
-    return validate_data(estimator, in_memory(X), y, accept_sparse="csr", dtype=FLOATS, **options)
+    if missing == "nan" or missing_of(estimator) == "nan":
+        options["ensure_all_finite"] = "allow-nan"
+
+    def check(X: Any) -> Any:
+        return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, **options)
+
+    found: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(in_memory(X))
+    return found
 
 
 def check_features(estimator: Any, X: Any) -> Design:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
-    design = as_design(X, partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False))
+    check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
+    centre = getattr(estimator, "centre_", None)
+    design = as_design(X, checking(check, missing_of(estimator), centre, advice=_advice(estimator)))
     names = getattr(estimator, "feature_names_in_", None)
     if design.shape[1] != estimator.n_features_in_:
         raise ValueError(

@@ -9,6 +9,9 @@ nothing else changes: solvers and samplers are given ``X − c`` and noise about
 user's columns by ``b = b' − wᵀc``; the weights are the same. Sparse rows are not shifted, for that would fill them, nor
 are rows that are read when needed or lie elsewhere.
 
+A missing entry (``missing="nan"`` of the model) is a dropped one, so that it becomes ``c`` and has no noise: in
+``X − c`` it is 0. Its column is then centred at the mean of the entries that are there unless the noise says otherwise.
+
 Why centre: the learnt rate of a feature is the share of its entries that speak against its weight (Zhuo, Zhu & Zhang
 2015, equation 15). A feature that is never zero and of one sign speaks against it in the rows of one class, whatever
 it says, so that its rate is the share of that class; and a dropped entry becomes 0, many standard deviations from any
@@ -28,7 +31,7 @@ from ..designs import Design, as_design
 from ..model import Model
 from ..noise.centre import AUTO, MEAN, centre_of
 from ..rates import RateMap
-from ..warnings import UnscaledWarning, warn
+from ..warnings import MissingWarning, UnscaledWarning, warn
 
 __all__ = ["Settled", "moved", "settle", "shifted", "warn_of_counts"]
 
@@ -144,6 +147,8 @@ def settle(
 
     Warns
     -----
+    MissingWarning
+        If no entry of a column is there.
     UnscaledWarning
         Once, if columns that are never zero and of one sign keep noise about 0, or if scales differ beyond reason.
 
@@ -162,9 +167,14 @@ def settle(
     if prior.relative:
         prior = prior.absolute(design.column_spread(weight))
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
-    centre = _centre(model, design, weight) if noisy or isinstance(model.noise.centre, tuple) else None
-    if not noisy or (centre is not None and not np.any(centre)):
+    # A missing entry takes the centre of its column, also where nothing else is dropped.
+    centred = noisy or model.missing is not None
+    centre = _centre(model, design, weight) if centred or isinstance(model.noise.centre, tuple) else None
+    if not centred or (centre is not None and not np.any(centre)):
         centre = None
+    gone = design.missing_share()
+    if np.any(gone == 1):
+        _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
     stated, inner = replace(model, weight_prior=prior), replace(model, weight_prior=prior)
     noise: Any = model.noise
     if noise.centre is not None:
@@ -207,8 +217,23 @@ def _centre(model: Model, design: Design, weight: PerRow) -> Float[np.ndarray, "
         if not np.all(np.isfinite(mean)):
             raise ValueError("centre: the mean of a column overflows; bring the features to a common scale.")
         return mean
-    chosen = design.usually_one_signed(weight) & np.isfinite(mean)
+    # Where NaN is what is absent, zero is a value as any other.
+    chosen = (design.usually_one_signed(weight) | (design.missing_share() > 0)) & np.isfinite(mean)
     return np.where(chosen, mean, 0.0) if np.any(chosen) else None
+
+
+def _warn_empty(names: Sequence[str]) -> None:
+    """Warn of columns without an entry."""
+    warn(
+        f"X: every entry of {_named(names)} is missing: weights of 0, rates at their prior, and no say in any "
+        "prediction; leave such columns out.",
+        MissingWarning,
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first names of some, quoted."""
+    return ", ".join(repr(name) for name in names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
 def _dropped_far(
@@ -258,7 +283,6 @@ def warn_of_counts(
 
 def _warn_far(names: Sequence[str], design: Design, learnt: bool, fit_intercept: bool) -> None:
     """Warn of columns that are never zero and of one sign and whose noise is about 0."""
-    shown = ", ".join(repr(name) for name in names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
     harm = (
         "their learnt rates are the shares of the classes, whatever the data say"
         if learnt
@@ -274,7 +298,7 @@ def _warn_far(names: Sequence[str], design: Design, learnt: bool, fit_intercept:
         remedy = "subtract their means"
     count = len(names)
     warn(
-        f"X: {count} column{'s' * (count != 1)} ({shown}) {'are' if count > 1 else 'is'} never zero and of one sign, "
-        f"and dropped to 0: {harm}; {remedy}.",
+        f"X: {count} column{'s' * (count != 1)} ({_named(names)}) {'are' if count > 1 else 'is'} never zero and of one "
+        f"sign, and dropped to 0: {harm}; {remedy}.",
         UnscaledWarning,
     )

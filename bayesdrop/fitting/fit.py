@@ -92,7 +92,7 @@ def fit(
     check_model(model)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
-    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many)
+    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing)
     data = given.with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     names, tuned = data.feature_names, is_tuned(model.rates)

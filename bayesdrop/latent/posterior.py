@@ -13,7 +13,7 @@ from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..description import attributes
 from ..losses.protocols import Scored, require
-from ..model import Model, check_model
+from ..model import Model, check_model, require_complete
 from ..noise.centre import require_zero_centre
 from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords
@@ -123,6 +123,7 @@ def sample_latent(
             f"{model.loss!r}."
         )
     require_zero_centre(model.noise, "a hidden layer")
+    require_complete(model, "a hidden layer")
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     method = NUTS() if method is None else method

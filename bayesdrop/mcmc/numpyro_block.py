@@ -24,7 +24,7 @@ from .._validation import check_choice, check_instance, shown
 from ..data.counts import check_responses
 from ..data.dataset import as_dataset
 from ..losses.protocols import Augmented, require
-from ..model import Model, check_model
+from ..model import Model, check_model, require_complete
 from ..noise import Coefficients
 from ..noise.centre import require_zero_centre
 from .gibbs.augmented_weights import NoisedFeatures, augmented_weights
@@ -155,6 +155,7 @@ class WeightsBlock:
             raise ValueError(
                 f'C: {model.loss!r} has an unknown variance; name its site, as in C=lambda sites: sites["sigma"] ** -2.'
             )
+        require_complete(model, "bd.WeightsBlock")
         data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         n, p = data.design.shape

@@ -77,7 +77,8 @@ class Problem:
         ([-1.0, 1.0], False)
         """
         many = model.loss.multiclass
-        data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap, many).with_weight()
+        given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing)
+        data = given.with_weight()
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(

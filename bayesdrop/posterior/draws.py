@@ -20,8 +20,7 @@ from .._typing import AnyArray, Float, Int, Num, Shaped
 from .._validation import check_count
 from ..data.dataset import feature_names_of
 from ..description import stored_classes, stored_model
-from ..designs import as_design, in_memory
-from ..fitting.centring import shifted
+from ..designs import Design, as_design, as_local_design, checking
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise.centre import centre_of
@@ -37,6 +36,7 @@ __all__ = [
     "column_order",
     "draws_of",
     "match_columns",
+    "match_design",
     "read_draws",
     "read_group",
 ]
@@ -347,30 +347,42 @@ def draws_of(
     )
 
 
-def match_columns(X: Any, names: list[str], model: Model, *, shift: bool = True) -> Any:
-    """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
+def match_columns(X: Any, names: list[str], model: Model) -> Any:
+    """Check new rows against the columns that were sampled, as :func:`match_design`, and centre them.
 
     Returns
     -------
     array or csr (n, p)
-        The rows, less the centre of the model's noise, or as they came if not ``shift``.
+        The rows less the centre of the model's noise; what is missing is 0 there.
+    """
+    design, centre = match_design(X, names, model), centre_of(model.noise)
+    return (design if centre is None else design.shifted(centre)).matrix()
+
+
+def match_design(X: Any, names: list[str], model: Model, **advice: str) -> Design:
+    """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
+
+    ``advice`` says what to do about NaN, where the model does not take it for missing entries.
 
     Raises
     ------
     ValueError
-        On another number of columns, other names, NaN, infinite or text entries, data outside the noise's domain, or
-        sparse rows where the noise is centred.
+        On another number of columns, other names, infinite or text entries, NaN unless the model takes it for missing
+        entries, data outside the noise's domain, or sparse rows where the noise is centred.
     """
     from sklearn.utils import check_array
 
     order = column_order(X, names)
-    matrix = check_array(in_memory(X), accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    if matrix.shape[1] != len(names):
-        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {matrix.shape[1]}.")
-    if order is not None:
-        matrix = matrix[:, order]
-    model.noise.check(float(matrix.min()))
-    return shifted(matrix, centre_of(model.noise)) if shift else matrix
+
+    def check(X: Any, **options: Any) -> Any:
+        matrix = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", **options)
+        return matrix if order is None or matrix.shape[1] != len(order) else matrix[:, order]
+
+    design = as_local_design(X, checking(check, model.missing, centre_of(model.noise), **advice))
+    if design.shape[1] != len(names):
+        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {design.shape[1]}.")
+    model.noise.check(design.minimum())
+    return design
 
 
 def column_order(X: Any, names: list[str]) -> list[int] | None:

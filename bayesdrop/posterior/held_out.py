@@ -23,7 +23,7 @@ from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown
 from ..data.counts import check_responses
 from ..data.dataset import as_dataset
-from ..designs import as_design, as_sampling_design
+from ..designs import as_design, as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
 from ..model import Model, check_model
 from .draws import Draws, match_columns, read_draws
@@ -223,20 +223,23 @@ def kfold(
     check_model(model)
     check_seed(seed)
     loss = model.loss
-    data = as_dataset(X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass)
-    matrix, labels = data.X, np.asarray(y)
-    weight = check_sample_weight(sample_weight, matrix.shape[0])
-    folds = _folds(cv, matrix, labels, seed, classes=loss.binary or loss.multiclass)
+    data = as_dataset(
+        X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass, model.missing
+    )
+    # Rows as a design, which knows of the missing ones.
+    rows: Any = as_local_design(data.design)
+    labels, weight = np.asarray(y), check_sample_weight(sample_weight, rows.shape[0])
+    folds = _folds(cv, rows.matrix(), labels, seed, classes=loss.binary or loss.multiclass)
     pointwise = np.full(len(labels), np.nan)
     draws: Any = None
     for train, test in folds:
         given = None if sample_weight is None else weight[train]
         post = sample(
-            model, matrix[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
+            model, rows[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
             **options,
         )  # fmt: skip
         draws = read_draws(post)
-        pointwise[test] = _pointwise(draws, matrix[test], labels[test])
+        pointwise[test] = _pointwise(draws, rows[test], labels[test])
     warn_of_pseudo_likelihood(draws, sample_weight is not None)
     return Elpd(pointwise, f"{len(folds)} folds")
 

@@ -223,8 +223,8 @@ def predict(
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample`` or ``bd.fit``, ``X`` does not have its columns or holds NaN, or
-        ``probability`` lies outside (0, 1).
+        If ``post`` is not from ``bd.sample`` or ``bd.fit``, ``X`` does not have its columns, or holds NaN that is not
+        missing to the model, or ``probability`` lies outside (0, 1).
 
     Warns
     -----

@@ -16,7 +16,7 @@ from .._typing import Float, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown
 from ..data.dataset import Dataset, feature_names_of
 from ..description import attributes
-from ..designs import as_design, in_memory
+from ..designs import in_memory
 from ..fitting.centring import settle
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
@@ -25,7 +25,7 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
-from .draws import Draws, blocks, match_columns, read_draws, read_group
+from .draws import Draws, blocks, match_columns, match_design, read_draws, read_group
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -192,11 +192,11 @@ def prior_draws(
         check_number(intercept_scale, "intercept_scale", above=0)
     X = in_memory(X)
     names = check_names(feature_names_of(X) if feature_names is None else feature_names, np.shape(X)[1])
-    matrix = match_columns(X if feature_names is None else _plain(X), names, model, shift=False)
+    design = match_design(X if feature_names is None else _plain(X), names, model)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
-    n, p = matrix.shape
-    settled = settle(model, as_design(matrix), np.ones(n), rate_map, names)
+    n, p = design.shape
+    settled = settle(model, design, np.ones(n), rate_map, names)
     matrix, inner = settled.design.matrix(), settled.model
     size = (draws,) if labels is None else (draws, len(labels))
     learnt = inner.weight_prior.learnt_scale(p)

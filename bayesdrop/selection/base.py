@@ -39,6 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float
 from .._validation import check_count, check_flag, check_numbers, shown
+from ..estimators.validation import takes_missing
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import possible_folds
 from ..fitting.tuning.families import families_of
@@ -78,6 +79,7 @@ class DropoutCV(BaseEstimator):
     n_jobs: Any
     noise: Any
     corrupted_inputs: bool
+    missing: str | None
     best_estimator_: Any
     n_features_in_: int
     _own: tuple[str, ...] = FITTED
@@ -95,6 +97,7 @@ class DropoutCV(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = takes_missing(self)
         return tags
 
     def _estimator(self) -> Any:

@@ -39,7 +39,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
@@ -118,7 +118,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     ----------
     {search}
     {noise}
-    expectation, multiclass, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, tol, max_iter
+    expectation, multiclass, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, missing, tol, max_iter
         As in :class:`DropoutLogisticRegression`.
 
     Attributes
@@ -159,6 +159,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         fit_intercept: bool = True,
         class_weight: Any = None,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -176,7 +177,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     ----------
     {search}
     {noise}
-    expectation, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, tol, max_iter
+    expectation, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, missing, tol, max_iter
         As in :class:`DropoutSVC`.
 
     Attributes
@@ -210,6 +211,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
         fit_intercept: bool = True,
         class_weight: Any = None,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

@@ -17,7 +17,7 @@ from .._typing import Float
 from .._validation import shown
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
-from ..estimators.validation import check_here, default_names
+from ..estimators.validation import check_here, default_names, missing_of
 from ..fitting.tuning.folds import split, standard_error
 from ..rates.base import check_rate
 from .scoring import score_along, scorer_of
@@ -120,7 +120,7 @@ class RatePath(BaseEstimator):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Labels or numbers, as the estimator takes them.
         sample_weight : array (n,), optional
@@ -146,7 +146,7 @@ class RatePath(BaseEstimator):
         if X_test is not None and self.cv is not None:
             raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
         classifier = is_classifier(model)
-        checked, y = check_here(self, X, y, y_numeric=not classifier)
+        checked, y = check_here(self, X, y, missing=missing_of(model), y_numeric=not classifier)
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer = scorer_of(model, self.scoring)

@@ -34,7 +34,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            Features, finite; sparse input is never made dense.
+            Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
@@ -79,7 +79,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     ----------
     {search}
     {noise}
-    weight_prior, method, fit_intercept, corrupted_inputs, tol, max_iter
+    weight_prior, method, fit_intercept, corrupted_inputs, missing, tol, max_iter
         As in :class:`DropoutRidge`.
 
     Attributes
@@ -111,6 +111,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         method: Any = None,
         fit_intercept: bool = True,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
@@ -130,7 +131,7 @@ class DropoutSVRCV(_DropoutRegressorCV):
     epsilon : float
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
     {noise}
-    expectation, weight_prior, method, fit_intercept, corrupted_inputs, tol, max_iter
+    expectation, weight_prior, method, fit_intercept, corrupted_inputs, missing, tol, max_iter
         As in :class:`DropoutSVR`.
 
     Attributes
@@ -164,6 +165,7 @@ class DropoutSVRCV(_DropoutRegressorCV):
         method: Any = None,
         fit_intercept: bool = True,
         corrupted_inputs: bool = False,
+        missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

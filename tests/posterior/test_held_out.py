@@ -78,7 +78,7 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
     seen = []
 
     def sample(model, features, y, *, sample_weight, feature_names, seed, **options):
-        seen.append((features[:, 0], list(y), sample_weight, feature_names, options))
+        seen.append((features.matrix()[:, 0], list(y), sample_weight, feature_names, options))
         return by_hand()
 
     monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)

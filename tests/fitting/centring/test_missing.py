@@ -1,0 +1,277 @@
+"""Missing entries in fits: every mask written out, counts by hand, and the same rows with the centres filled in."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design, with_missing
+from bayesdrop.designs.columns import column_means, column_spread, usually_one_signed
+
+NAN, GONE = np.nan, {"missing": "nan"}
+# Noise about zero where columns are far from it is what some of the tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.UnscaledWarning")
+ZERO, MEAN = bd.Dropout(centre=None), bd.Dropout(centre="mean")
+
+
+@pytest.fixture(scope="module")
+def holes(far):
+    """Rows with a quarter of the entries missing, one row without any, and labels."""
+    X, y = far
+    rng = np.random.default_rng(8)
+    left = np.where(rng.random(X.shape) < 0.25, NAN, X)
+    left[7] = NAN
+    left[11] = X[11]
+    return left, y
+
+
+def filled(X, centre):
+    return np.where(np.isnan(X), centre, X)
+
+
+@pytest.mark.parametrize("noise", [ZERO, MEAN, bd.Dropout(unbiased=True, centre="mean"), bd.Dropout()])
+def test_ridge_with_every_mask_written_out(holes, noise):
+    """The expected squared error over the masks of what is there, those of what is missing being zero."""
+    X, y = holes
+    rate, target = np.array([0.3, 0.5, 0.1]), y + 0.1 * np.arange(len(y))
+    model = bd.DropoutRidge(rate, C=0.7, noise=noise, **GONE).fit(X, target)
+    centre = np.zeros(3) if model.centre_ is None else model.centre_
+    np.testing.assert_allclose(centre, np.zeros(3) if noise is ZERO else np.nanmean(X, axis=0), rtol=1e-12)
+    keep = 1 / (1 - rate) if noise.unbiased else np.ones(3)
+    masks = list(map(np.array, itertools.product((0.0, 1.0), repeat=3)))
+
+    def energy(parameters):
+        weight, intercept = parameters[:3], parameters[3]
+        total = 0.5 * weight @ weight
+        for row, value in zip(X, target, strict=True):
+            there = ~np.isnan(row)
+            for mask in masks:
+                if np.any(mask[~there]):
+                    continue
+                chance = np.prod(np.where(mask == 1, 1 - rate, rate)[there])
+                seen = centre + np.where(mask == 1, keep * (np.where(there, row, 0.0) - centre), 0.0)
+                total += 0.35 * chance * (value - seen @ weight - intercept) ** 2
+        return total
+
+    best = minimize(energy, np.append(model.coef_, model.intercept_) + 0.01, tol=1e-12)
+    assert energy(np.append(model.coef_, model.intercept_)) <= best.fun * (1 + 1e-9)
+    np.testing.assert_allclose(best.x[:3], model.coef_, atol=2e-4)
+
+
+@pytest.mark.parametrize("noise", [MEAN, bd.Dropout()])
+def test_learnt_rates_count_what_is_there(holes, noise):
+    X, y = holes
+    weight = np.linspace(0.5, 2.0, len(y))
+    fit = bd.fit(bd.Model(noise=noise, **GONE), X, y, sample_weight=weight)
+    sign, n, against = np.where(y == 1, 1, -1), np.zeros(3), np.zeros(3)
+    mean = [np.average(X[~np.isnan(X[:, d]), d], weights=weight[~np.isnan(X[:, d])]) for d in range(3)]
+    np.testing.assert_allclose(fit.centre, mean, rtol=1e-12)
+    for i in range(len(y)):
+        for d in range(3):
+            if not np.isnan(X[i, d]):
+                n[d] += weight[i]
+                against[d] += weight[i] * (sign[i] * fit.weight[d] * (X[i, d] - mean[d]) < 0)
+    np.testing.assert_allclose(fit.rate_posterior.occurrences, n, rtol=1e-12)
+    np.testing.assert_allclose(fit.rates, against / n, rtol=1e-12)
+    np.testing.assert_allclose(fit.rate_posterior.law.a, 1 + against, rtol=1e-12)
+
+
+ALL = {
+    "logistic": lambda **options: bd.DropoutLogisticRegression(**options),
+    "softmax": lambda **options: bd.DropoutLogisticRegression(**options),
+    "hinge": lambda **options: bd.DropoutSVC(bd.PerFeature(), **options),
+    "tube": lambda **options: bd.DropoutSVR(0.2, **options),
+    "quantile": lambda **options: bd.DropoutQuantileRegressor(0.2, **options),
+    "poisson": lambda **options: bd.DropoutPoissonRegressor(bd.PerFeature(), **options),
+    "chosen": lambda **options: bd.DropoutLogisticRegressionCV(**options),
+    "chosen ridge": lambda **options: bd.DropoutRidgeCV([0.3, 0.0], **options),
+}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_fit_of_the_same_rows_with_the_centres(holes, kind):
+    X, y = holes
+    target = np.arange(len(y)) % 3 if kind == "softmax" else y
+    mean = np.nanmean(X, axis=0)
+    one = ALL[kind](**GONE).fit(X, target)
+    two = ALL[kind](noise=bd.Dropout(centre=mean)).fit(filled(X, mean), target)
+    np.testing.assert_allclose(one.centre_, mean, rtol=1e-12)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(one.rates_, two.rates_, atol=1e-12)
+    for method in ("predict", "predict_proba", "decision_function"):
+        if hasattr(one, method):
+            expected = getattr(two, method)(filled(X, mean))
+            np.testing.assert_allclose(getattr(one, method)(X), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("noise", [ZERO, bd.Dropout(unbiased=True), bd.Dropout()])
+def test_probabilities_with_every_mask_written_out(holes, noise):
+    X, y = holes
+    model = bd.DropoutLogisticRegression(np.array([0.3, 0.6, 0.1]), noise=noise, **GONE).fit(X, y)
+    centre, rate = np.zeros(3) if model.centre_ is None else model.centre_, model.rates_
+    weight, intercept = model.coef_[0], model.intercept_[0]
+    keep = 1 / (1 - rate) if noise.unbiased else np.ones(3)
+    expected = np.zeros(len(X))
+    for i, row in enumerate(X):
+        there = np.flatnonzero(~np.isnan(row))
+        for number in range(2 ** len(there)):
+            seen, chance = centre.copy(), 1.0
+            for k, d in enumerate(there):
+                kept = number >> k & 1
+                chance *= 1 - rate[d] if kept else rate[d]
+                seen[d] += kept * keep[d] * (row[d] - centre[d])
+            expected[i] += chance * expit(weight @ seen + intercept)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-10)
+    assert np.isclose(model.predict_proba(X)[7, 1], expit(weight @ centre + intercept))
+    fit = bd.fit(bd.Model(noise=noise, rates=bd.Fixed(rate), **GONE), X, y)
+    np.testing.assert_allclose(fit.predict(X).mean, expected, atol=1e-6)
+
+
+def test_without_noise_a_missing_entry_is_the_mean(holes):
+    X, y = holes
+    mean = np.nanmean(X, axis=0)
+    one = bd.fit(bd.Model(rates=bd.Fixed(0.0), **GONE), X, y)
+    two = bd.fit(bd.Model(rates=bd.Fixed(0.0)), filled(X, mean), y)
+    np.testing.assert_allclose(one.weight, two.weight, rtol=1e-6)
+    np.testing.assert_allclose(one.predict(X).mean, two.predict(filled(X, mean)).mean, rtol=1e-6)
+
+
+def test_complete_rows_are_fitted_as_ever(far):
+    X, y = far
+    one, two = (bd.fit(bd.Model(**options), X, y) for options in ({}, GONE))
+    assert np.array_equal(one.weight, two.weight)
+    assert one.intercept == two.intercept
+
+
+def test_statistics_are_of_what_is_there(holes):
+    X, _ = holes
+    X = np.column_stack([X, np.full(len(X), NAN)])
+    design, weight = as_design(with_missing(X)), np.random.default_rng(0).integers(0, 4, len(X)).astype(float)
+    for name, plain, otherwise in (
+        ("column_means", column_means, 0.0),
+        ("column_spread", column_spread, 1.0),
+        ("usually_one_signed", usually_one_signed, False),
+    ):
+        there = [~np.isnan(column) for column in X.T]
+        expected = [plain(X[rows, d, None], weight[rows])[0] for d, rows in enumerate(there[:3])]
+        np.testing.assert_allclose(getattr(design, name)(weight), [*expected, otherwise], rtol=1e-13)
+    np.testing.assert_allclose(design.column_means(weight)[0], np.nansum(weight * X[:, 0]) / weight[there[0]].sum())
+    assert design.always_one_signed().tolist() == [0, 1]
+    assert design.far_from_zero(np.array([0, 1, 2, 3]), weight, 3.0).tolist() == [True, True, False, False]
+    ratio, low, high = design.differing_scales(np.ones(len(X)))
+    assert (low, high) == (2, 1)
+    assert np.isclose(ratio, np.nanstd(X[:, 1]) / np.nanstd(X[:, 2]))
+    np.testing.assert_allclose(design[::2].missing_share(), np.isnan(X[::2]).mean(axis=0))
+    np.testing.assert_array_equal(design.matrix(), np.nan_to_num(X))
+    shifted = design.shifted(np.arange(4.0)).matrix()
+    np.testing.assert_array_equal(shifted, np.nan_to_num(X - np.arange(4.0)))
+
+
+def test_storages_agree(holes):
+    X, y = holes
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    rows = {
+        "float32": X.astype(np.float32),
+        "frame": frame,
+        "nullable": frame.astype("Float64"),
+        "arrow": frame.astype("float64[pyarrow]") if pytest.importorskip("pyarrow") else frame,
+        "polars": polars.DataFrame({name: [None if np.isnan(v) else v for v in frame[name]] for name in frame}),
+        "objects": np.where(np.isnan(X), None, X.astype(object)),
+    }
+    expected = bd.DropoutSVC(0.2, **GONE).fit(X, y)
+    for name, given in rows.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = bd.DropoutSVC(0.2, **GONE).fit(given, y)
+        atol = 1e-4 if name == "float32" else 1e-12
+        np.testing.assert_allclose(found.coef_, expected.coef_, atol=atol, err_msg=name)
+        scores = found.decision_function(given)
+        np.testing.assert_allclose(scores, expected.decision_function(X), atol=100 * atol, err_msg=name)
+    whole = frame.round().astype("Int64")
+    np.testing.assert_allclose(
+        bd.DropoutSVC(0.2, **GONE).fit(whole, y).coef_, bd.DropoutSVC(0.2, **GONE).fit(np.round(X), y).coef_
+    )
+
+
+def test_sparse_rows_with_stored_nan(holes):
+    X, y = holes
+    rows = sparse.csr_array(X)
+    one, two = (bd.DropoutSVC(0.2, noise=ZERO, **GONE).fit(given, y) for given in (rows, X))
+    assert np.isnan(rows.data).sum() == np.isnan(X).sum()  # the caller's matrix stays as it is
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-6)
+    np.testing.assert_allclose(one.decision_function(rows), two.decision_function(X), rtol=1e-6)
+    # New sparse rows of a fit about a centre: what is missing is the centre.
+    centred = bd.DropoutLogisticRegression(0.2, **GONE).fit(X, y)
+    assert centred.centre_ is not None
+    for single in (rows, rows.astype(np.float32)):
+        np.testing.assert_allclose(centred.predict_proba(single), centred.predict_proba(X), rtol=1e-4)
+        np.testing.assert_allclose(centred.decision_function(single), centred.decision_function(X), rtol=1e-4)
+
+
+def test_weights_are_copies_of_rows(holes):
+    X, y = holes
+    copies = np.random.default_rng(1).integers(0, 3, len(y))
+    model = bd.Model(**GONE)
+    one = bd.fit(model, X, y, sample_weight=copies.astype(float))
+    two = bd.fit(model, np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_allclose(one.centre, two.centre, rtol=1e-12)
+    np.testing.assert_allclose(one.weight, two.weight, rtol=1e-6)
+
+
+def test_rows_without_labels_and_rows_one_block_at_a_time(holes):
+    X, y = holes
+    mean = np.nanmean(X[:40], axis=0)
+    about = {"noise": bd.Dropout(centre=mean)}
+    one = bd.DropoutLogisticRegression(0.2, **GONE).fit(X[:40], y[:40], unlabelled=X[40:])
+    two = bd.DropoutLogisticRegression(0.2, **about).fit(filled(X[:40], mean), y[:40], unlabelled=filled(X[40:], mean))
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-6)
+    for kind in (bd.DropoutSVC, bd.DropoutSVR):
+        one, two = kind(0.2, **about, **GONE), kind(0.2, **about)
+        classes = {"classes": [0, 1]} if kind is bd.DropoutSVC else {}
+        for rows in (slice(0, 30), slice(30, 60)):
+            one.partial_fit(X[rows], y[rows], **classes)
+            two.partial_fit(filled(X, mean)[rows], y[rows], **classes)
+        np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9)
+
+
+def test_a_column_without_entries_has_no_say(holes):
+    X, y = holes
+    X = X.copy()
+    X[:, 2] = NAN
+    for fit in (bd.DropoutSVC(bd.PerFeature(), **GONE).fit, lambda X, y: bd.fit(bd.Model(**GONE), X, y)):
+        with pytest.warns(bd.MissingWarning, match="every entry of 'x2' is missing"):
+            found = fit(X, y)
+        weight = np.ravel(getattr(found, "coef_", getattr(found, "weight", None)))
+        assert weight[2] == 0
+    assert found.rate_posterior.never_seen == ["x2"]
+    new = X.copy()
+    new[:, 2] = 100.0
+    np.testing.assert_allclose(found.predict(new).mean, found.predict(X).mean)
+
+
+def test_a_fit_and_its_setting_are_kept_in_a_file(holes, tmp_path):
+    X, y = holes
+    fit = bd.fit(bd.Model(**GONE), X, y)
+    fit.save(tmp_path / "fit.nc")
+    again = bd.Fit.load(tmp_path / "fit.nc")
+    assert again.model.missing == "nan"
+    np.testing.assert_array_equal(again.predict(X).mean, fit.predict(X).mean)
+
+
+def test_tables_of_weights_and_effects(holes):
+    X, y = holes
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2), **GONE), X, y)
+    other = bd.fit(bd.Model(noise=bd.Dropout(centre=fit.centre), rates=bd.Fixed(0.2)), filled(X, fit.centre), y)
+    one, two = bd.weights_table(fit, X, y), bd.weights_table(other, filled(X, fit.centre), y)
+    np.testing.assert_allclose(one.to_numpy(float), two.to_numpy(float), rtol=1e-5)
+    model = bd.DropoutLogisticRegression(0.2, class_weight="balanced", **GONE).fit(X, y)
+    assert len(bd.weights_table(model, X, y)) == 3
+    with pytest.raises(ValueError, match="X contains NaN.\nEffects are those of features that are there"):
+        bd.marginal_effects(fit, X)
+    assert len(bd.marginal_effects(fit, X[[11]])) == 3
