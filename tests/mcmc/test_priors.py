@@ -121,7 +121,7 @@ def test_noise_variance_given_scores(dtype):
     data = as_dataset(X, y, s, None, False)
     with jax.enable_x64(dtype == "float64"):
         kernel, operands = bd.Gibbs(dtype=dtype).bind(model, data, model.bind(data.feature_names), 0)
-        state = kernel.init(operands, jax.random.key(0), 20_000)
+        state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), 20_000)
         score = np.linspace(-1, 1, 9)
         state = state._replace(score=jnp.broadcast_to(jnp.asarray(score, dtype)[None], (20_000, 9)))
         drawn = kernel._draw_priors(operands, state, jax.random.key(1)).noise_precision
