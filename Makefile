@@ -34,9 +34,12 @@ test: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
 	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
-# Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups.
+# Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups. Of
+# the rooms of posteriors without what is arithmetic alone.
 test-arviz: $(VENV)/.lazy
-	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/variational_bayes tests/cli/test_commands.py \
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
+		--ignore=tests/posterior/test_expectation.py --ignore=tests/posterior/test_approximation.py \
+		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
 		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py

@@ -35,7 +35,9 @@ LEARNT = bd.PerFeature()
     expected_failed_checks=_known_differences,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.slow_cases("DropoutSVC(rates=0.3)", "DropoutSVC()-check_estimator_sparse")
+@pytest.mark.slow_cases(
+    "DropoutSVC(rates=0.3)", "DropoutSVC()-check_estimator_sparse", "DropoutSVC()-check_classifiers_tr"
+)
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 

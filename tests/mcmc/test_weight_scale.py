@@ -182,10 +182,10 @@ def test_the_map_decouples_a_gaussian_posterior():
     with jax.enable_x64(True):
         data = as_dataset(X, X[:, 0] + GENERATOR.normal(size=14), binary=False)
         bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64")
-        zeta = np.random.default_rng(0).normal(size=(5, 4))
+        zeta, evaluate = np.random.default_rng(0).normal(size=(5, 4)), jax.jit(bound.density.evaluate)
         for delta in (-2.0, 0.0, 1.5):
             at = lambda zeta, delta=delta: np.c_[zeta, np.full(len(zeta), delta)]  # noqa: E731
-            evaluation = bound.density.evaluate(bound.operands, jnp.asarray(at(zeta)))
+            evaluation = evaluate(bound.operands, jnp.asarray(at(zeta)))
             value = np.asarray(jnp.sum(evaluation.cost, axis=1) - evaluation.prior) - 0.5 * np.sum(zeta**2, axis=1)
             np.testing.assert_allclose(value, value[0], atol=2e-4)
 

@@ -112,9 +112,14 @@ def dims(site):
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
     program, arguments, keywords, latent_dims, classes = PROGRAMS[name]
-    sites = trace(seed(program, 0)).get_trace(*arguments, **keywords)
-    sites = {key: site for key, site in sites.items() if site["type"] == "sample"}
-    y = np.asarray(sites["y"]["value"])
+    sites = {}
+
+    def simulate():
+        found = trace(seed(program, 0)).get_trace(*arguments, **keywords)
+        sites.update({key: site for key, site in found.items() if site["type"] == "sample"})
+        return found["y"]["value"]
+
+    y = np.asarray(jax.jit(simulate)())
     table = "factors" in name
     assert dims(sites["y"]) == (("obs_id", "feature") if table else ROW)
     assert y.shape == ((N, P) if table else (N,))
