@@ -107,19 +107,17 @@ def dims(site):
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
 
 
-@pytest.mark.slow_cases("factors, all masks", "logistic augmented")
+@pytest.mark.slow_cases(
+    *("factors, all masks", "logistic augmented", "normal scores, groups", "masks, groups", "all masks, hinge"),
+    *("both, hinge", "softmax, masks of each class"),
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
     program, arguments, keywords, latent_dims, classes = PROGRAMS[name]
-    sites = {}
-
-    def simulate():
-        found = trace(seed(program, 0)).get_trace(*arguments, **keywords)
-        sites.update({key: site for key, site in found.items() if site["type"] == "sample"})
-        return found["y"]["value"]
-
-    y = np.asarray(jax.jit(simulate)())
+    sites = trace(seed(program, 0)).get_trace(*arguments, **keywords)
+    sites = {key: site for key, site in sites.items() if site["type"] == "sample"}
+    y = np.asarray(sites["y"]["value"])
     table = "factors" in name
     assert dims(sites["y"]) == (("obs_id", "feature") if table else ROW)
     assert y.shape == ((N, P) if table else (N,))
