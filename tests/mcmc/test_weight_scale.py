@@ -56,6 +56,7 @@ def test_laws_are_those_of_scipy(prior):
     assert prior.has_mean == np.isfinite(reference.mean())
 
 
+@pytest.mark.default_cases("weights0-prior0", "weights1-prior1")
 @pytest.mark.parametrize("prior", [bd.HalfNormal(0.7), bd.HalfCauchy(2.5)])
 @pytest.mark.parametrize("weights", [[0.3, -1.0, 2.0], [1e-4, 0.0, -2e-4]])
 def test_scales_given_weights(prior, weights):
