@@ -18,23 +18,28 @@ test test-arviz test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 
 test test-arviz test-slow test-lowest: export OMP_NUM_THREADS ?= 1
 
 # Most of the time of a test of JAX is compilation: programs that run once are compiled quickly, not well. The slow tests
-# run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without.
-# $(call lazily,FOLDER,LEVEL) is for the interpreter of that environment. The long chains of notebooks want level 1: it
-# takes half as long again to compile a sampler, and a sweep then a third of the time.
+# run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without: each
+# environment is asked once, by $(call ask,FOLDER). $(call lazily,FOLDER,LEVEL) is for what its interpreter runs. The
+# long chains of notebooks want level 1: it takes half as long again to compile a sampler, and a sweep then a third of
+# the time.
 LAZY := --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level
-lazily = XLA_FLAGS="$$(XLA_FLAGS='$(LAZY)=$(2)' $(1)/bin/python -c 'import jax; jax.devices()' 2>/dev/null && echo '$(LAZY)=$(2)')"
+ask = XLA_FLAGS='$(LAZY)=0' $(1)/bin/python -c 'import jax; jax.devices(); print("$(LAZY)")' 2>/dev/null >$(1)/.lazy || :
+lazily = XLA_FLAGS="$$(sed 's/$$/=$(2)/' $(1)/.lazy)"
 
 # The examples of the docstrings run with types and shapes checked at every call: twice the time where calls are short.
 CHECKED := --jaxtyping-packages="bayesdrop,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 
-test: $(STAMP)
+test: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
 	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
 
-# Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups.
-test-arviz: $(STAMP)
-	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/variational_bayes tests/cli/test_commands.py \
+# Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups. Of
+# the rooms of posteriors without what is arithmetic alone.
+test-arviz: $(VENV)/.lazy
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
+		--ignore=tests/posterior/test_expectation.py --ignore=tests/posterior/test_approximation.py \
+		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
 		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
@@ -50,6 +55,7 @@ test-lowest:
 	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip check
+	$(call ask,$(LOWEST))
 	$(call lazily,$(LOWEST),0) $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal \
 		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
@@ -107,6 +113,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+$(VENV)/.lazy: $(STAMP)
+	$(call ask,$(VENV))
 
 clean:
 	rm -rf $(VENV) $(LOWEST) build dist *.egg-info bayesdrop-output

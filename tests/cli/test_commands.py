@@ -106,7 +106,7 @@ def _fake_sample(draws_there=None):
     return sample
 
 
-@pytest.mark.parametrize("rates", ["group", "shared", "0.2"])
+@pytest.mark.parametrize("rates", ["group", pytest.param("shared", marks=pytest.mark.slow), "0.2"])
 def test_posterior_of_other_rates(command, table, tmp_path, monkeypatch, rates):
     monkeypatch.setattr("bayesdrop.posterior.sampling.sample", _fake_sample())
     result = command("fit", table, "--target", "bought", "--rates", rates, "--sample", "--draws", 500)
@@ -197,6 +197,7 @@ def test_output_that_cannot_be_written_is_found_before_the_work(command, table, 
     assert _files(tmp_path) == {"shop.csv"}
 
 
+@pytest.mark.slow_cases("130")
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 130)])
 def test_failure_late_leaves_earlier_results_as_they_were(command, table, tmp_path, monkeypatch, error, code):
     command("fit", table, "--target", "bought", "--rates", "feature")

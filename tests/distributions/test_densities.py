@@ -44,7 +44,7 @@ def test_density_against_the_c_library():
         np.testing.assert_allclose(np.exp(PolyaGamma(b, z).log_prob(jnp.asarray(x))), expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.default_cases("0.0-0.3", "0.0-60.0", "2.0-1.7", "2.0-4.0", "9.0-1.0", "9.0-9.0", "9.0-500.0")
+@pytest.mark.default_cases("0.0-0.3", "2.0-1.7", "9.0-1.0", "9.0-500.0")
 @pytest.mark.parametrize("b", SHAPES)
 @pytest.mark.parametrize("z", [0.0, 2.0, 9.0])
 def test_density_has_unit_mass_and_the_stated_moments(b, z):
@@ -99,17 +99,16 @@ def test_shapes_and_transformations(name):
     assert draws.shape == (5, 3, 4)
     assert jax.eval_shape(law.log_prob, draws).shape == (5, 3, 4)
     assert law.mean.shape == law.variance.shape == (3, 4)
-    mapped = jax.jit(jax.vmap(lambda value: kind(value, *values[1:]).log_prob(1.0)))(jnp.full(6, values[0]))
-    np.testing.assert_allclose(mapped, kind(*values).log_prob(1.0) * jnp.ones(6))
+    positions = range(1 if name == "generalised inverse Gaussian" else 0, len(values))
+    density = jax.jit(jax.vmap(jax.value_and_grad(lambda *values: kind(*values).log_prob(0.6), tuple(positions))))
+    # The values, and each moved by a step to both sides.
     step = 1e-6
-    for position in range(1 if name == "generalised inverse Gaussian" else 0, len(values)):
-
-        def density(value, position=position):
-            return kind(*values[:position], value, *values[position + 1 :]).log_prob(0.6)
-
-        density = jax.jit(density)
-        numeric = (density(values[position] + step) - density(values[position] - step)) / (2 * step)
-        np.testing.assert_allclose(jax.grad(density)(values[position]), numeric, rtol=1e-5, atol=1e-7)
+    points = np.array(values) + step * np.vstack([np.zeros(len(values)), np.eye(len(values)), -np.eye(len(values))])
+    found, slopes = density(*jnp.asarray(points).T)
+    np.testing.assert_allclose(found[0], kind(*values).log_prob(0.6))
+    for slope, position in zip(slopes, positions, strict=True):
+        numeric = (found[1 + position] - found[1 + len(values) + position]) / (2 * step)
+        np.testing.assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-7)
 
     def program():
         with numpyro.plate("obs_id", 4):

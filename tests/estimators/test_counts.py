@@ -23,6 +23,7 @@ RATES = np.array([0.1, 0.5, 0.7])
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.slow_cases("DropoutPoissonRegressor(rates", "NegativeBinomial")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 

@@ -19,6 +19,6 @@ MF = bd.DropoutMatrixFactorization
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.slow_cases("stochastic')-check_estimator_sparse")
+@pytest.mark.slow_cases("stochastic')", "adaptive=False", "centre=True", "solver='deterministic',tol")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -90,7 +90,11 @@ def test_a_half_sweep_is_a_minimum(name):
 
 @pytest.mark.parametrize(
     ("solver", "width", "steps"),
-    [("deterministic", 10, None), ("deterministic", 40, None), ("stochastic", 20, 20_000)],
+    [
+        ("deterministic", 10, None),
+        ("deterministic", 40, None),
+        pytest.param("stochastic", 20, 20_000, marks=pytest.mark.slow),
+    ],
 )
 def test_the_rank_is_recovered(solver, width, steps):
     """Cavazza et al. (2018), figure 3: rank 10 and noise of standard deviation 0.01, ``p = 0.9``."""
@@ -115,7 +119,7 @@ def check_cell(width, theta):
     assert least < model.objective_ < 1.01 * least
 
 
-@pytest.mark.parametrize(("width", "theta"), [(10, 0.5), (40, 0.3)])
+@pytest.mark.parametrize(("width", "theta"), [(10, 0.5), pytest.param(40, 0.3, marks=pytest.mark.slow)])
 def test_sampled_and_expected_loss_agree(width, theta):
     """Cavazza et al. (2018), figure 1: moving averages over 4,000 steps, and the closed form's minimum."""
     check_cell(width, theta)

@@ -69,6 +69,7 @@ def test_passes_a_newton_step():
     assert design.passes <= 2 + 9 * fit.n_iter
 
 
+@pytest.mark.default_cases("csr_array")
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_estimators(storage):
     X, y, target = problem(few=True)
@@ -102,7 +103,7 @@ def test_names_of_the_columns():
     names = [f"f{d}" for d in range(12)]
     design = bd.Blocks(cut(X), columns=names)
     assert bd.fit(bd.Model(), design, y).feature_names == names
-    estimator = bd.DropoutSVC().fit(design, y)
+    estimator = bd.DropoutSVC(0.2).fit(design, y)
     assert estimator.feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="expected the columns"):
         estimator.predict(bd.Blocks(cut(X), columns=names[::-1]))

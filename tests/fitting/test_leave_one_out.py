@@ -68,7 +68,7 @@ def test_moments_are_those_of_refits(rate):
     assert (np.linalg.norm(slow[1] - whole.var) > 0.1) == (rate > 0)
 
 
-@pytest.mark.parametrize(("learnt", "errors"), [(False, 0.1), (True, 0.5)])
+@pytest.mark.parametrize(("learnt", "errors"), [pytest.param(False, 0.1, marks=pytest.mark.slow), (True, 0.5)])
 def test_differences_of_losses_are_those_of_refits(learnt, errors):
     """Between candidates, in standard errors of the difference; refits learn their rates anew."""
     X, y = table()

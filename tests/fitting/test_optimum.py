@@ -30,8 +30,8 @@ def plain_energy(model, X, y, rate):
 
     def value(theta):
         w, intercept = theta[:-1], theta[-1]
-        mean = np.array([sum(w * (g * x + h)) + intercept for x in X])
-        var = np.array([sum(w**2 * (a * x**2 + b * x + c0)) for x in X])
+        mean = np.sum(w * (g * X + h), axis=1) + intercept
+        var = np.sum(w**2 * (a * X**2 + b * X + c0), axis=1)
         if isinstance(model.loss, bd.Hinge):
             slack = model.loss.margin - sign * mean
             loss = 0.5 * (slack + np.sqrt(slack**2 + var))

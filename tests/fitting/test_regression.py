@@ -87,7 +87,7 @@ def test_warm_start_goes_on_from_the_last_fit():
     assert model.fit(X, y).n_iter_ < steps
 
 
-@pytest.mark.default_cases("Squared(expectation='augmentation', variance_prior=None)")
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [bd.Squared(), bd.EpsilonInsensitive(0.2), bd.Quantile(0.8)], ids=repr)
 def test_posterior_of_a_regression_is_the_enumerated_one(loss):
     """Weights, intercept and rates by importance sampling against 64 chains; false alarms below 1e-4 (9 means)."""

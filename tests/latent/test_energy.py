@@ -73,6 +73,7 @@ def stated(criterion, noise, X, code, weight, rate, precision, hidden, output):
     return penalty + jnp.sum(weight[:, None] * criterion.loss.value(target, score, var))
 
 
+@pytest.mark.slow_cases("logistic, taylor", "hinge, gaussian", "hinge-add", "hinge-un", "logistic-dr", "logistic-po")
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("criterion", [name for name in CRITERIA if name != "softmax, gaussian"])
 def test_value_and_gradient_are_those_of_the_stated_energy(criterion, noise):
@@ -90,7 +91,7 @@ def test_value_and_gradient_are_those_of_the_stated_energy(criterion, noise):
                 CRITERIA[criterion], NOISES[noise], X, jnp.asarray(code), weight, rate, precision, hidden, output
             )
 
-        expected, slopes = jax.value_and_grad(function, (0, 1))(*arguments)
+        expected, slopes = jax.jit(jax.value_and_grad(function, (0, 1)))(*arguments)
     assert value == pytest.approx(float(expected), rel=1e-12)
     for found, slope in zip(gradient, slopes, strict=True):
         np.testing.assert_allclose(found, slope, rtol=0, atol=1e-10 * np.max(np.abs(slope)))

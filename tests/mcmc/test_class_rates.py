@@ -140,18 +140,19 @@ def test_recorded_density_is_that_of_the_program():
     np.testing.assert_allclose(lp - lp[0], np.array(expected) - expected[0], rtol=1e-9, atol=1e-9)
 
 
-def test_the_public_way():
+@pytest.mark.parametrize("pooled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_public_way(pooled):
     """Dims, labels and groups of a run; what has no sampler says what to use."""
     X, y = problem()
     y = np.array(["one", "two", "three"])[y]
-    pooled = bd.Hierarchical(["a", "b"])
+    settings = {"rates": bd.Hierarchical(["a", "b"]), "weight_prior": bd.Laplace(1.0)} if pooled else {}
     options = {"chains": 2, "draws": 8, "tune": 8, "method": bd.Gibbs(joint_moves=0), "progress": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws
-        post = bd.sample(bd.Model(SOFTMAX, rates=pooled, weight_prior=bd.Laplace(1.0)), X, y, **options)
+        post = bd.sample(bd.Model(SOFTMAX, **settings), X, y, **options)
     group = bd.groups.dataset(post, "posterior")
     assert group["rate"].dims == ("chain", "draw", "class", "feature")
-    assert group["group_rate"].dims == ("chain", "draw", "class", "group")
+    assert not pooled or group["group_rate"].dims == ("chain", "draw", "class", "group")
     assert group["intercept"].dims == ("chain", "draw", "class")
     assert group["class"].values.tolist() == ["one", "three", "two"]
     fixed = bd.Model(SOFTMAX, rates=bd.Fixed(0.2))

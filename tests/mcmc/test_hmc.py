@@ -211,7 +211,7 @@ def test_squared_loss_is_the_exact_limit():
         assert np.all(np.abs(chain.mean(axis=0) - exact) < LIMIT * chain.std(axis=0, ddof=1) / np.sqrt(64))
 
 
-@pytest.mark.parametrize(("method", "accuracy"), [(DOUBLE, 1e-9), (SINGLE, 1e-4)])
+@pytest.mark.parametrize(("method", "accuracy"), [pytest.param(DOUBLE, 1e-9, marks=pytest.mark.slow), (SINGLE, 1e-4)])
 def test_a_normal_posterior_is_left_as_it_is(method, accuracy):
     """The warm-up has no pilots to spoil the exact metric, so that nothing is ever rejected.
 
@@ -229,10 +229,10 @@ def test_a_normal_posterior_is_left_as_it_is(method, accuracy):
     ("model", "marginalised", "normal"),
     [
         (bd.Model(Squared(), rates=bd.Fixed(0.3)), True, True),
-        (bd.Model(Squared(), rates=bd.Fixed(0.0)), False, True),
-        (bd.Model(Squared(), rates=bd.Fixed(0.3)), False, False),
+        pytest.param(bd.Model(Squared(), rates=bd.Fixed(0.0)), False, True, marks=pytest.mark.slow),
+        pytest.param(bd.Model(Squared(), rates=bd.Fixed(0.3)), False, False, marks=pytest.mark.slow),
         (bd.Model(Squared()), False, False),
-        (bd.Model(Hinge(), rates=bd.Fixed(0.3)), True, False),
+        pytest.param(bd.Model(Hinge(), rates=bd.Fixed(0.3)), True, False, marks=pytest.mark.slow),
         (bd.Model(Logistic(), rates=bd.Fixed(0.3)), True, False),
     ],
     ids=repr,
@@ -429,7 +429,8 @@ def on_a_kink():
     return np.concatenate([np.zeros((6, 2)), counts]), np.array([1, 1, 1, 1, -1, -1, 1, -1, 1, -1, 1, -1])
 
 
-@pytest.mark.parametrize("bound", ["augmentation", pytest.param("gaussian", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", ["augmentation", "gaussian"])
 def test_a_fit_on_a_kink_has_its_posterior(bound):
     model, (X, y) = bd.Model(Hinge(expectation=bound), bd.PoissonNoise(), C=3.0), on_a_kink()
     fit = bd.fit(model, X, y)
@@ -546,8 +547,10 @@ def test_joint_distribution_is_kept(name):
 
 LAPLACE = [
     bd.Model(Logistic(), rates=NO_NOISE, C=2.0),
-    bd.Model(Logistic(), rates=bd.Fixed([0.4, 0.1, 0.7])),
-    pytest.param(bd.Model(Logistic(expectation="gaussian"), rates=DROPOUT), marks=pytest.mark.slow),
+    *(
+        pytest.param(bd.Model(Logistic(expectation=form), rates=bd.Fixed([0.4, 0.1, 0.7])), marks=pytest.mark.slow)
+        for form in ("augmentation", "gaussian")
+    ),
     bd.Model(Logistic(expectation="taylor"), bd.MultiplicativeNoise(0.3)),
     bd.Model(Squared(), rates=DROPOUT),
 ]

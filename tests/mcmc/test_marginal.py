@@ -124,7 +124,7 @@ def worst(model, weights, features, method, chains=64, tune=100, draws=400):
     return np.max(np.abs(means.mean(axis=0) - truth)[total > 0] / total[total > 0])
 
 
-@pytest.mark.default_cases("logistic", "unknown variance")
+@pytest.mark.default_cases("hinge, C and row weights", "unknown variance")
 @pytest.mark.parametrize("name", CASES)
 def test_moments_are_those_of_the_pseudo_posterior(name):
     assert worst(*CASES[name]) < LIMIT

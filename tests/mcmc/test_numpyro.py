@@ -187,6 +187,7 @@ def test_on_one_device_parallel_falls_back_as_numpyro_does():
         ),
     ],
 )
+@pytest.mark.slow_cases("None-model1", "None-model2", "None-model3", "None-model4")
 @pytest.mark.parametrize("chains", [None, 3])
 def test_every_recorded_variable_is_a_site(model, method, names, chains):
     """Traced only: names and shapes of chains one at a time and side by side."""

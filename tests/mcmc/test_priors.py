@@ -86,9 +86,10 @@ def horseshoe_prior(key, chains, p, scale, dtype):
 def test_horseshoe_weights_and_scales_keep_their_joint_law(dtype):
     """Every half-Cauchy scale is one before and after, and so are products of scales and weights."""
     with jax.enable_x64(dtype == "float64"):
-        weight, aux = horseshoe_prior(jax.random.key(0), 40_000, 3, 0.3, dtype)
-        precision, new = bd.Horseshoe.sample_precision(jax.random.key(1), weight, aux)
-        other_weight, other = horseshoe_prior(jax.random.key(2), 40_000, 3, 0.3, dtype)
+        joint = jax.jit(lambda key: horseshoe_prior(key, 40_000, 3, 0.3, dtype))
+        weight, aux = joint(jax.random.key(0))
+        precision, new = jax.jit(bd.Horseshoe.sample_precision)(jax.random.key(1), weight, aux)
+        other_weight, other = joint(jax.random.key(2))
         recorded = bd.Horseshoe.record(new)["global_scale"]
     assert precision.dtype == dtype
     assert np.all(np.isfinite(precision))
@@ -121,7 +122,7 @@ def test_noise_variance_given_scores(dtype):
     data = as_dataset(X, y, s, None, False)
     with jax.enable_x64(dtype == "float64"):
         kernel, operands = bd.Gibbs(dtype=dtype).bind(model, data, model.bind(data.feature_names), 0)
-        state = kernel.init(operands, jax.random.key(0), 20_000)
+        state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), 20_000)
         score = np.linspace(-1, 1, 9)
         state = state._replace(score=jnp.broadcast_to(jnp.asarray(score, dtype)[None], (20_000, 9)))
         drawn = kernel._draw_priors(operands, state, jax.random.key(1)).noise_precision

@@ -1,7 +1,7 @@
 """Posteriors of more features than rows: the factor by rows, the approximation by scores, and trajectories of scores.
 
 False-alarm rate: each statistic is allowed 5 standard errors of 64 independent chains (below 1e-5 each by Student's t);
-the default suite compares 42 and 50 of them.
+the slow tests compare 42 and 50 of them.
 """
 
 from dataclasses import dataclass
@@ -76,9 +76,8 @@ def test_the_factor_by_rows_is_a_root_of_the_covariance(intercept, rates):
         factor = row_factor(data, matrix, precision, gain, curvature, roots, intercept, "float64", loading)
         D = p + intercept + k
         factor = factor._replace(stretch=jnp.asarray(generator.uniform(0.5, 2.0, D)))
-        root, inverse, turned = (
-            np.asarray(f(jnp.eye(D))) for f in (factor.times, factor.solve, factor.transposed_times)
-        )
+        products = jax.jit(lambda x: (factor.times(x), factor.solve(x), factor.transposed_times(x)))
+        root, inverse, turned = (np.asarray(found) for found in products(jnp.eye(D)))
     T, X = root.T / np.asarray(factor.stretch), data.design.matrix().toarray()
     moved = X @ (slope[:, None] * (index[:, None] == np.arange(k))) if k else np.zeros((n, 0))
     A = np.column_stack([X * gain, np.ones((n, int(intercept))), moved])
@@ -137,7 +136,9 @@ def both(name):
     return kernel, operands, general, HMCOperands(operands.density, operands.centre, dense, *operands[-2:])
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge", pytest.param("insensitive", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hinge", "insensitive"))]
+)
 def test_scores_move_as_the_weights_do(name, any_size):
     """The same start and momentum lead to the same end, with the same error of the energy."""
     with jax.enable_x64(True):
@@ -154,10 +155,11 @@ def test_scores_move_as_the_weights_do(name, any_size):
             for found, moving in ((evaluation, r), (beside.evaluation, momentum))
         ]
         np.testing.assert_allclose(z, end, atol=1e-9)
-        np.testing.assert_allclose(score, kernel.scores(operands, z), atol=1e-9)
+        np.testing.assert_allclose(score, jax.jit(kernel.scores)(operands, z), atol=1e-9)
         np.testing.assert_allclose(rise, energy[0] - energy[1], atol=1e-8)
         assert np.max(np.abs(rise)) > 1e-3
-        lp = kernel.lp(operands, z, score) - kernel.lp(operands, state.position, state.score)
+        density = jax.jit(kernel.lp)
+        lp = density(operands, z, score) - density(operands, state.position, state.score)
         other = [found.prior - np.sum(found.cost, axis=1) for found in (evaluation, beside.evaluation)]
         np.testing.assert_allclose(lp, other[0] - other[1], atol=1e-8)
 
@@ -171,7 +173,7 @@ def chains_of(model, method, draws=150, **options):
 
 
 @pytest.mark.parametrize(
-    "name", ["logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hinge", "insensitive"))]
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "hinge", "insensitive")]
 )
 def test_draws_are_those_of_the_whole_factor(name, monkeypatch):
     model, found = MODELS[name], []
@@ -249,7 +251,8 @@ def noisy_chains(model, monkeypatch, many, method, draws=120):
     return operands, result, np.concatenate([theta, theta**2], axis=2).mean(axis=1)
 
 
-@pytest.mark.parametrize("name", ["rates", *(pytest.param(n, marks=pytest.mark.slow) for n in ("shared", "dropout"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISY)
 def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
     model, found = NOISY[name], []
     for many in (2, 10_000):

@@ -107,7 +107,10 @@ def dims(site):
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
 
 
-@pytest.mark.slow_cases("factors, all masks", "logistic augmented")
+@pytest.mark.slow_cases(
+    *("factors, all masks", "logistic augmented", "normal scores, groups", "masks, groups", "all masks, hinge"),
+    *("both, hinge", "softmax, masks of each class"),
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""

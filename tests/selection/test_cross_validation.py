@@ -34,7 +34,7 @@ def test_scikit_learn_conformance(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([bd.DropoutLogisticRegressionCV(**SMALL)], expected_failed_checks=_known_differences)
+@parametrize_with_checks([bd.DropoutLogisticRegressionCV(**SMALL)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_conformance_of_the_logistic_search(estimator, check):

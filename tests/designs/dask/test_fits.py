@@ -27,11 +27,11 @@ MODELS = {
 }
 
 
-def cut(X, rows=170):
+def cut(X, rows=250):
     return da.from_array(X, chunks=(rows, -1))
 
 
-def cut_sparse(X, rows=170):
+def cut_sparse(X, rows=250):
     return cut(X, rows).map_blocks(sparse.csr_array)
 
 

@@ -86,9 +86,12 @@ AUGMENTED = [loss for loss in LOSSES if isinstance(loss, Augmented)]
 
 
 def _quick_first(losses):
-    """Beyond their first forms, losses of counts are the logistic in others, and squares are the same in all: slow."""
+    """Beyond their first forms losses of counts are the logistic in others, squares the same in all, quantiles tubes.
+
+    Those are slow.
+    """
     for loss in losses:
-        sibling = type(loss).__name__ in ("Binomial", "NegativeBinomial", "Squared")
+        sibling = type(loss).__name__ in ("Binomial", "NegativeBinomial", "Squared", "Quantile")
         slow = sibling and loss.expectation in ("gaussian", "taylor")
         yield pytest.param(loss, marks=[pytest.mark.slow] * slow, id=repr(loss))
 

@@ -251,7 +251,7 @@ def _check_gradient(loss, noise, rates, marginalised, same, thorough):
 
 @pytest.mark.slow_cases(
     *("Logistic(expectation='gaussian')", "Logistic(expectation='aug", "Binomial(", "EpsilonInsensitive", "Squared"),
-    *("tau=0.8, expectation='aug", "margin=1.0, expectation='gau"),
+    *("tau=0.8, expectation='aug", "margin=1.0, expectation='gau", "Poisson(expectation='taylor')"),
 )
 def test_gradient_is_that_of_the_value(loss, same, thorough):
     """Every loss under the noise with all five coefficients, and with masks integrated, whatever its bound."""
@@ -302,12 +302,14 @@ def test_gradient_in_rates_of_every_structure(rates, same, thorough):
     _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same, thorough)
 
 
-def test_a_row_without_noise_has_a_finite_gradient(losses):
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_row_without_noise_has_a_finite_gradient(losses, every):
     """A row of zeros under masks, and under Poisson noise, has a score without variance."""
     X, y, row_weight = _data()
-    cases = [(bd.Model(bd.Hinge(), rates=FREE[rates]), False) for rates in ("groups", "relative")]
-    cases += [(bd.Model(bd.Logistic(), rates=FREE[rates]), False) for rates in ("per feature", "shared")]
-    cases += [(bd.Model(loss, bd.PoissonNoise()), True) for loss in losses if loss.binary]
+    structures = {bd.Hinge(): ("groups", "relative"), bd.Logistic(): ("per feature", "shared")}
+    cases = [(bd.Model(loss, rates=FREE[name]), False) for loss in structures for name in structures[loss][: 1 + every]]
+    forms = [loss for loss in losses if loss.binary and (every or loss.expectation == "augmentation")]
+    cases += [(bd.Model(loss, bd.PoissonNoise()), True) for loss in forms]
     for model, marginalised in cases:
         density, operands = _bound(model, X, y, row_weight, marginalised)
         for theta in (jnp.zeros_like(_theta(density)), _theta(density)):
@@ -355,7 +357,7 @@ def exact_likelihood(loss, X, y, weight, intercept, rate):
     ("loss", "sd", "bound"),
     [(bd.Logistic(), 0.5, 0.015), (bd.Logistic(), 1.0, 0.1), (bd.Hinge(), 0.5, 0.045), (bd.Hinge(), 1.0, 0.16)],
 )
-@pytest.mark.parametrize("p", [3, 10])
+@pytest.mark.parametrize("p", [pytest.param(3, marks=pytest.mark.slow), 10])
 def test_error_of_normal_scores_against_all_masks(p, loss, sd, bound):
     """Root mean square error of a row's log-likelihood: features standard normal, rates uniform, weights of this sd.
 

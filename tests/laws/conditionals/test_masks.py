@@ -22,6 +22,8 @@ N, P = 7, 4
 A, B, SCALE = 1.7, 2.4, np.array([0.5, 1.0, 1.5, 2.0])
 # Each rate structure with another power of the likelihood; the two do not meet in the program.
 SETTINGS = {"per feature": (None, 1.0), "per group": ((0, 1, 0, 1), 0.1), "shared": ((0, 0, 0, 0), 2.5)}
+# Each loss and each structure by default, and all pairs of them when there is time.
+pytestmark = pytest.mark.slow_cases("hinge-per group", "logistic-per feature", "logistic-shared")
 LOSSES = {
     "hinge": (Hinge(), HingePseudoLikelihood),
     "logistic": (Logistic(), LogisticPseudoLikelihood),
@@ -193,4 +195,4 @@ def test_enumerated_is_the_sum_over_all_masks(name, C, groups, state, same):
     brute = logsumexp(np.asarray(jax.vmap(lambda kept: density(kept=kept))(jnp.asarray(masks))))
     values = {key: state[key] for key in ("weight", "intercept", "rate")}
     arguments = (data[0], data[1] > 0, likelihood, C, A, B, groups, jnp.asarray(SCALE), None)
-    same(log_density(feature_noising.enumerated, arguments, {}, values)[0], brute)
+    same(jax.jit(lambda some: log_density(feature_noising.enumerated, arguments, {}, some)[0])(values), brute)

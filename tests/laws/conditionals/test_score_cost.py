@@ -103,6 +103,7 @@ def test_quadrature_is_the_sum_over_nodes():
     np.testing.assert_allclose(bd.Logistic().score_cost(y, mean, var, power).value, expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow_cases("EpsilonInsensitive")
 def test_slopes_are_those_of_the_value(loss, same, thorough):
     arguments = tuple(jnp.asarray(part) for part in grid())
 

@@ -81,11 +81,10 @@ def check_products(design, X):
             np.testing.assert_allclose(one, other, **SAME, err_msg=name)
 
 
-# Each place compiles programs of its own; those of one array by rows and of copies run by default.
+# Each place compiles programs of its own; those of one array by rows and of copies run by default, in one precision.
+@pytest.mark.default_cases("rows-float64", "copies-float32")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "place", [pytest.param(place, marks=[pytest.mark.slow] * (place not in ("rows", "copies"))) for place in PLACES]
-)
+@pytest.mark.parametrize("place", PLACES)
 def test_products(X, place, dtype, check_normal_product, check_product_sums, check_each_block):
     X = X.astype(dtype)
     design = ShardedDesign(PLACES[place](X))
@@ -107,6 +106,7 @@ def test_products(X, place, dtype, check_normal_product, check_product_sums, che
         np.testing.assert_array_equal(some.matvec(np.eye(7)), X[part])
 
 
+@pytest.mark.default_cases("float32")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_blocks_of_a_device_and_the_rows_that_remain(X, dtype, monkeypatch):
     """Six rows a device, in blocks of four and two, then one by one; single precision is summed in double."""
@@ -119,10 +119,11 @@ def test_blocks_of_a_device_and_the_rows_that_remain(X, dtype, monkeypatch):
     jax.clear_caches()
 
 
-def test_other_types_of_numbers(X):
-    for dtype in (np.int32, np.bool_, jnp.bfloat16):
-        array = _put(jnp.asarray(3 * X, dtype=dtype), _mesh(4, "r"), P("r"))
-        check_products(ShardedDesign(array), np.asarray(array.astype(np.float32)).astype(np.float64))
+@pytest.mark.default_cases("bfloat16")
+@pytest.mark.parametrize("dtype", [np.int32, np.bool_, jnp.bfloat16], ids=["int32", "bool", "bfloat16"])
+def test_other_types_of_numbers(X, dtype):
+    array = _put(jnp.asarray(3 * X, dtype=dtype), _mesh(4, "r"), P("r"))
+    check_products(ShardedDesign(array), np.asarray(array.astype(np.float32)).astype(np.float64))
 
 
 def test_single_precision_stays_so_on_the_devices(X):

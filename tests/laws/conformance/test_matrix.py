@@ -113,6 +113,12 @@ def _forward_and_slope(function, matrix, w, r):
     return function(matrix, w), jax.grad(lambda v: jnp.sum(function(matrix, v) * r))(w)
 
 
+@jax.jit
+def _pairs_and_back(matrix, w, r):
+    both, pull_back = jax.vjp(lambda v, u: pair_product(matrix, v, u), w, -w)
+    return both, (*pull_back((r, 2 * r)), backward_product(matrix, r))
+
+
 def _check_products(X, storage, square, dtype, chains=CHAINS):
     stored = STORAGES[storage](X)
     wide = np.asarray(stored.toarray() if sparse.issparse(stored) else stored, dtype=float)
@@ -130,8 +136,7 @@ def _check_products(X, storage, square, dtype, chains=CHAINS):
         right = np.sum(w * np.asarray(slope, float), axis=1)
         size = np.sum(np.abs(r) * (np.abs(w) @ np.abs(dense).T), axis=1)
         assert np.all(np.abs(left - right) <= 2 * ACCURACY[dtype] * size)
-    both, pull_back = jax.vjp(lambda v, u: pair_product(matrix, v, u), narrow[0], -narrow[0])
-    turned = (*pull_back((narrow[1], 2 * narrow[1])), backward_product(matrix, narrow[1]))
+    both, turned = _pairs_and_back(matrix, *narrow)
     for found, part, dense in zip(both, (w, -w), (wide, wide * wide), strict=True):
         _near(found, part @ dense.T, np.abs(part) @ np.abs(dense).T, dtype)
     for found, part, dense in zip(turned, (r, 2 * r, r), (wide, wide * wide, wide), strict=True):
