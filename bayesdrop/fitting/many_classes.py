@@ -268,9 +268,14 @@ def class_posterior(found: ClassFit, rate_map: RateMap) -> RatePosterior | None:
 
 
 def fit_dataset(
-    model: Model, settled: Settled, data: Dataset, rate_map: RateMap, method: FitMethod[Any, Any] | None
+    model: Model,
+    settled: Settled,
+    data: Dataset,
+    rate_map: RateMap,
+    method: FitMethod[Any, Any] | None,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
 ) -> tuple[Fit, ClassFit]:
-    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data.
+    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data, from a ``start`` for settled rows.
 
     Raises
     ------
@@ -286,7 +291,7 @@ def fit_dataset(
     classes: Any = data.classes
     found = fit_classes(
         settled.model, settled.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
-        max_iter=method.max_iter,
+        max_iter=method.max_iter, start=start,
     )  # fmt: skip
     weights = centred(settled.outward(found.weights), model.loss.class_rates)
     fit = Fit(

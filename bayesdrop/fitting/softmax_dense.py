@@ -1,4 +1,4 @@
-"""Newton's method for the softmax with noise on tables: one factor of the Hessian for as many steps as it is good for."""
+"""Newton's method for the softmax with noise on tables: one factor of the second-order model for several steps."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ class DenseNewton:
                     pairs = remember(pairs, length * direction, bent - gradient)
                     there -= there.mean(axis=1, keepdims=True)
                     left = np.array([-0.5 * slope])
-                    moved = DenseState(there, np.array([after]), bent, left, hessian, 1 if fresh else state.age + 1, pairs)
+                    moved = DenseState(
+                        there, np.array([after]), bent, left, hessian, 1 if fresh else state.age + 1, pairs
+                    )
                     return moved, StepInfo(np.array([True]))
                 length *= 0.5
         return replace(state, remaining=np.array([-0.5 * slope])), StepInfo(np.array([False]))

@@ -3,8 +3,8 @@ r"""Hessian of the softmax energy as one matrix, for tables.
 A number that is added to the weights of all classes changes no score's share, so that the weights of the classes less
 those of the last, ``θ_k = w_k − w_K``, are all there is, and at the best common number the prior is that of
 ``P ⊗ (1 − 11ᵀ/K)``. In ``θ`` the derivatives of the loss are those in ``w_k``, ``k < K``. With the mean ``x̃`` and the
-variances ``v`` of the noised features of a row, ``S = ∂R/∂V`` and the third derivatives ``T`` of ``log Σ exp``, expected
-under the noise where ``R`` is, a row adds to the block of classes ``k`` and ``l``
+variances ``v`` of the noised features of a row, ``S = ∂R/∂V`` and the third derivatives ``T`` of ``log Σ exp``, which
+are expectations under the noise where ``R`` is one, a row adds to the block of classes ``k`` and ``l``
 
     x̃ x̃ᵀ (cA'' + d ∂²R/∂m²)_kl + d x̃ (v∘t_kl)ᵀ + d (v∘t_kl) x̃ᵀ + 2d diag(v) S_kl,        t_kl = Σ_j T_klj w_j,
 
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from .._typing import Float, Int
+from .._typing import Float
 from ..losses.softmax_cumulants import ClassMoments, class_moments, mean_curvature
 from ..losses.softmax_forms import FORMS, log_sum_exp
 from .overflow import double_range, refuse_overflow
@@ -187,7 +187,9 @@ def _add(result: Float[np.ndarray, "J q J q"], rows: RowTerms, weights: Float[np
         for k in range(J):
             for ell in range(k + 1):
                 result[k, d, ell, d] += own[:, k * J + ell]
-    third = rows.moments.third(weights, var, J) if rows.moments is not None else ((k, None) for k in range(J))
+    third: Any = ((k, None) for k in range(J))
+    if rows.moments is not None and var is not None:
+        third = rows.moments.third(weights, var, J)
     for k, mixed in third:
         right = (rows.x[:, None] * rows.second[:, k, : k + 1, None]).reshape(len(rows.x), -1)
         result[k, :, : k + 1] += (rows.x.T @ right).reshape(p + 1, k + 1, p + 1)

@@ -41,11 +41,11 @@ class ClassMoments:
         self, weights: Float[np.ndarray, "p K"], scale: Float[np.ndarray, "n p"], count: int
     ) -> Iterator[tuple[int, Float[np.ndarray, "n _ p"]]]:
         """``Σ_j T_klj w_dj`` times a scale (n, p), for each of the first ``count`` classes ``k`` and all ``l <= k``."""
-        level = None if self.three is not None else scale * (self.one @ weights.T)
+        level = scale * (self.one @ weights.T)
         for k in range(count):
             rows = slice(k + 1)
             both = scale[:, None] * (weights[:, k, None] + weights[:, rows]).T
-            if self.three is None or level is not None:
+            if self.three is None:
                 along = np.subtract(2 * level[:, None], both, out=both)
                 along *= self.two[:, k, rows, None]
                 across = self.one[:, k, None] * level
@@ -56,9 +56,7 @@ class ClassMoments:
             yield k, along
 
 
-def class_moments(
-    form: str, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]
-) -> ClassMoments:
+def class_moments(form: str, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> ClassMoments:
     """Moments of a form for mean scores (n, K) and their covariances (n, K, K)."""
     if form == "taylor":
         _, probability = log_sum_exp(mean)

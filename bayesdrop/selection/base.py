@@ -165,6 +165,10 @@ class DropoutCV(BaseEstimator):
         self.selection_: Selection = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
+        if self.selection_.near is not None:
+            weights, rate = self.selection_.near
+            # It starts there, as a second fit of the same estimator would.
+            plain = plain._with_weights(weights, rate.reshape(len(rate), -1), self.C_).set_params(warm_start=True)
         return plain.set_params(rates=self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, given: list[Any]) -> None:
@@ -197,7 +201,7 @@ class DropoutCV(BaseEstimator):
         self.C_ = float(Cs[self.best_index_])
 
     def _keep(self, best: Any) -> None:
-        self.best_estimator_ = best
+        self.best_estimator_ = best.set_params(warm_start=False)
         for name in self._own:
             setattr(self, name, getattr(best, name))
 

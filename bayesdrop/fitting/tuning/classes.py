@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
-from ...model import Model
 from ...losses.softmax_forms import expected_softmax
+from ...model import Model
 from ..many_classes import ClassFit, class_chances, fit_classes, softmax_energy
 from ..row_weights import row_weights
 from ..softmax_leave_one_out import left_out_classes
@@ -123,9 +123,7 @@ class JointSolver:
         if not fold.alone:
             return class_chances(model, self.design, found.weights, found.rates, None, self.corrupted_inputs)
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
-        energy = softmax_energy(
-            model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy
-        )
+        energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
         return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs))
 
 
