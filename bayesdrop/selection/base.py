@@ -146,8 +146,9 @@ class DropoutCV(BaseEstimator):
         own = self.scoring is None
         cv = possible_folds(task, self.cv, "cv", own)
         if cv is None:
+            few = "each of two classes" if own else "each class"
             raise ValueError(
-                f"cv: expected at least two rows{'' if task.code is None else ' of each class'}, to fit one and hold "
+                f"cv: expected at least two rows{'' if task.code is None else f' of {few}'}, to fit one and hold "
                 f"the other out, got one; give more rows, or {self._plain().__name__} rates and C of your own."
             )
         folds = task.folds(cv)
