@@ -47,10 +47,12 @@ def fit_joint(
     task = estimator._task_of(settled, code, weight, len(estimator.classes_))
     model = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
     rate_map = model.bind(default_names(estimator))
+    start = None if estimator.selection_ is None else estimator.selection_.near
+    if earlier is not None:
+        start = settled.inward(earlier[0]), earlier[1][:, 0]
     found = fit_classes(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
-        max_iter=estimator.max_iter,
-        start=None if earlier is None else (settled.inward(earlier[0]), earlier[1][:, 0]), unlabelled=unlabelled,
+        max_iter=estimator.max_iter, start=start, unlabelled=unlabelled,
     )  # fmt: skip
     if not estimator.corrupted_inputs:
         warn_of_counts(design, found.one_signed, default_names(estimator), model.fit_intercept)

@@ -106,7 +106,8 @@ def fit(
         settled, model = replace(settled, model=chosen), replace(model, rates=chosen.rates)
         rate_map = model.bind(names)
     if many:
-        joint, rest = fit_dataset(model, settled, data, rate_map, method)
+        near = None if selection is None else selection.near
+        joint, rest = fit_dataset(model, settled, data, rate_map, method, near)
         _warn_of(settled, rest, data)
         return replace(joint, selection=selection)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)

@@ -181,7 +181,7 @@ def fit_classes(
 
     energy = energy_at(rate)
     if not rate_map.is_free:
-        weights, trace = fit_softmax(energy, weights, tol, max_iter)
+        weights, trace, _ = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
         if own:
@@ -191,9 +191,9 @@ def fit_classes(
         else:
             shared = ClassRates.take(design, code, known, n_classes, rate_map)
             learner, one_signed = shared, shared.one_signed(total)
-        unsettled, values, steps, coarse = True, [], 0, max(tol, _MODEST)
+        unsettled, values, steps, coarse, state = True, [], 0, max(tol, _MODEST), None
         for _ in range(_MOST_UPDATES):
-            weights, trace = fit_softmax(energy, weights, coarse, max_iter)
+            weights, trace, state = fit_softmax(energy, weights, coarse, max_iter, state)
             values, steps = values + trace.values, steps + trace.iterations
             least = np.full(n_classes, np.sqrt(ROUND_OFF * abs(float(trace.values[-1][0]))))
             seen = centred(weights, own)[:-1]
@@ -268,9 +268,14 @@ def class_posterior(found: ClassFit, rate_map: RateMap) -> RatePosterior | None:
 
 
 def fit_dataset(
-    model: Model, settled: Settled, data: Dataset, rate_map: RateMap, method: FitMethod[Any, Any] | None
+    model: Model,
+    settled: Settled,
+    data: Dataset,
+    rate_map: RateMap,
+    method: FitMethod[Any, Any] | None,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
 ) -> tuple[Fit, ClassFit]:
-    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data.
+    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data, from a ``start`` for settled rows.
 
     Raises
     ------
@@ -286,7 +291,7 @@ def fit_dataset(
     classes: Any = data.classes
     found = fit_classes(
         settled.model, settled.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
-        max_iter=method.max_iter,
+        max_iter=method.max_iter, start=start,
     )  # fmt: skip
     weights = centred(settled.outward(found.weights), model.loss.class_rates)
     fit = Fit(

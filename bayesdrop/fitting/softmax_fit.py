@@ -15,6 +15,7 @@ from .preconditioners import Apply, conjugate_gradient
 from .protocols import OneProblem, StepInfo
 from .secants import Pair, remember, two_loops
 from .softmax_curvature import NoiseCurvature
+from .softmax_dense import DenseNewton, DenseState, has_matrix
 from .softmax_energy import SoftmaxEnergy
 
 __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
@@ -154,12 +155,24 @@ def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.nda
 
 @double_range()
 def fit_softmax(
-    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int
-) -> tuple[Float[np.ndarray, "q K"], Trace]:
-    """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
+    energy: SoftmaxEnergy,
+    weights: Float[np.ndarray, "q K"],
+    tol: float,
+    max_iter: int,
+    earlier: DenseState | None = None,
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
+    """Minimise the energy from the weights; without noise first, since the noised one is not convex.
+
+    Of tables there is also a state, which is the ``earlier`` one of a fit at other rates.
+    """
     if energy.noisy and not np.any(weights):
         plain = replace(energy, noise_weight=0 * energy.noise_weight)
-        weights, _ = fit_softmax(plain, weights, max(tol, _MODEST), max_iter)
-    method, trace = SoftmaxNewton(), Trace()
+        weights, _, _ = fit_softmax(plain, weights, max(tol, _MODEST), max_iter)
+    trace = Trace()
+    if energy.noisy and has_matrix(energy):
+        dense = DenseNewton()
+        ended, _ = minimise(dense, energy, dense.init(energy, weights, earlier), tol, max_iter, trace)
+        return ended.weights, trace, ended
+    method = SoftmaxNewton()
     state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
-    return state.weights, trace
+    return state.weights, trace, None

@@ -82,7 +82,7 @@ def normal_points(dimension: int) -> Float[np.ndarray, "S K"]:
     return np.concatenate([half, -half])
 
 
-def _factor(cov: Float[np.ndarray, "n K K"]) -> tuple[Float[np.ndarray, "k K"], Float[np.ndarray, "n k k"]]:
+def contrast_factor(cov: Float[np.ndarray, "n K K"]) -> tuple[Float[np.ndarray, "k K"], Float[np.ndarray, "n k k"]]:
     """Contrasts with the last class (K − 1, K), and the factor of their covariance (n, K − 1, K − 1).
 
     A shift of all scores alone changes nothing, and the best weights have no such part: their covariance is singular.
@@ -94,7 +94,7 @@ def _factor(cov: Float[np.ndarray, "n K K"]) -> tuple[Float[np.ndarray, "k K"], 
     return contrast, np.linalg.cholesky(cov + (JITTER * scale + 1e-14)[:, None, None] * np.eye(K - 1))
 
 
-def _at_points(
+def at_points(
     mean: Float[np.ndarray, "n K"], root: Float[np.ndarray, "n k k"], points: Float[np.ndarray, "S k"]
 ) -> Iterator[tuple[slice, Float[np.ndarray, "m S"], Float[np.ndarray, "m K S"]]]:
     """``log Σ exp`` (m, S) and softmax (m, K, S) of the scores that normal points (S, K − 1) stand for, the last class
@@ -114,12 +114,12 @@ def gaussian(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]]:
     """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :class:`Form`."""
     n, K = mean.shape
-    contrast, root = _factor(cov)
+    contrast, root = contrast_factor(cov)
     level, plain = log_sum_exp(mean)
     points = normal_points(K - 1)
     value, slope = np.empty(n), np.empty((n, K))
     to_root, second = np.empty(root.shape), np.empty(cov.shape)
-    for rows, top, probability in _at_points(mean, root, points):
+    for rows, top, probability in at_points(mean, root, points):
         value[rows] = np.mean(top, axis=1)
         slope[rows] = np.mean(probability, axis=2)
         to_root[rows] = probability[:, :-1] @ (points / len(points))
@@ -145,8 +145,8 @@ FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
 
 def expected_softmax(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:
     """``E softmax(s)`` for ``s ~ N(m, V)``, (n, K), over the points of the Gaussian form; rows sum to 1."""
-    _, root = _factor(cov)
+    _, root = contrast_factor(cov)
     result = np.empty_like(mean)
-    for rows, _, probability in _at_points(mean, root, normal_points(mean.shape[1] - 1)):
+    for rows, _, probability in at_points(mean, root, normal_points(mean.shape[1] - 1)):
         result[rows] = np.mean(probability, axis=2)
     return result

@@ -149,8 +149,9 @@ class DropoutCV(BaseEstimator):
         own = self.scoring is None
         cv = possible_folds(task, self.cv, "cv", own)
         if cv is None:
+            few = "each of two classes" if own else "each class"
             raise ValueError(
-                f"cv: expected at least two rows{'' if task.code is None else ' of each class'}, to fit one and hold "
+                f"cv: expected at least two rows{'' if task.code is None else f' of {few}'}, to fit one and hold "
                 f"the other out, got one; give more rows, or {self._plain().__name__} rates and C of your own."
             )
         folds = task.folds(cv)
@@ -168,6 +169,10 @@ class DropoutCV(BaseEstimator):
         self.selection_: Selection = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
+        if self.selection_.near is not None:
+            weights, rate = self.selection_.near
+            # It starts there, as a second fit of the same estimator would.
+            plain = plain._with_weights(weights, rate.reshape(len(rate), -1), self.C_).set_params(warm_start=True)
         return plain.set_params(rates=self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, given: list[Any]) -> None:
@@ -200,7 +205,7 @@ class DropoutCV(BaseEstimator):
         self.C_ = float(Cs[self.best_index_])
 
     def _keep(self, best: Any) -> None:
-        self.best_estimator_ = best
+        self.best_estimator_ = best.set_params(warm_start=False)
         for name in self._own:
             setattr(self, name, getattr(best, name))
 

@@ -57,7 +57,8 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         Warns
         -----
         SelectionWarning
-            If a class has fewer rows than there should be folds, of which there are then fewer.
+            If the largest class, with ``scoring`` the rarest, has fewer rows than there should be folds: there are
+            then fewer.
         """
         checked, y = check_here(self, X, y)
         check_classification_targets(y)

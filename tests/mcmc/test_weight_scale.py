@@ -4,6 +4,10 @@ Conditionals are held to quadrature by Kolmogorov-Smirnov tests of independent c
 to importance sampling by z-scores of at most 5.5 (4e-8 each, some twenty a case). Densities are held exactly.
 """
 
+import contextlib
+import json
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +20,12 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights
 from bayesdrop.mcmc.hmc.method import bind_start
+from bayesdrop.mcmc.run import runner
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
 from bayesdrop.mcmc.weight_scales import scale_operands
 from bayesdrop.models import logistic
+from bayesdrop.warnings import MixingWarning
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5
 GENERATOR = np.random.default_rng(5)
@@ -343,3 +349,30 @@ def learnt(**options):
 def test_errors_say_what_to_do(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
+
+
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["gibbs", "hmc"])
+def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeypatch, method):
+    model = bd.Model(bd.Logistic(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
+    options = {"draws": 200, "tune": 20, "chains": 2, "seed": 0, "method": method, "progress": False}
+    chunk, calls = runner._chunk, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return chunk(*arguments)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        whole = bd.sample(model, X, Y, **options)
+        monkeypatch.setattr(runner, "_chunk", interrupted)
+        # Before a draw is kept it is raised again.
+        with contextlib.suppress(KeyboardInterrupt):
+            bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
+        monkeypatch.setattr(runner, "_chunk", chunk)
+        done = json.loads((tmp_path / "run" / "manifest.json").read_text())["done"]
+        resumed = bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
+    assert 0 < done < 220
+    for name in ("weight", "intercept", "weight_scale"):
+        np.testing.assert_array_equal(resumed.posterior[name], whole.posterior[name])

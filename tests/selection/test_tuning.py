@@ -287,23 +287,36 @@ def test_constant_target():
     np.testing.assert_allclose(model.predict(X), 3.0, atol=1e-6)
 
 
-def test_few_rows_allow_few_folds():
+def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     X, y = noisy(40)
     y = np.r_[["up"] * 3, ["down"] * 37]
-    with pytest.warns(
-        bd.SelectionWarning, match="3 rows of the rarest class allow 3 folds, which are taken in place of 5"
-    ):
-        assert len(bd.DropoutSVC().fit(X, y).selection_.chosen.losses) == 3
+    assert len(bd.DropoutSVC().fit(X, y).selection_.chosen.losses) == 5
+    assert bd.DropoutSVCCV(Cs=(1.0,)).fit(X, y).n_splits_ == 5
     with pytest.warns(bd.SelectionWarning, match="cv: 3 rows of the rarest class allow 3 folds"):
-        assert bd.DropoutSVCCV(Cs=(1.0,)).fit(X, y).n_splits_ == 3
+        assert bd.DropoutSVCCV(Cs=(1.0,), scoring="neg_log_loss").fit(X, y).n_splits_ == 3
+    with pytest.warns(bd.SelectionWarning, match="3 rows of the largest class allow 3 folds, which are taken in place"):
+        assert len(bd.DropoutSVC().fit(X[:6], np.tile(["up", "down"], 3)).selection_.chosen.losses) == 3
     y[1:3] = "down"
-    with pytest.warns(bd.SelectionWarning, match="a class has a single row.*the fit is that of the published rule"):
+    with pytest.warns(bd.SelectionWarning, match="it takes two rows, of two classes.*that of the published rule"):
         alone = bd.DropoutSVC().fit(X, y)
     assert alone.selection_ is None
     np.testing.assert_array_equal(alone.coef_, bd.DropoutSVC(bd.PerFeature()).fit(X, y).coef_)
-    with pytest.raises(ValueError, match="cv: expected at least two rows of each class.*DropoutSVC"):
+    with pytest.raises(ValueError, match="cv: expected at least two rows of each of two classes.*DropoutSVC"):
         bd.DropoutSVCCV().fit(X, y)
     assert few_rows(True, 1, None) is None
+
+
+@pytest.mark.parametrize("model", [bd.DropoutSVC(), bd.DropoutLogisticRegression()])
+def test_a_row_that_is_all_of_its_class_is_fitted_and_not_held_out(model):
+    X, _ = noisy(40)
+    code = np.r_[0, 1, 1, np.tile([2, 3], 20)[:37]]
+    for folds in (make_folds(5, 40, np.ones(40), code), make_folds("loo", 40, np.ones(40), code)):
+        held = np.concatenate([fold.test for fold in folds])
+        assert sorted(held) == list(range(1, 40))
+        for fold in folds:
+            assert set(code[fold.count > 0]) == {0, 1, 2, 3}
+            assert fold.alone or not np.any(fold.count[fold.test])
+    assert model.fit(X, code).selection_.chosen.strength in bd.Tuned().strengths
 
 
 def test_folds_that_will_not_do():

@@ -32,7 +32,8 @@ def first_rates(model: Model) -> Model:
 def possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
     """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none.
 
-    ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``.
+    ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``;
+    scores of whole folds need rows of every class.
 
     Raises
     ------
@@ -47,12 +48,12 @@ def possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
             raise ValueError(f'cv: "loo" leaves out rows one at a time, and {reason}; give a number of folds.')
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
-    enough = few_rows(cv, task.labelled, task.code)
+    enough = few_rows(cv, task.labelled, task.code, every_class=not by_row)
     if enough is None:
         return cv
     if enough < 2:
         return None
-    which = "rows" if task.code is None else "rows of the rarest class"
+    which = "rows" if task.code is None else f"rows of the {'largest' if by_row else 'rarest'} class"
     warn(f"{name}: {enough} {which} allow {enough} folds, which are taken in place of {cv}.", SelectionWarning)
     return enough
 
@@ -73,7 +74,8 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
         return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
     cv = possible_folds(task, tuned.cv, "rates")
     if cv is None:
-        return _published(model, "a class has a single row, which cannot be both fitted and held out", "give more rows")
+        reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
+        return _published(model, reason, "give more rows")
     folds, candidates = task.folds(cv), tuned.candidates
     search = Search(
         task.solver(loose=True, alone=folds[0].alone), families_of(candidates, task.names), np.array([model.C]), folds,

@@ -1,22 +1,42 @@
-"""Fits of candidates on folds for many classes jointly: one after the other, each started from its neighbour."""
+"""Fits of candidates on folds for many classes jointly: one after the other, each started from its neighbour.
+
+The nearest neighbour on the same rows is that of the nearest ``C``, and there of the nearest strength: the fit without
+noise is where that with some begins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
+from ...losses.softmax_forms import expected_softmax
 from ...model import Model
-from ..many_classes import class_chances, fit_classes
+from ..many_classes import ClassFit, class_chances, fit_classes, softmax_energy
+from ..row_weights import row_weights
+from ..softmax_leave_one_out import left_out_classes
 from .blocks import Block, Held
 from .families import Family
 from .folds import Fold
 
-__all__ = ["JointSolver"]
+__all__ = ["JointSolver", "Start"]
+
+Start: TypeAlias = tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]]
+"""Weights and rates of a fit."""
+
+# Weights up to which fits are kept to start others from.
+_KEPT = 200_000
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    C: float
+    strength: float
+    start: Start
 
 
 @dataclass(frozen=True)
@@ -53,6 +73,16 @@ class JointSolver:
     max_iter: int
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
+    _known: dict[bytes, list[_Neighbour]] = field(default_factory=dict, repr=False, compare=False)
+
+    def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
+        """Weights and rates of the fit on these rows that is nearest; None if there is none."""
+
+        def distance(other: _Neighbour) -> tuple[float, float]:
+            return abs(float(np.log(other.C / C))), abs(other.strength - (1.0 if strength is None else strength))
+
+        known = self._known.get(_name(fold), [])
+        return min(known, key=distance).start if known else None
 
     def solve(
         self,
@@ -68,10 +98,10 @@ class JointSolver:
         sets = K if self.model.loss.class_rates else 1
         weights, rates = np.empty((p + 1, len(folds), len(members), K)), np.empty((p, len(folds), len(members), sets))
         for f, fold in enumerate(folds):
-            before: Any = None
             for s, member in enumerate(members):
-                start = before
-                if earlier is not None and member in earlier.members:
+                strength = family.strengths[member]
+                start: Any = self.nearest(fold, C, strength)
+                if start is None and earlier is not None and member in earlier.members:
                     place = earlier.members.index(member)
                     start = earlier.weights[:, f, place], earlier.rates[:, f, place]
                 model = replace(self.model, C=C, rates=family.members[member])
@@ -79,9 +109,24 @@ class JointSolver:
                     model, self.design, model.bind(self.names), self.code, fold.count * self.weight, K, tol=self.tol,
                     max_iter=self.max_iter, start=start, unlabelled=self.unlabelled,
                 )  # fmt: skip
-                before = found.weights, found.rates
-                weights[:, f, s], rates[:, f, s] = found.weights, found.rates.reshape(p, sets)
-                chances = class_chances(model, self.design, found.weights, found.rates, None, self.corrupted_inputs)
-                held = chances[fold.test]
-                take(f, s, Held(found.weights, found.rates.reshape(p, sets), held, 0 * held))
+                own = found.rates.reshape(p, sets)
+                weights[:, f, s], rates[:, f, s] = found.weights, own
+                if found.weights.size <= _KEPT:
+                    near = _Neighbour(C, 1.0 if strength is None else strength, (found.weights, found.rates))
+                    self._known.setdefault(_name(fold), []).append(near)
+                held = self._chances(model, fold, found)[fold.test]
+                take(f, s, Held(found.weights, own, held, 0 * held))
         return Block(tuple(members), weights, rates)
+
+    def _chances(self, model: Model, fold: Fold, found: ClassFit) -> Float[np.ndarray, "n K"]:
+        """Class probabilities of the rows, each by a fit without it if they are held out alone."""
+        if not fold.alone:
+            return class_chances(model, self.design, found.weights, found.rates, None, self.corrupted_inputs)
+        known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
+        energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
+        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs))
+
+
+def _name(fold: Fold) -> bytes:
+    """What tells folds apart, also in another process."""
+    return bytes([fold.alone]) + fold.test.tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,10 @@ def split(
     """
     from sklearn.model_selection import check_cv
 
-    folds = list(check_cv(cv, y, classifier=classifier).split(X, y))
+    with warnings.catch_warnings():
+        # Some folds then have no row of it, as is meant.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        folds = list(check_cv(cv, y, classifier=classifier).split(X, y))
     pairs = [fold for fold in folds if isinstance(fold, tuple | list) and len(fold) == 2]
     whole = all(np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iub" for fold in pairs for rows in fold)
     if not folds or len(pairs) < len(folds) or not whole:
@@ -66,20 +70,28 @@ def split(
     return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
 
 
-def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None) -> int | None:
-    """The rows that allow fewer folds than ``cv`` asks for, of all or of the rarest class; None if there are enough.
+def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None, every_class: bool = False) -> int | None:
+    """The rows that allow fewer folds than ``cv`` asks for, of all or of the largest class; None if there are enough.
 
-    To leave one out takes two.
+    Of a class with fewer rows than folds some folds hold out none, unless they are to hold out ``every_class``; a row
+    that is all of its class is always fitted. To choose takes two rows, and of classes two with two rows: else it is 1.
 
     Examples
     --------
-    >>> few_rows(5, 7, np.array([0, 0, 0, 0, 1, 1, 1]))
-    3
+    >>> code = np.array([0, 0, 0, 0, 0, 1, 1, 2])
+    >>> few_rows(5, 8, code), few_rows(5, 7, code[:7], every_class=True), few_rows(5, 6, code[[0, 1, 2, 3, 4, 7]])
+    (None, 2, 1)
     """
     alone = isinstance(cv, str) and cv == LEAVE_ONE_OUT
     if isinstance(cv, bool) or not (alone or isinstance(cv, int | np.integer)):
         return None
-    rows = n if code is None else int(np.unique(code, return_counts=True)[1].min())
+    rows = n
+    if code is not None:
+        counts = np.unique(code, return_counts=True)[1]
+        if every_class:
+            rows = int(counts.min())
+        else:
+            rows = int(counts.max()) if np.sum(counts >= 2) >= 2 else 1
     if alone:
         return rows if rows < 2 else None
     return rows if rows < cv else None
@@ -88,17 +100,22 @@ def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None) -> int | None:
 def make_folds(cv: Any, n: int, weight: Float[np.ndarray, " n"], code: Num[np.ndarray, " n"] | None) -> list[Fold]:
     """Folds of ``n`` rows, stratified by the ``code`` of their classes if there is one; or the one of all rows alone.
 
+    A row that is all of its class is fitted in every fold, and held out in none, where ``cv`` is a number or ``"loo"``.
+
     Raises
     ------
     ValueError
         If a fold has no row of weight to fit or to score, or fits no row of a class.
     """
+    single = np.zeros(n, dtype=bool) if code is None else np.bincount(code.astype(int))[code.astype(int)] == 1
     if isinstance(cv, str) and cv == LEAVE_ONE_OUT:
-        return [Fold(np.ones(n), np.arange(n), alone=True)]
-    folds = []
+        return [Fold(np.ones(n), np.flatnonzero(~single), alone=True)]
+    folds, own = [], isinstance(cv, int | np.integer) and bool(np.any(single))
     pairs = split(cv, np.zeros((n, 1)), np.zeros(n) if code is None else code, classifier=code is not None)
     for number, (train, test) in enumerate(pairs, 1):
         train, test = (np.flatnonzero(rows) if rows.dtype == bool else rows for rows in (train, test))
+        if own:
+            train, test = np.append(train, test[single[test]]), test[~single[test]]
         count = np.bincount(train, minlength=n).astype(float)
         if not np.any(weight[train] > 0) or not np.any(weight[test] > 0):
             side = "test" if np.any(weight[train] > 0) else "training"

@@ -4,7 +4,8 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 
 - it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
   only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
-- candidates that are fitted one by one, as those of the softmax, begin with no noise and end with a clear loss;
+- candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
+  noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - no noise, if it is known to cost most, is only tried where more than the least noise is clearly worse;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, which are enough.
@@ -31,6 +32,8 @@ __all__ = ["Search", "Solver"]
 
 # Standard errors, in pairs, beyond which a candidate is dismissed, and how many go on along C or to other folds.
 _WORSE, _FINALISTS = 2.0, 3
+# Those beyond which candidates that are fitted one by one are not gone on with.
+_ENOUGH_WORSE = 1.0
 # Folds that are then enough, and held-out rows without which the first ones say too little.
 _ENOUGH, _ROWS = 3, 200
 # Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
@@ -55,6 +58,14 @@ class Solver(Protocol):
         take: Callable[[int, int, Held], None],
     ) -> Block:
         """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
+
+
+@runtime_checkable
+class Neighbours(Protocol):
+    """A solver that keeps its fits."""
+
+    def nearest(self, fold: Fold, C: float, strength: float | None) -> Any:
+        """Weights and rates of the fit on these rows that is nearest; None if there is none."""
 
 
 @dataclass
@@ -113,6 +124,12 @@ class Search:
         """Folds on which anything was tried."""
         return sorted({fold for known in self.table.losses.values() for fold in known})
 
+    def start(self, key: Key) -> Any:
+        """Weights and rates of a candidate's fit to all rows, from which another may start; None if there is none."""
+        if not self.folds[0].alone or not isinstance(self.solver, Neighbours):
+            return None
+        return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
+
     def complete(self) -> list[Key]:
         """Try everything on every fold; return all candidates."""
         keys = [(float(C), m) for C in self.Cs for m in range(len(self._place))]
@@ -145,9 +162,9 @@ class Search:
         late = [m for m in members if self.avoid_plain and self._strength(m) == 0]
         noisy = [m for m in members if m not in late]
         if np.isinf(self.size):
-            self._ascend(C, noisy, group)
-        else:
-            self._try([(C, m) for m in noisy], group)
+            self._walk(first, members, group)
+            return
+        self._try([(C, m) for m in noisy], group)
         if late and (not noisy or self._left([(C, m) for m in noisy]) == [(C, noisy[0])]):
             self._try([(C, m) for m in late], group)
         for direction in (1, -1):
@@ -158,11 +175,28 @@ class Search:
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
 
-    def _ascend(self, C: float, members: list[int], group: range) -> None:
-        """Try one strength after the other, the least first, as long as none is clearly worse than one before it."""
+    def _walk(self, first: int, members: list[int], group: range) -> None:
+        """Try one candidate after the other, each a step from the best of those before it."""
+        self._ascend(first, members, group)
+        best = self.table.best(list(self.table.losses))[1]
+        for direction in (1, -1):
+            place = first
+            while 0 <= place + direction < len(self.Cs) and self._goes_on(best, place, first, direction):
+                place += direction
+                self._try([(float(self.Cs[place]), best)], group)
+        C, _ = self.table.best(list(self.table.losses))
+        if self.Cs[first] != C:
+            here = int(np.searchsorted(self.Cs, C))
+            for beside in (members[members.index(best) + 1 :], members[: members.index(best)][::-1]):
+                self._ascend(here, beside, group)
+
+    def _ascend(self, place: int, members: list[int], group: range) -> None:
+        """Try one strength after the other as long as none is clearly worse than the best."""
         for m in members:
-            self._try([(C, m)], group)
-            if (C, m) not in self._left(list(self.table.losses)):
+            key = float(self.Cs[place]), m
+            self._try([key], group)
+            worse, error = self.table.difference(key, self.table.best(list(self.table.losses)))
+            if worse > _ENOUGH_WORSE * error:
                 return
 
     def _strength(self, number: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,8 @@ class Selection(Shown):
         Whether the choice is the most regular one within a standard error of the best, not the best.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
+    near : tuple, optional
+        Weights and rates of the choice, of several classes jointly and of all rows, where the fit with it starts.
     """
 
     candidates: list[Candidate]
@@ -97,6 +99,7 @@ class Selection(Shown):
     scoring: str
     one_standard_error: bool = False
     alone: bool = False
+    near: Any = field(default=None, repr=False, compare=False)
 
     @property
     def chosen(self) -> Candidate:
@@ -180,4 +183,4 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    return Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone)
+    return Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, search.start(best))

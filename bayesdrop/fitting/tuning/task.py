@@ -14,6 +14,7 @@ from ...losses.protocols import Curved
 from ...model import Model
 from ..newton import Newton
 from ..preconditioners import Cholesky
+from ..softmax_hessian import MOST_COORDINATES
 from .blocks import BlockSolver, Held
 from .classes import JointSolver
 from .folds import LEAVE_ONE_OUT, Fold, make_folds
@@ -111,7 +112,11 @@ class Task:
         """Why rows are not left out one at a time, in words; empty if they may be."""
         loss, columns = self.model.loss, self.design.shape[1]
         if self.n_classes is not None:
-            return "classes that are fitted jointly are held out in folds"
+            if self.model.loss.class_rates:
+                return "classes with rates of their own are held out in folds"
+            size = (columns + 1) * (self.n_classes - 1)
+            few = size <= MOST_COORDINATES
+            return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"
         if loss.kinked or loss.exponential or not isinstance(loss, Curved):
             return f"{type(loss).__name__} has no second derivatives in closed form"
         return f"there are {columns} columns, of which it takes a Hessian" if columns > _COLUMNS else ""
@@ -120,6 +125,7 @@ class Task:
     def default_cv(self) -> Any:
         """``"loo"`` where that costs no more than folds do, else their number."""
         n, p = self.design.shape
+        p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
         cheap = (n + p / 3) * p**2 <= _MOST_PRODUCTS and (self.design.prefers_gram or not self.design.is_sparse)
         return LEAVE_ONE_OUT if cheap and not self.no_leave_one_out else _FOLDS
 
