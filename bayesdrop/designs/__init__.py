@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 
 from .admission import admit
@@ -56,7 +57,9 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
-    if isinstance(X, Design):
+    # What is common first: to look for the methods of a protocol takes longer than a product of a small matrix.
+    plain = isinstance(X, np.ndarray) or issparse(X)
+    if not plain and (isinstance(X, DenseDesign | SparseDesign) or isinstance(X, Design)):
         return X
     if is_dask(X):
         return DaskDesign(X)
