@@ -1,5 +1,6 @@
 from . import baselines, distributions, models, plots  # type: ignore[attr-defined]  # models/ is mapped by pyproject.toml
 from .data.formula import FormulaDesign, from_formula
+from .data.formula_transformer import FormulaTransformer
 from .designs import Blocks
 from .designs.dask.cluster import cluster
 from .effects.marginal import marginal_effects
@@ -104,6 +105,7 @@ __all__ = [
     "Fit",
     "Fixed",
     "FormulaDesign",
+    "FormulaTransformer",
     "Gamma",
     "GaussianNoise",
     "Gibbs",

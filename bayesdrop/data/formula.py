@@ -9,9 +9,11 @@ Two things differ from a formula for least squares, for the weights here are pen
 - Every level of a factor has a 0/1 column of its own. Leaving out a reference level would shrink the other levels
   towards that one; with all of them the penalty treats the levels alike. ``full_rank=True`` asks for reference levels
   and contrasts as in R.
-- The intercept is no column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1``
-  therefore only decides, with ``full_rank=True``, that the first factor keeps all its levels, and a warning says so.
-  A model without intercept is ``bd.Model(fit_intercept=False)``.
+- The intercept is no column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1`` asks
+  for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
+  ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
+
+``ill['yes'] ~ …`` makes a response of truth values, true for that label, which is the positive class then.
 
 A formula may hold Python expressions, which are run: take none from strangers.
 """
@@ -30,7 +32,7 @@ import numpy as np
 from .._display import Shown
 from .._typing import Shaped
 from .._validation import check_choice, check_flag, check_instance
-from .formula_checks import check_columns, check_finite, mark_missing
+from .formula_checks import check_columns, check_finite, is_label, mark_missing, with_label
 from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 
 __all__ = ["FormulaDesign", "from_formula"]
@@ -228,9 +230,12 @@ def from_formula(
     check_choice(missing, "missing", (None, "nan"))
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
-    left, right = _parse(formula, frame)
+    parsed, label = with_label(formula)
+    left, right = _parse(parsed, frame)
     has_intercept = any(term.degree == 0 for term in right)
     y = None if left is None else _response(left, right, frame, context)
+    if y is not None and label is not None:
+        y = is_label(y, label)
     matrix = _encode(right, frame, context, missing, ensure_full_rank=full_rank)
     spec = matrix.model_spec
     X = _without_intercept(matrix, spec)
@@ -238,14 +243,6 @@ def from_formula(
     groups, names = [term for term, _ in columns], [spec.column_names[j] for _, j in columns]
     check_columns(names, spec, frame, full_rank)
     check_finite(X, groups, missing)
-    if not has_intercept:
-        effect = "makes the first factor keep all its levels" if full_rank else "changes nothing"
-        warnings.warn(
-            f"formula: '0 +' or '- 1' {effect}, and the model still has its own intercept; to fit without one, pass "
-            "fit_intercept=False to bd.Model or the estimator, else leave it out of the formula.",
-            UserWarning,
-            stacklevel=2,
-        )
     is_sparse = bool(spec.factor_contrasts) and missing is None if sparse is None else sparse
     levels = _levels(spec, frame)
     rows = X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame)

@@ -1,16 +1,18 @@
-"""What formulaic lets pass: levels, contrasts and names to refuse, and entries that are missing or no numbers."""
+"""What formulaic lets pass or does not know: levels, names and terms to refuse, labels, and entries without numbers."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from .._typing import Bool, Shaped
 from .frames import listed, refuse_kinds
 
-__all__ = ["check_columns", "check_finite", "mark_missing"]
+__all__ = ["check_columns", "check_finite", "is_label", "mark_missing", "with_label"]
 
 
 def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
@@ -92,3 +94,32 @@ def mark_missing(
         for column in used:
             X[np.ix_(frame[column].isna().to_numpy(), columns)] = np.nan
     return X
+
+
+def with_label(formula: Any) -> tuple[Any, str | None]:
+    """The formula without the label of ``response['label'] ~ …``, and the label; refuse what no term can be."""
+    if not isinstance(formula, str):
+        return formula, None
+    if re.search(r"\([^()|]*\|[^()|]*\)", formula):
+        raise ValueError(
+            f"formula: {formula!r} has a term by group, as (1|g), which is not read here. A random intercept is "
+            "the factor C(g) with a scale of weights that is learnt, bd.Normal(bd.HalfNormal(1.0), groups=design.groups) "
+            "in bd.sample. For nested and varying effects take bambi."
+        )
+    if re.search(r"\boffset\s*\(", formula):
+        raise ValueError(
+            "formula: offset(...) is not supported, for every term has a weight of its own; of counts, give events per "
+            "unit of exposure as the response and the exposure as sample_weight (bd.Poisson())."
+        )
+    found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(['\"])(.*?)\2\]\s*~", formula)
+    if found is None:
+        return formula, None
+    return f"{found[1]} ~{formula[found.end() :]}", found[3]
+
+
+def is_label(y: Shaped[np.ndarray, " n"], label: str) -> Bool[np.ndarray, " n"]:
+    """True where the response is a label, which some rows have to have."""
+    chosen = np.array([str(value) for value in y]) == label
+    if not chosen.any():
+        raise ValueError(f"formula: no row has the label {label!r}; there are {listed(np.unique(y), 12)}.")
+    return chosen

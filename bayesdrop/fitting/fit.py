@@ -18,6 +18,7 @@ from ..rates.tuned import is_tuned
 from ..warnings import warn
 from .auxiliary import first_problem
 from .block import BlockFit, fit_block
+from .by_formula import stated
 from .centring import Settled, settle, warn_of_counts
 from .energy import Energy
 from .many_classes import ClassFit, fit_dataset
@@ -32,9 +33,9 @@ __all__ = ["fit"]
 
 
 def fit(
-    model: Model,
+    model: Model | str,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     method: FitMethod[Energy, SolverState] | None = None,
     sample_weight: Any = None,
@@ -44,15 +45,17 @@ def fit(
 
     Parameters
     ----------
-    model : Model
-        What to fit.
+    model : Model or str
+        What to fit; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``: the
+        default model of two labels, of more, or of numbers (squared loss, rate 0.1).
     X : array, data frame, scipy sparse, Blocks or sharded jax.Array (n, p)
         Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. A JAX array on
         several devices, or on one that is not a CPU, stays there. Where several processes hold its rows
         (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
+        Or a formula, ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
-        loss of regression.
+        loss of regression. With a formula for ``X`` the data frame.
     method : Newton or EM, optional
         ``bd.Newton()`` by default, and the only one for ``bd.Softmax()``.
     sample_weight : array (n,), optional
@@ -88,12 +91,17 @@ def fit(
     >>> result = bd.fit(bd.Model(rates=bd.PerFeature(bd.Beta(1, 1))), X, y)
     >>> result.status.name, result.rates.shape
     ('CONVERGED', (5,))
+    >>> data = {"age": [31.0, 45, 52, 28], "site": ["n", "s", "e", "s"], "ill": ["no", "yes", "yes", "no"]}
+    >>> result = bd.fit("ill ~ scale(age) + site", data)
+    >>> result.predict({"age": [60.0], "site": ["n"]}).label.tolist()
+    ['yes']
     """
-    check_model(model)
+    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
-    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing)
-    data = given.with_weight()
+    all_rows = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing)
+    data = all_rows.with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     names, tuned = data.feature_names, is_tuned(model.rates)
     rate_map = first_rates(model).bind(names)
@@ -109,7 +117,7 @@ def fit(
         near = None if selection is None else selection.near
         joint, rest = fit_dataset(model, settled, data, rate_map, method, near)
         _warn_of(settled, rest, data)
-        return replace(joint, selection=selection)
+        return replace(joint, selection=selection, formula=design)
     block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)
     _warn_of(settled, block, data)
     posterior = None
@@ -130,7 +138,8 @@ def fit(
         model=model,
         centre=settled.centre,
         selection=selection,
-        _auxiliary=first_problem(block.auxiliary, given.weight),
+        formula=design,
+        _auxiliary=first_problem(block.auxiliary, all_rows.weight),
     )
 
 

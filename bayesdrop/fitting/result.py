@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .saved import fit_dataset, fit_fields, load_dataset
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ..data.formula import FormulaDesign
     from ..model import Model
     from .auxiliary import Auxiliary
     from .driver import Status
@@ -165,6 +167,8 @@ class Fit(Shown):
         Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
     selection : Selection or None
         What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
+    formula : FormulaDesign or None
+        How a formula made the features, so that ``predict`` takes data frames with its columns; not saved.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -179,6 +183,7 @@ class Fit(Shown):
     model: Model
     centre: Float[np.ndarray, " p"] | None = None
     selection: Selection | None = None
+    formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -212,7 +217,8 @@ class Fit(Shown):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            New rows; a data frame's columns are matched by name.
+            New rows; a data frame's columns are matched by name. Of a fit by a formula a data frame with the columns
+            that it names.
         corrupted_inputs : bool
             Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
 
@@ -233,6 +239,21 @@ class Fit(Shown):
         import bayesdrop
 
         return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs)
+
+    def encoded(self, X: Any) -> Any:
+        """Rows as the formula of this fit encodes them; what is no table, or has the features themselves, as it is.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit("ill ~ C(ward)", {"ward": [1, 2, 2, 1], "ill": ["no", "yes", "yes", "no"]})
+        >>> fit.encoded({"ward": [2]}).toarray().tolist()
+        [[0.0, 1.0]]
+        """
+        columns = list(X) if isinstance(X, Mapping) else getattr(X, "columns", None)
+        if self.formula is None or columns is None or {str(name) for name in columns} == set(self.feature_names):
+            return X
+        return self.formula.transform(X)
 
     def summary(self, *, probability: float = 0.9) -> Any:
         """Weights and rates as a table, one row per feature, and class if there are many.

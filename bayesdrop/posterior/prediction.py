@@ -270,9 +270,11 @@ def predict(
         corrupted_inputs=corrupted_inputs,
         seed=seed,
     )
+    labels = _row_labels(X)
+    X = post.encoded(X) if isinstance(post, Fit) else X
     streamed = row_blocks(X, draws)
     if streamed is None:
-        found = replace(made(match_columns(X, draws.feature_names, draws.model)), rows=_row_labels(X))
+        found = replace(made(match_columns(X, draws.feature_names, draws.model)), rows=labels)
     else:
         found = _joined(streamed.each(made))
     return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found

@@ -15,6 +15,7 @@ from .._validation import check_count, check_flag, check_instance, check_number
 from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
+from ..fitting.by_formula import stated
 from ..fitting.result import centred_columns
 from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
@@ -48,9 +49,9 @@ _TARGETS = {False: "noising", True: "marginalised"}
 
 
 def sample(
-    model: Model,
+    model: Model | str,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     draws: int = 1000,
     tune: int | None = None,
@@ -71,8 +72,10 @@ def sample(
 
     Parameters
     ----------
-    model : Model
-        Any model: every loss, noise, rate structure and weight prior.
+    model : Model or str
+        Any model: every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``, as
+        :func:`bayesdrop.fit` takes it. The attribute ``formula`` of the result then has it; new rows for
+        :func:`bayesdrop.predict` are encoded by ``bd.from_formula(formula, data).transform(rows)``.
     X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
@@ -80,7 +83,7 @@ def sample(
         pass over the data for each kick of all chains, one to three of them a draw, and the draws of the rows in memory
         but for round-off and where the point fit stopped. They take losses of one score a row and normal weights of
         known scales.
-    y : sequence of n labels or numbers
+    y : sequence of n labels or numbers, or data frame where X is a formula
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
     draws, tune, chains : int
@@ -172,7 +175,8 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    check_model(model)
+    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    model = check_model(given)
     check_counts(draws, tune, chains)
     check_flag(log_likelihood, "log_likelihood")
     check_flag(progress, "progress")
@@ -206,6 +210,8 @@ def sample(
     )  # fmt: skip
     attrs |= attributes(settled.stated, data.classes)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": settled.scale_ratio}
+    if design is not None:
+        attrs["formula"] = design.formula
     if settled.centre is not None:
         attrs["centred"] = centred_columns(settled.centre)
     if settled.unscaled:

@@ -209,15 +209,15 @@ def test_all_other_columns_leave_the_response_out(data, formula, missing):
 
 
 @pytest.mark.parametrize("formula", ["ill ~ 0 + site + sex", "ill ~ site + sex - 1"])
-def test_no_intercept_is_explained(data, formula):
-    with pytest.warns(UserWarning, match="changes nothing, and the model still has its own intercept"):
-        design = from_formula(formula, data)
+def test_no_intercept(data, formula):
+    design = from_formula(formula, data)
     assert not design.has_intercept
     assert design.groups == ["site"] * 3 + ["sex"] * 2
-    with pytest.warns(UserWarning, match="makes the first factor keep all its levels"):
-        design = from_formula(formula, data, full_rank=True)
+    design = from_formula(formula, data, full_rank=True)
     assert design.feature_names == ["site[north]", "site[south]", "site[west]", "sex[T.m]"]
     assert from_formula("ill ~ 1 + site", data).has_intercept
+    assert bd.fit(formula, data).intercept == 0
+    assert bd.fit(bd.Model(rates=bd.Fixed(0.1)), "ill ~ site", data).intercept != 0
 
 
 @pytest.mark.parametrize(
@@ -401,3 +401,87 @@ def test_a_missing_formulaic_is_named(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(ImportError, match=r"pip install 'bayesdrop\[formula\]'"):
         from_formula("ill ~ age", data)
+
+
+def test_a_formula_in_the_place_of_features(data):
+    """The fit is that to the rows of the formula, and goes on with data frames."""
+    design = from_formula("ill ~ scale(age) + site", data)
+    model = bd.Model(rates=bd.PerFeature(bd.Beta(1, 3)))
+    plain = bd.fit(model, design.X, design.y, feature_names=design.feature_names)
+    fit = bd.fit(model, "ill ~ scale(age) + site", data)
+    np.testing.assert_array_equal(fit.weight, plain.weight)
+    assert fit.feature_names == design.feature_names
+    new = data[::-1].drop(columns="ill")
+    expected = plain.predict(design.transform(new)).mean
+    for predicted in (fit.predict(new), bd.predict(fit, new), fit.predict(design.frame(design.transform(new)))):
+        np.testing.assert_array_equal(predicted.mean, expected)
+    with pytest.raises(ValueError, match="expected the .* columns"):
+        plain.predict(new)
+
+
+@pytest.mark.parametrize(
+    ("formula", "loss"),
+    [("ill ~ age", bd.Logistic()), ("site ~ age", bd.Softmax()), ("age ~ site", bd.Squared())],
+)
+def test_the_response_chooses_the_loss(data, formula, loss):
+    fit = bd.fit(formula, data)
+    assert type(fit.model.loss) is type(loss)
+    assert bd.fit(formula, data).predict(data).mean.shape[0] == len(data)
+
+
+def test_draws_by_a_formula(data, monkeypatch):
+    from bayesdrop.posterior import sampling
+
+    class Reached(Exception):
+        pass
+
+    def of(model, X, y, **options):
+        raise Reached(model, X.shape, options["feature_names"])
+
+    monkeypatch.setattr(sampling.Problem, "of", of)
+    with pytest.raises(Reached) as found:
+        bd.sample("ill ~ age + site - 1", data)
+    model, shape, names = found.value.args
+    assert (model.fit_intercept, shape[1], names[0]) == (False, len(names), "age")
+
+
+def test_a_label_is_the_positive_class(data):
+    label = sorted(data["ill"].unique())[0]
+    design = from_formula(f"ill['{label}'] ~ age", data)
+    np.testing.assert_array_equal(design.y, (data["ill"] == label).to_numpy())
+    assert bd.fit(f"ill['{label}'] ~ age", data).classes.tolist() == [False, True]
+    with pytest.raises(ValueError, match="no row has the label 'gone'"):
+        from_formula("ill['gone'] ~ age", data)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda data: bd.fit("ill ~ (1|site)", data), "a term by group.*take bambi"),
+        (lambda data: bd.fit("ill ~ age + offset(age)", data), r"offset\(...\) is not supported"),
+        (lambda data: bd.fit("~ age", data), "expected a response, as in 'y ~ age'"),
+        (lambda data: bd.fit("ill ~ age", data, data["ill"]), "the formula names the response"),
+        (lambda data: bd.fit(bd.Model(), data[["age"]]), "expected a response beside X"),
+        (lambda data: bd.fit("ill ~ age", data, feature_names=["age"]), "a formula names its columns"),
+    ],
+)
+def test_calls_that_are_refused(data, call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(data)
+
+
+def test_a_step_of_a_pipeline_learns_on_its_own_rows(data):
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+
+    pipeline = make_pipeline(bd.FormulaTransformer("ill ~ scale(age) + site"), bd.DropoutLogisticRegression(0.1))
+    half = data[: len(data) // 2]
+    fitted = clone(pipeline).fit(half.drop(columns="ill"), half["ill"])
+    design = from_formula("~ scale(age) + site", half)
+    assert fitted[0].get_feature_names_out().tolist() == design.feature_names
+    assert fitted[0].groups_ == design.groups
+    rest = data[len(data) // 2 :]
+    expected = bd.DropoutLogisticRegression(0.1).fit(design.X, half["ill"]).predict_proba(design.transform(rest))
+    np.testing.assert_array_equal(fitted.predict_proba(rest.drop(columns="ill")), expected)
+    assert np.all(np.isfinite(cross_val_score(pipeline, data.drop(columns="ill"), data["ill"], cv=3)))

@@ -1,0 +1,99 @@
+"""A formula as a step of a scikit-learn pipeline, which learns levels and statistics on the rows it is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .formula import FormulaDesign, from_formula
+
+__all__ = ["FormulaTransformer"]
+
+
+class FormulaTransformer(TransformerMixin, BaseEstimator):
+    """Encode a data frame by the terms of a formula.
+
+    Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
+    is fitted to, so that within cross-validation the test folds have no part in them. A level that those rows lack is
+    an error in others; declare all levels by ``pandas.Categorical(values, categories=[...])``.
+
+    Parameters
+    ----------
+    formula : str
+        Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's.
+    full_rank, sparse, context, missing
+        As in :func:`bayesdrop.from_formula`.
+
+    Attributes
+    ----------
+    design_ : FormulaDesign
+        What the rows became.
+    groups_ : list of p str
+        The term of each column, for ``bd.PerGroup``.
+    feature_names_in_ : array of str
+        Columns of the data frame.
+    n_features_in_ : int
+        Their number.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = {"age": [31.0, 45, 52, 28], "site": ["n", "s", "e", "s"]}
+    >>> model = make_pipeline(FormulaTransformer("scale(age) + site"), bd.DropoutLogisticRegression(0.1))
+    >>> model.fit(data, ["no", "yes", "yes", "no"]).predict({"age": [60.0], "site": ["n"]}).tolist()
+    ['yes']
+    >>> model[0].get_feature_names_out().tolist()
+    ['scale(age)', 'site[e]', 'site[n]', 'site[s]']
+    """
+
+    def __init__(
+        self,
+        formula: str,
+        *,
+        full_rank: bool = False,
+        sparse: bool | None = None,
+        context: Mapping[str, Any] | None = None,
+        missing: str | None = None,
+    ) -> None:
+        self.formula = formula
+        self.full_rank = full_rank
+        self.sparse = sparse
+        self.context = context
+        self.missing = missing
+
+    def fit(self, X: Any, y: Any = None) -> FormulaTransformer:
+        """Learn levels and statistics of the rows of a data frame, (n, ·); ``y`` is left aside."""
+        self._learn(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn and encode the same rows, (n, ·) to (n, p)."""
+        return self._learn(X).X
+
+    def transform(self, X: Any) -> Any:
+        """Encode other rows, (m, ·) to (m, p), as :meth:`bayesdrop.FormulaDesign.transform`."""
+        check_is_fitted(self, "design_")
+        return self.design_.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that are made, (p,); ``input_features`` is there for scikit-learn's sake."""
+        check_is_fitted(self, "design_")
+        return np.array(self.design_.feature_names, dtype=object)
+
+    def _learn(self, X: Any) -> FormulaDesign:
+        if not isinstance(self.formula, str):
+            raise TypeError(f"formula: expected text such as 'a + C(b)', got {type(self.formula).__name__}.")
+        terms = self.formula.rpartition("~")[2]
+        self.design_ = from_formula(
+            terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing
+        )
+        self.groups_ = self.design_.groups
+        names = list(X) if isinstance(X, Mapping) else list(X.columns)
+        self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        self.n_features_in_ = len(names)
+        return self.design_
