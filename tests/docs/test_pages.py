@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
@@ -29,6 +30,7 @@ def example_pages():
             yield pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.23 and pandas 3.1, in az.compare
 @pytest.mark.parametrize("path", list(example_pages()))
 def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
     """One after the other, in one namespace, as a reader would paste them."""
@@ -119,3 +121,15 @@ def test_the_api_pages_list_every_public_name_and_no_other():
 def test_every_api_page_is_in_the_index():
     index = (DOCS / "api" / "index.rst").read_text(encoding="utf-8").split()
     assert {path.stem for path in (DOCS / "api").glob("*.rst")} - {"index"} <= set(index)
+
+
+def test_formulas_of_docstrings_keep_their_lines():
+    """Those before the first section only: the indented descriptions of parameters are no formulas."""
+    path = DOCS / "_extensions" / "formulas.py"
+    spec = importlib.util.spec_from_file_location("formulas", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    head = ["A loss.", "", "    a = b", "", "    c = d", "", "with more.", ""]
+    rest = ["Parameters", "----------", "x : float", "    One.", "", "    Two."]
+    assert module.literal_formulas(head + rest) == [*head[:2], "::", "", *head[2:], *rest]
+    assert module.literal_formulas(rest) == rest
