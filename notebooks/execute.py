@@ -14,7 +14,6 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -22,7 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-__all__ = ["FOLDER", "code_hash", "execute", "kinds", "notebooks", "store", "words"]
+__all__ = ["FOLDER", "code_hash", "execute", "kinds", "notebooks", "store"]
 
 FOLDER = Path(__file__).parent
 # An address in memory, or the place of a warning.
@@ -58,17 +57,6 @@ def kinds(notebook: NotebookNode) -> list[list[tuple[str, ...]]]:
         [(o.output_type, *sorted(o.get("data", {}))) for o in cell.outputs if o.get("name") != "stderr"]
         for cell in _code(notebook)
     ]
-
-
-def _texts(notebook: NotebookNode) -> Iterator[str]:
-    for cell in _code(notebook):
-        for output in cell.outputs:
-            yield output.get("text", "") + output.get("data", {}).get("text/plain", "")
-
-
-def words(notebook: NotebookNode) -> set[str]:
-    """Words of all text shown, without the numbers."""
-    return {word for text in _texts(notebook) for word in re.findall(r"[^\W\d_]{3,}", text)}
 
 
 def execute(path: Path) -> NotebookNode:
