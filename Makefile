@@ -46,7 +46,7 @@ notebooks: $(STAMP)
 
 # The pages and the API reference, into build/docs; nothing is fetched, and a warning is an error.
 docs: $(STAMP)
-	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet -b html docs build/docs
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env -b html docs build/docs
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx.util.logging import getLogger
 
 __all__ = ["setup"]
 
 
+def _mathml(node: nodes.Element, display: str) -> str:
+    found: str = convert(node.astext(), display=display)
+    found = re.sub(r">\\([{}])<", r">\1<", found)  # the converter leaves a brace of a given size as it is written
+    if "\\" in found or "&#x0005C;" in found:
+        getLogger(__name__).warning("a command in %r is not understood", node.astext(), location=node)
+    return found
+
+
 def _inline(visitor: Any, node: nodes.math) -> None:
-    visitor.body.append(convert(node.astext(), display="inline"))
+    visitor.body.append(_mathml(node, "inline"))
     raise nodes.SkipNode
 
 
 def _block(visitor: Any, node: nodes.math_block) -> None:
     label = f' id="{node["ids"][0]}"' if node.get("ids") else ""
-    visitor.body.append(f'<div class="math-block"{label}>{convert(node.astext(), display="block")}</div>\n')
+    visitor.body.append(f'<div class="math-block"{label}>{_mathml(node, "block")}</div>\n')
     raise nodes.SkipNode
 
 
