@@ -14,7 +14,8 @@ __all__ = ["setup"]
 
 def _mathml(node: nodes.Element, display: str) -> str:
     found: str = convert(node.astext(), display=display)
-    found = re.sub(r">\\([{}])<", r">\1<", found)  # the converter leaves a brace of a given size as it is written
+    # The converter leaves a brace or a norm of a given size as it is written.
+    found = re.sub(r">\\([{}|])<", lambda part: ">‖<" if part[1] == "|" else f">{part[1]}<", found)
     if "\\" in found or "&#x0005C;" in found:
         getLogger(__name__).warning("a command in %r is not understood", node.astext(), location=node)
     return found
