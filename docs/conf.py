@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
     "formulas",
+    "offline",
 ]
 exclude_patterns = ["_*"]
 templates_path = ["_templates"]

@@ -123,13 +123,23 @@ def test_every_api_page_is_in_the_index():
     assert {path.stem for path in (DOCS / "api").glob("*.rst")} - {"index"} <= set(index)
 
 
-def test_formulas_of_docstrings_keep_their_lines():
-    """Those before the first section only: the indented descriptions of parameters are no formulas."""
-    path = DOCS / "_extensions" / "formulas.py"
-    spec = importlib.util.spec_from_file_location("formulas", path)
+def extension(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_extensions" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_formulas_of_docstrings_keep_their_lines():
+    """Those before the first section only: the indented descriptions of parameters are no formulas."""
+    module = extension("formulas")
     head = ["A loss.", "", "    a = b", "", "    c = d", "", "with more.", ""]
     rest = ["Parameters", "----------", "x : float", "    One.", "", "    Two."]
     assert module.literal_formulas(head + rest) == [*head[:2], "::", "", *head[2:], *rest]
     assert module.literal_formulas(rest) == rest
+
+
+def test_what_a_page_would_fetch_is_found():
+    """Links that a reader follows are no such thing."""
+    text = '<script src="https://cdn.x/y.js"></script><a href="https://x">x</a><img src="x.png"> url(https://x/f.woff)'
+    assert extension("offline").loaded_from_elsewhere(text) == ["https://cdn.x/y.js", "https://x/f.woff"]
