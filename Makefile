@@ -4,15 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-arviz test-slow test-lowest lint types bench bench-sampling bench-scale bench-peers reproduce clean
+.PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types bench bench-sampling bench-scale bench-peers reproduce clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
 
 # What XLA compiles in one test, notebook or process, no other compiles again. A size makes JAX lock the folder.
-test test-arviz test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/compiled
-test test-arviz test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
-test test-arviz test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
+notebooks test test-arviz test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/compiled
+notebooks test test-arviz test-slow: export JAX_COMPILATION_CACHE_MAX_SIZE ?= 4000000000
+notebooks test test-arviz test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
 # Two processes run at a time: were each to share its small products among all cores, they would wait for one another.
 test test-arviz test-slow test-lowest: export OMP_NUM_THREADS ?= 1
@@ -32,7 +32,7 @@ CHECKED := --jaxtyping-packages="bayesdrop,beartype.beartype(conf=beartype.Beart
 test: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
-	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks
+	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -n 2 -m notebook tests/notebooks
 
 # Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups. Of
 # the rooms of posteriors without what is arithmetic alone.
@@ -43,7 +43,15 @@ test-arviz: $(VENV)/.lazy
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
 		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
-	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -o addopts= -n 2 --nbmake notebooks/02*
+	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
+
+# Runs every notebook, ten minutes or so, and stores it with its outputs; NOTEBOOKS="04 05" for some of them.
+notebooks: $(STAMP)
+	$(call lazily,$(VENV),1) $(BIN)/python notebooks/execute.py $(NOTEBOOKS)
+
+# The pages and the API reference, into build/docs; nothing is fetched, and a warning is an error.
+docs: $(STAMP)
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env -b html docs build/docs
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
@@ -118,4 +126,4 @@ $(VENV)/.lazy: $(STAMP)
 	$(call ask,$(VENV))
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist *.egg-info bayesdrop-output
+	rm -rf $(VENV) $(LOWEST) build docs/api/generated docs/notebooks dist *.egg-info bayesdrop-output

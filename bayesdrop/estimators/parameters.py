@@ -35,7 +35,7 @@ _TEXTS = {
         Dropout rates of the features.
     rate_posterior_ : RatePosterior or None
         Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
-    objective_trace_ : array (n_iter_,) or (n_iter_, K)
+    objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
         Energy after each iteration.
 """,
     "C": """    C : float
@@ -99,7 +99,7 @@ _TEXTS = {
         Dropout rates of the features.
     rate_posterior_ : RatePosterior or None
         Plug-in posterior of the free rates; None if they are fixed.
-    objective_trace_ : array (n_iter_,)
+    objective_trace_ : array ``(n_iter_,)``
         Energy after each step.
 """,
     "selection": """    selection_ : Selection or None
@@ -188,7 +188,7 @@ _TEXTS = {
         Intercept.
     rates_ : array (p,)
         Dropout rates of the features.
-    objective_trace_ : array (n_iter_,)
+    objective_trace_ : array ``(n_iter_,)``
         Energy after each iteration.
 """,
     "counted_rates": """    rates : float, array (p,) or Rates, optional

@@ -83,11 +83,11 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     Attributes
     ----------
-    components_ : array (n_components_, p)
+    components_ : array ``(n_components_, p)``
         Right singular vectors of the fitted product, orthonormal rows.
     n_components_ : int
         Rank learnt.
-    singular_values_ : array (n_components_,)
+    singular_values_ : array ``(n_components_,)``
         Singular values of the fitted product, after shrinkage.
     shrinkage_ : float
         ``μ = γ‖UVᵀ‖*``, what the optimum takes off each singular value of ``X`` (centred, if asked for); NaN if
@@ -104,7 +104,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Expected loss of the fit, in squared units of ``X``.
     objective_trace_ : array
         Expected loss after each sweep, or at every tenth step and of the result.
-    sampled_objective_trace_ : array (n_iter_,) or None
+    sampled_objective_trace_ : array ``(n_iter_,)`` or None
         Loss of each step's own mask, if ``"stochastic"``.
     n_iter_ : int
         Sweeps or steps; 1 of the closed form.
@@ -209,7 +209,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Returns
         -------
-        array (n, n_components_)
+        array ``(n, n_components_)``
         """
         check_is_fitted(self)
         entries = self._entries(self._validated(X, reset=False), fitting=False)
@@ -225,7 +225,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Parameters
         ----------
-        X : array (n, n_components_)
+        X : array ``(n, n_components_)``
             Scores.
 
         Returns

@@ -1,4 +1,4 @@
-"""Every example in the README's table of methods runs."""
+"""Every example of the tables of methods runs, and the README's own, and the README stays short."""
 
 import contextlib
 import re
@@ -13,12 +13,13 @@ import pytest
 import bayesdrop as bd
 from bayesdrop.warnings import NarrowIntervalsWarning
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, METHODS = (ROOT / name for name in ("README.md", "docs/methods.md"))
 
 
 def examples():
-    text = README.read_text(encoding="utf-8")
-    rows = text[text.index("## Methods") :].split("\n\n")[1].splitlines()[2:]
+    lines = METHODS.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| what | here |")]
     return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split(" | ")[1])]
 
 
@@ -37,8 +38,23 @@ def by_hand(X, y):
     return bd.groups.assemble(groups, attributes(bd.Model(), [0, 1]))
 
 
-def test_the_table_is_found():
-    assert len(examples()) >= 22
+def test_the_tables_are_found():
+    assert len(examples()) >= 80
+
+
+def test_the_readme_is_a_screen_and_a_half():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 75
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_runs():
+    code = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    assert len(code) == 1
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few = code[0].replace("bd.sample(model, X, y,", "bd.sample(model, X, y, draws=50, tune=50, progress=False,")
+        assert few != code[0]
+        exec(compile(few, "README.md", "exec"), {"__name__": "readme"})
 
 
 def cases():

@@ -1,0 +1,145 @@
+"""The examples of the pages run and print what they say; links lead somewhere; the API lists every public name once."""
+
+import doctest
+import importlib
+import importlib.util
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import bayesdrop as bd
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.glob("*.md"))
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+# Pages whose sampler takes long to compile.
+SLOW = {"posteriors"}
+
+
+def blocks(path):
+    """Fenced blocks of Python of a page."""
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)
+
+
+def example_pages():
+    for path in PAGES:
+        if blocks(path):
+            yield pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.23 and pandas 3.1, in az.compare
+@pytest.mark.parametrize("path", list(example_pages()))
+def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
+    """One after the other, in one namespace, as a reader would paste them."""
+    import jax
+
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(blocks(path))
+    assert all(line.startswith((">>>", "...")) for block in blocks(path) for line in block.splitlines()[:1])
+    test = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)
+    said = []
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        failed = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.append).failed
+    assert not failed, "".join(said)
+
+
+def anchor(heading):
+    """What GitHub and MyST make of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return {anchor(line.lstrip("#")) for line in text.splitlines() if re.match(r"#{1,3} ", line)}
+
+
+def dead_links(path):
+    """Links of a Markdown file to files or headings that are not there."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, heading = link.partition("#")
+        target = path.parent / name if name else path
+        if target.parent == DOCS / "notebooks":  # the pages have copies
+            target = ROOT / "notebooks" / target.name
+        if not target.exists() or (heading and target.suffix == ".md" and heading not in anchors(target)):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("path", [*PAGES, *ROOT.glob("*.md"), ROOT / "benchmarks" / "RESULTS.md"], ids=lambda p: p.stem)
+def test_links_lead_somewhere(path):
+    assert dead_links(path) == []
+
+
+def test_a_dead_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A title\n[a](#a-title) [b](page.md#a-title) [c](gone.md) [d](#gone) [e](https://example.org/x)\n"
+    )
+    assert dead_links(page) == ["gone.md", "#gone"]
+
+
+def listed(folder=DOCS / "api"):
+    """Names of the API pages: those in the tables, the modules and the data."""
+    names = []
+    for path in sorted(folder.glob("*.rst")):
+        module, inside = "", False
+        for line in path.read_text(encoding="utf-8").splitlines():
+            directive = re.match(r"\.\. (currentmodule|module|autosummary|data):: ?(.*)", line)
+            if directive:
+                kind, value = directive.groups()
+                inside = kind == "autosummary"
+                module = value if "module" in kind else module
+                names += [f"bayesdrop.{value}"] if kind == "data" else []
+            elif inside and re.match(r"   \w", line):
+                names.append(f"{module}.{line.strip()}")
+    return Counter(names)
+
+
+def public():
+    """All public names; of the programs each is a module."""
+    rooms = {"plots", "baselines", "distributions", "models"}
+    names = {f"bayesdrop.{name}" for name in [*bd.__all__, "__version__"] if name not in rooms}
+    for room in sorted(rooms - {"models"}):
+        names |= {f"bayesdrop.{room}.{name}" for name in importlib.import_module(f"bayesdrop.{room}").__all__}
+    return names | {f"bayesdrop.models.{path.stem}" for path in (ROOT / "models").glob("[a-z]*.py")}
+
+
+def test_the_api_pages_list_every_public_name_and_no_other():
+    found = listed()
+    assert sorted(public() - set(found)) == []
+    assert sorted(set(found) - public()) == []
+    assert [name for name, times in found.items() if times > 1] == []
+
+
+def test_every_api_page_is_in_the_index():
+    index = (DOCS / "api" / "index.rst").read_text(encoding="utf-8").split()
+    assert {path.stem for path in (DOCS / "api").glob("*.rst")} - {"index"} <= set(index)
+
+
+def extension(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_extensions" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_formulas_of_docstrings_keep_their_lines():
+    """Those before the first section only: the indented descriptions of parameters are no formulas."""
+    module = extension("formulas")
+    head = ["A loss.", "", "    a = b", "", "    c = d", "", "with more.", ""]
+    rest = ["Parameters", "----------", "x : float", "    One.", "", "    Two."]
+    assert module.literal_formulas(head + rest) == [*head[:2], "::", "", *head[2:], *rest]
+    assert module.literal_formulas(rest) == rest
+
+
+def test_what_a_page_would_fetch_is_found():
+    """Links that a reader follows are no such thing."""
+    text = '<script src="https://cdn.x/y.js"></script><a href="https://x">x</a><img src="x.png"> url(https://x/f.woff)'
+    assert extension("offline").loaded_from_elsewhere(text) == ["https://cdn.x/y.js", "https://x/f.woff"]

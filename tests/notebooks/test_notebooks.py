@@ -1,0 +1,74 @@
+"""What the notebooks show is what their code gives; those marked ``notebook`` run them (`make test`)."""
+
+import copy
+import importlib.util
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+_spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
+execute = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(execute)
+
+PATHS = [pytest.param(path, id=path.stem) for path in execute.notebooks()]
+MOST_BYTES = 300_000
+PLACE = re.compile(r"TqdmWarning|site-packages|/root/|/home/|/tmp/| at 0x[0-9a-f]")
+STALE = "run `make notebooks` and commit what it writes"
+
+
+def complaints(notebook, size=0):
+    """What is wrong with the stored outputs, as far as can be seen without running the code."""
+    found = []
+    if notebook.metadata.get("bayesdrop", {}).get("code") != execute.code_hash(notebook):
+        found.append("the code is not that of the outputs")
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
+        found.append("not every cell has run, once and in order")
+    for cell in code:
+        for output in cell.outputs:
+            text = str({name: part for name, part in output.get("data", {}).items() if "image" not in name})
+            text += output.get("text", "")
+            if output.output_type == "error" or PLACE.search(text):
+                found.append(f"an error, a place or a progress bar: {text[:80]}")
+        if "execution" in cell.metadata:
+            found.append("times of execution")
+    return found + ([f"{size} bytes"] if size >= MOST_BYTES else [])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_outputs_are_stored_and_current(path):
+    assert complaints(nbformat.read(path, as_version=4), path.stat().st_size) == [], f"{path.name}: {STALE}"
+
+
+def test_a_stale_notebook_is_found():
+    notebook = copy.deepcopy(nbformat.read(execute.notebooks()[0], as_version=4))
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    code[0].source += "\n"
+    code[1].execution_count = None
+    code[2].outputs.append(nbformat.v4.new_output("stream", name="stderr", text="x.py:1: TqdmWarning: IProgress"))
+    assert [complaint[:10] for complaint in complaints(notebook, MOST_BYTES)] == [
+        "the code i",
+        "not every ",
+        "an error, ",
+        f"{MOST_BYTES} byt",
+    ]
+
+
+def test_the_gallery_has_every_notebook():
+    """In the order in which a reader should see them, which is not that of the numbers."""
+    page = (FOLDER.parent / "docs" / "notebooks.md").read_text(encoding="utf-8")
+    contents = page[page.index("{toctree}") :].split()
+    assert sorted(name.partition("/")[2] for name in contents if "/" in name) == [p.stem for p in execute.notebooks()]
+    assert re.findall(r":link: notebooks/(\w+)", page) == [n.partition("/")[2] for n in contents if "/" in n]
+
+
+@pytest.mark.notebook
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("path", PATHS)
+def test_a_notebook_runs_and_shows_what_is_stored(path):
+    """Its assertions hold, and each cell shows what it is stored with: tables, pictures and text."""
+    stored, found = nbformat.read(path, as_version=4), execute.execute(path)
+    assert execute.kinds(found) == execute.kinds(stored), f"{path.name}: {STALE}"
