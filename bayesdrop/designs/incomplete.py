@@ -18,7 +18,7 @@ from .._typing import AnyArray, Bool, Float, Int, Num
 from .columns import always_one_signed, column_means, column_spread, extreme_scales, some_rows, usually_one_signed
 from .dense import DenseDesign
 
-__all__ = ["FOR_MISSING", "IncompleteDesign", "checking", "with_missing"]
+__all__ = ["FOR_MISSING", "IncompleteDesign", "checking", "with_missing", "without_na"]
 
 FOR_MISSING = (
     'If these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
@@ -58,7 +58,7 @@ def checking(
 
     def checked(X: Any) -> Any:
         if missing == "nan":
-            return with_missing(check(X, ensure_all_finite="allow-nan"), centre)
+            return with_missing(check(without_na(X), ensure_all_finite="allow-nan"), centre)
         try:
             return check(X)
         except ValueError as error:
@@ -68,6 +68,24 @@ def checking(
             raise ValueError(f"{first}.\n{advice}") from None
 
     return checked
+
+
+def without_na(X: Any) -> Any:
+    """A pandas data frame whose columns of objects are numbers, ``pandas.NA`` being NaN; anything else as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> without_na(pd.DataFrame({"age": [20, pd.NA]}))["age"].tolist()
+    [20.0, nan]
+    """
+    objects = [j for j, dtype in enumerate(getattr(X, "dtypes", [])) if dtype == np.dtype(object)]
+    if not (objects and hasattr(X, "isetitem")):
+        return X
+    X = X.copy()  # the caller's frame stays as it is
+    for j in objects:
+        X.isetitem(j, X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan))
+    return X
 
 
 def with_missing(X: Any, centre: Float[np.ndarray, " p"] | None = None) -> Any:

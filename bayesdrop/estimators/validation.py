@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from .._typing import AnyArray, Shaped
 from .._validation import check_choice, refuse_masked, refuse_scalar
 from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
+from ..designs.incomplete import without_na
 
 __all__ = ["FLOATS", "check_features", "check_here", "check_training", "default_names", "missing_of", "takes_missing"]
 
@@ -73,13 +74,14 @@ def check_here(
     """
     refuse_masked(y, "y")
     refuse_scalar(y, "y")
+    X = in_memory(X)
     if missing == "nan" or missing_of(estimator) == "nan":
-        options["ensure_all_finite"] = "allow-nan"
+        X, options["ensure_all_finite"] = without_na(X), "allow-nan"
 
     def check(X: Any) -> Any:
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, **options)
 
-    found: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(in_memory(X))
+    found: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(X)
     return found
 
 

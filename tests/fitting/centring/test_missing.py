@@ -180,6 +180,7 @@ def test_storages_agree(holes):
         "float32": X.astype(np.float32),
         "frame": frame,
         "nullable": frame.astype("Float64"),
+        "objects of pandas": frame.astype(object).mask(frame.isna(), pandas.NA),
         "arrow": frame.astype("float64[pyarrow]") if pytest.importorskip("pyarrow") else frame,
         "polars": polars.DataFrame({name: [None if np.isnan(v) else v for v in frame[name]] for name in frame}),
         "objects": np.where(np.isnan(X), None, X.astype(object)),
