@@ -73,7 +73,7 @@ BINARY = [bd.Logistic(), bd.Hinge()]
 LOSSES = [*BINARY, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)]
 
 
-@pytest.mark.slow_cases("1.0-", "10.0-Squared", "100.0-Eps", "100.0-Hinge")
+@pytest.mark.slow_cases("1.0-", "10.0-Squared", "100.0-Eps", "100.0-Hinge", "0.3-H", "0.3-S", "0.3-E", "0.3-Q")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("C", [0.3, 1.0, 10.0, 100.0])
 def test_the_average_is_that_over_all_masks(build, enumerate_masks, loss, C):
@@ -137,6 +137,7 @@ def test_a_hinge_is_averaged_and_not_its_bound(build, enumerate_masks):
 NOISES = [bd.GaussianNoise(0.7), bd.MultiplicativeNoise(0.7), bd.LaplaceNoise(0.7), bd.PoissonNoise()]
 
 
+@pytest.mark.slow_cases("0.1-")
 @pytest.mark.parametrize("loss", BINARY, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize("scale", [0.1, 3.0])

@@ -24,7 +24,7 @@ def _known_differences(estimator):
     }
 
 
-@pytest.mark.slow_cases("check_estimator_sparse_matrix")
+@pytest.mark.slow_cases("check_estimator_sparse_matrix", "check_estimator_sparse_array")
 @parametrize_with_checks([bd.DropoutSVCCV(**SMALL)], expected_failed_checks=_known_differences)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 # On folds of the checks' twenty rows a candidate's weights may be zero but for round-off, and the fit warns of it.
