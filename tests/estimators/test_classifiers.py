@@ -158,7 +158,7 @@ def test_warm_start(kind, several):
     model = kind(warm_start=True, tol=1e-10).fit(X, y)
     first, coef = model.n_iter_, model.coef_.copy()
     model.fit(X, y)
-    assert model.n_iter_ < first
+    assert model.n_iter_ < first or first == 1  # where the search had been there
     np.testing.assert_allclose(model.coef_, coef, atol=1e-3)
     model.fit(X[:, :2], y)  # another width starts afresh
     assert model.coef_.shape[1] == 2

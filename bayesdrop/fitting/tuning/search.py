@@ -8,7 +8,7 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
   noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - no noise, if it is known to cost most, is only tried where more than the least noise is clearly worse;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
-  tried on a second and a third one, which are enough.
+  tried on a second and a third one, as one block, which are enough.
 
 Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
 that of a result.
@@ -143,7 +143,7 @@ class Search:
         rows = np.cumsum([len(fold.test) for fold in self.folds])
         first = int(np.searchsorted(rows, _ROWS)) + 1
         if self.size > _LARGE and first <= min(count, _ENOUGH):
-            rounds = [range(first), *(range(f, f + 1) for f in range(first, min(count, _ENOUGH)))]
+            rounds = [part for part in (range(first), range(first, min(count, _ENOUGH))) if part]
         self._climb(rounds[0])
         for later in rounds[1:]:
             most = max(len(known) for known in self.table.losses.values())
