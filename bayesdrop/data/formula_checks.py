@@ -102,9 +102,9 @@ def with_label(formula: Any) -> tuple[Any, str | None]:
         return formula, None
     if re.search(r"\([^()|]*\|[^()|]*\)", formula):
         raise ValueError(
-            f"formula: {formula!r} has a term by group, as (1|g), which is not read here. A random intercept is "
-            "the factor C(g) with a scale of weights that is learnt, bd.Normal(bd.HalfNormal(1.0), groups=design.groups) "
-            "in bd.sample. For nested and varying effects take bambi."
+            f"formula: {formula!r} has a term by group, as (1|g), which is not read here. A random intercept is the "
+            "factor C(g) with a scale of weights that bd.sample learns, as by bd.Normal(bd.HalfNormal(1.0), "
+            "groups=design.groups). For nested and varying effects take bambi."
         )
     if re.search(r"\boffset\s*\(", formula):
         raise ValueError(

@@ -139,7 +139,9 @@ class DropoutCV(BaseEstimator):
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
         candidates = [_as_rates(one) for one in given]
-        first = candidates[0][0] if isinstance(candidates[0], tuple) else candidates[0]
+        # One with noise, if there is: without any the columns would not be centred, for none of the candidates.
+        first = next((one for one in candidates if _drops(one)), candidates[0])
+        first = first[0] if isinstance(first, tuple) else first
         plain = self._estimator().set_params(rates=first)
         self.scorer_ = scorer_of(plain, self.scoring)
         with warnings.catch_warnings():
@@ -219,6 +221,12 @@ class DropoutCV(BaseEstimator):
         Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object.
         """
         return self._chosen().sample(X, y, sample_weight=sample_weight, **options)
+
+
+def _drops(candidate: Any) -> bool:
+    """Whether a candidate, as :func:`_as_rates` returns it, has any noise."""
+    rates, strength = candidate if isinstance(candidate, tuple) else (candidate, 1.0)
+    return strength > 0 and (not isinstance(rates, Fixed) or bool(np.any(np.asarray(rates.rate) > 0)))
 
 
 def _as_rates(candidate: Any) -> Any:

@@ -201,3 +201,17 @@ def test_scores_that_are_no_numbers():
 def test_prediction_before_the_fit():
     with pytest.raises(NotFittedError):
         bd.DropoutSVCCV().predict(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("searched", [bd.DropoutRidgeCV, bd.DropoutSVRCV])
+def test_the_order_of_candidates_does_not_matter(searched):
+    """Without noise nothing is centred: the search of columns far from 0 then was about 0, its fit about the mean."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3)) + 20
+    y = X @ [1.0, -1.0, 0.5] + generator.normal(size=60)
+    scores = []
+    for rates in ([0.0, 0.3], [0.3, 0.0]):
+        table = searched(rates, Cs=(1.0,), cv=3).fit(X, y).cv_results_
+        place = [float(rate) for rate in table["param_rates"]].index(0.3)
+        scores.append(table["mean_test_score"][place])
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6)
