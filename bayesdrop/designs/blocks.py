@@ -37,7 +37,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
     or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes five or
     six passes a Newton step where p is at most 2000 and eight or so beyond, so that a fast local disk pays; a draw of
-    all chains by ``bd.HMC()`` takes one to three.
+    all chains by ``bd.HMC()`` takes one or two without masks.
 
     Parameters
     ----------

@@ -80,9 +80,9 @@ def sample(
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
-        pass over the data for each kick of all chains, one to three of them a draw, and the draws of the rows in memory
-        but for round-off and where the point fit stopped. They take losses of one score a row and normal weights of
-        known scales.
+        pass over the data for each kick of all chains, one or two a draw without masks, and the draws of the rows in
+        memory but for round-off and where the point fit stopped. They take losses of one score a row and normal weights
+        of known scales.
     y : sequence of n labels or numbers, or data frame where X is a formula
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
