@@ -19,9 +19,11 @@ _OLD = 15
 
 
 def has_matrix(energy: SoftmaxEnergy) -> bool:
-    """True if the Hessian is small enough to be one matrix, and classes share their masks."""
-    p, J = energy.moments.design.shape[1], energy.n_classes - 1
-    return energy.moments.design.prefers_gram and not energy.class_masks and (p + 1) * J <= MOST_COORDINATES
+    """True if the Hessian is small enough to be one matrix, its rows are here, and classes share their masks."""
+    design, J = energy.moments.design, energy.n_classes - 1
+    if not design.prefers_gram or energy.class_masks or (design.shape[1] + 1) * J > MOST_COORDINATES:
+        return False
+    return isinstance(design.zeros(1), np.ndarray) and len(energy.code) == design.shape[0]
 
 
 @dataclass(frozen=True)
