@@ -71,7 +71,7 @@ def test_example_runs(code, breast_cancer, tmp_path, monkeypatch):
     X, y = breast_cancer[0][:200, :6], breast_cancer[1][:200]
     rng = np.random.default_rng(0)
     names = {"bd": bd, "X": X, "y": y, "more": rng.normal(size=(50, 6)), "groups": ["a", "a", "b", "b", "c", "c"]}
-    names |= {"da": dask.array, "jnp": jax.numpy}
+    names |= {"da": dask.array, "jnp": jax.numpy, "np": np}
     names |= {"target": X @ np.ones(6) + rng.normal(size=200), "many": np.arange(200) % 3}
     if "post" in code:
         names["post"] = by_hand(X, y)
