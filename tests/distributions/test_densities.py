@@ -44,7 +44,7 @@ def test_density_against_the_c_library():
         np.testing.assert_allclose(np.exp(PolyaGamma(b, z).log_prob(jnp.asarray(x))), expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.default_cases("0.0-0.3", "2.0-1.7", "9.0-1.0", "9.0-500.0")
+@pytest.mark.default_cases("2.0-1.7", "9.0-500.0")
 @pytest.mark.parametrize("b", SHAPES)
 @pytest.mark.parametrize("z", [0.0, 2.0, 9.0])
 def test_density_has_unit_mass_and_the_stated_moments(b, z):

@@ -198,7 +198,7 @@ def mask_frequencies(missing, chains=20_000, passes=30):
     return counts, exact_masks(values, missing, state)
 
 
-@pytest.mark.default_cases
+@pytest.mark.default_cases("True")
 @pytest.mark.parametrize("missing", [False, True])
 def test_masks_agree_with_enumeration(missing):
     """Independent chains, chi-squared on the eight masks."""

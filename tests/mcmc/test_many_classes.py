@@ -160,7 +160,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.default_cases
+@pytest.mark.default_cases("per feature, unbiased")
 @pytest.mark.parametrize(("model", "method", "weights", "storage"), CASES.values(), ids=CASES)
 def test_posterior_means_are_exact(model, method, weights, storage):
     compare(model, method, weights, storage)

@@ -81,7 +81,7 @@ def horseshoe_prior(key, chains, p, scale, dtype):
     return weight, HorseshoeScales(local, local_mixing, shared, shared_mixing, jnp.full(chains, scale, dtype))
 
 
-@pytest.mark.default_cases("float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_horseshoe_weights_and_scales_keep_their_joint_law(dtype):
     """Every half-Cauchy scale is one before and after, and so are products of scales and weights."""

@@ -1,7 +1,7 @@
 """Posteriors of more features than rows: the factor by rows, the approximation by scores, and trajectories of scores.
 
 False-alarm rate: each statistic is allowed 5 standard errors of 64 independent chains (below 1e-5 each by Student's t);
-the slow tests compare 42 and 50 of them.
+the default suite compares 50 of them, and the slow tests 42 more.
 """
 
 from dataclasses import dataclass
@@ -251,7 +251,7 @@ def noisy_chains(model, monkeypatch, many, method, draws=120):
     return operands, result, np.concatenate([theta, theta**2], axis=2).mean(axis=1)
 
 
-@pytest.mark.slow
+@pytest.mark.default_cases("rates")
 @pytest.mark.parametrize("name", NOISY)
 def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
     model, found = NOISY[name], []
