@@ -261,6 +261,31 @@ class DropoutEstimator(BaseEstimator):
             )
         return centre
 
+    def to_sklearn(self) -> Any:
+        """The fit as scikit-learn's own linear model, with the mean scores under the noise.
+
+        For what takes scikit-learn's models alone, such as converters to ONNX and PMML. A classifier is a
+        ``LogisticRegression`` or ``LinearSVC``, a regressor a ``Ridge`` or ``LinearSVR``. Probabilities of
+        ``LogisticRegression`` are those of the mean score, not averaged over the noise, and of one class against the
+        rest those of a softmax; labels are the same but where classes were fitted jointly and the average prefers
+        another than the mean score. It takes no missing entries.
+
+        Raises
+        ------
+        TypeError
+            If there is none that has these predictions: of counts, quantiles and hidden layers.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fitted = bd.DropoutSVC(0.3).fit([[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> fitted.to_sklearn().predict([[5.0]]).tolist()
+        ['yes']
+        """
+        from .interchange import as_sklearn
+
+        return as_sklearn(self)
+
     def _weights(self) -> Float[np.ndarray, "q K"]:
         """Fitted weights as a block (p + 1, K)."""
         coef = np.atleast_2d(self.coef_)

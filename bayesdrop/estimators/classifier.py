@@ -21,10 +21,10 @@ from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
-from ..priors import HalfNormal, Normal
-from ..rates import Hierarchical, PerFeature, Tuned
+from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
+from .drawn_model import adapted
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .probabilities import joint_probability, positive_probability
@@ -195,21 +195,16 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
-        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two.
-
-        A logistic regression without ``rates``, of two classes and fewer features than rows, learns what suits the
-        data: each feature's rate is drawn about a mean and with a strength that are drawn too (``bd.Hierarchical``),
-        and without ``weight_prior`` so is the scale of the weights (``bd.Normal(bd.HalfNormal(1.0))``). Flat rates and
-        unit-normal weights, which ``bd.sample(bd.Model(), X, y)`` has, predict worse on tables that want little noise
-        or large weights. With ``rates``, a ``method`` or a ``target`` given nothing is added.
+        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of two classes and fewer features than rows, without ``rates``, ``method`` or ``target``,
+        draws the strength of its rates and the scale of its weights along; see :mod:`.drawn_model`.
         """
         from ..posterior.sampling import sample
 
         model, many = self._model(), len(set(np.ravel(np.asarray(y)).tolist())) > 2
         if many:
             model = self._model_of_many()
-        elif options.get("method") is None and options.get("target") is None and np.ndim(X) == 2:
-            model = self._adapted(model, np.shape(X))
+        elif model.loss.normalised and options.get("method") is None and options.get("target") is None:
+            model = adapted(model, self.rates, self.weight_prior, np.shape(X))
         if self.class_weight is not None:
             data = as_dataset(
                 X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design, multiclass=many,
@@ -219,10 +214,6 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
             sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight, data.design)
             X, options = data.design, options | {"feature_names": data.feature_names}
         return sample(model, X, y, sample_weight=sample_weight, **options)
-
-    def _adapted(self, model: Model, shape: tuple[int, ...]) -> Model:
-        """The model of two classes, for sampling ``X`` of that shape."""
-        return model
 
     def _model_of_many(self) -> Model:
         """The model of three classes or more, for sampling."""
@@ -306,12 +297,6 @@ class DropoutLogisticRegression(_DropoutClassifier):
 
     def _loss(self) -> Loss:
         return Logistic("augmentation" if self.expectation is None else self.expectation)
-
-    def _adapted(self, model: Model, shape: tuple[int, ...]) -> Model:
-        if self.rates is not None or not model.noise.has_rate or shape[1] >= shape[0]:
-            return model
-        prior = Normal(HalfNormal(1.0)) if self.weight_prior is None else self.weight_prior
-        return replace(model, rates=Hierarchical(["all"] * shape[1]), weight_prior=prior)
 
     def _model_of_many(self) -> Model:
         form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone

@@ -215,6 +215,10 @@ class DropoutCV(BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.set_params(corrupted_inputs=self.corrupted_inputs)
 
+    def to_sklearn(self) -> Any:
+        """The chosen fit as scikit-learn's own linear model; see :meth:`bayesdrop.DropoutSVC.to_sklearn`."""
+        return self._chosen().to_sklearn()
+
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with the chosen rates and ``C``.
 

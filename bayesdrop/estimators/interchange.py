@@ -1,0 +1,68 @@
+"""A fitted estimator as scikit-learn's own linear model, which converters to ONNX, PMML and the like take."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from ..noise.base import Coefficients
+
+__all__ = ["as_sklearn"]
+
+
+# scikit-learn's model for each loss whose predictions are made of mean scores alone.
+_COUNTERPARTS: dict[type, tuple[str, str]] = {
+    Logistic: ("sklearn.linear_model", "LogisticRegression"),
+    Hinge: ("sklearn.svm", "LinearSVC"),
+    Squared: ("sklearn.linear_model", "Ridge"),
+    EpsilonInsensitive: ("sklearn.svm", "LinearSVR"),
+}
+
+
+def as_sklearn(estimator: Any) -> Any:
+    """Scikit-learn's linear model with the mean scores of a fitted estimator.
+
+    The mean score under the noise is linear in the features, ``Σ_d w_d (g_d x_d + h_d) + b`` with ``E[x̃|x] = g x + h``.
+
+    Parameters
+    ----------
+    estimator : DropoutEstimator
+        Fitted.
+
+    Returns
+    -------
+    LogisticRegression, LinearSVC, Ridge or LinearSVR
+        Fitted, with the settings that it has by default.
+
+    Raises
+    ------
+    TypeError
+        If there is none with the same predictions.
+    """
+    found = None if hasattr(estimator, "hidden_coef_") else _COUNTERPARTS.get(type(estimator._loss()))
+    if found is None:
+        raise TypeError(
+            f"{type(estimator).__name__} has no counterpart in scikit-learn with the same predictions; keep it by "
+            "pickle, joblib or skops."
+        )
+    check_is_fitted(estimator)
+    plain: Any = getattr(import_module(found[0]), found[1])()
+    weights = estimator._weights()
+    own = Coefficients(1.0, 0.0, 0.0, 0.0, 0.0)
+    if not estimator.corrupted_inputs:
+        own = estimator._model().noise.coefficients(np.atleast_2d(estimator.rates_).T)
+        own = own if estimator.centre_ is None else own.about(estimator.centre_[:, None])
+    coef = (weights[:-1] * own.gain).T
+    intercept = weights[-1] + np.sum(weights[:-1] * own.shift, axis=0)
+    classes = getattr(estimator, "classes_", None)
+    plain.coef_ = coef if classes is not None else coef[0]
+    plain.intercept_ = intercept if classes is not None else float(intercept[0])
+    for name in ("classes_", "n_features_in_", "feature_names_in_"):
+        if hasattr(estimator, name):
+            setattr(plain, name, getattr(estimator, name))
+    plain.n_iter_ = np.ravel(estimator.n_iter_)
+    return plain
