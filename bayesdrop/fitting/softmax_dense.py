@@ -92,7 +92,7 @@ class DenseNewton:
                 if after <= value + 1e-4 * length * slope + slack:
                     pairs = remember(pairs, length * direction, bent - gradient)
                     there -= there.mean(axis=1, keepdims=True)
-                    left = np.array([-0.5 * slope])
+                    left = np.array([-2 * slope])  # the decrement of the step, with a margin of four
                     moved = DenseState(
                         there, np.array([after]), bent, left, hessian, 1 if fresh else state.age + 1, pairs
                     )

@@ -32,7 +32,9 @@ def problem():
 def estimators():
     options = {"method": bd.Newton(tol=1e-14)}
     return {
-        "one against the rest": bd.DropoutLogisticRegression(bd.PerFeature(), class_weight="balanced", **options),
+        "one against the rest": bd.DropoutLogisticRegression(
+            bd.PerFeature(), multiclass="one_vs_rest", class_weight="balanced", **options
+        ),
         "support vectors": bd.DropoutSVC(bd.PerGroup(["a", "a", "b", "b", "b", "c"], bd.Beta(2, 2)), **options),
         "softmax": bd.DropoutLogisticRegression(0.3, multiclass="softmax", tol=1e-14),
         "tube": bd.DropoutSVR(0.2, **options),
