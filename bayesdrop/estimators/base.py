@@ -267,8 +267,8 @@ class DropoutEstimator(BaseEstimator):
         For what takes scikit-learn's models alone, such as converters to ONNX and PMML. A classifier is a
         ``LogisticRegression`` or ``LinearSVC``, a regressor a ``Ridge`` or ``LinearSVR``. Probabilities of
         ``LogisticRegression`` are those of the mean score, not averaged over the noise, and of one class against the
-        rest those of a softmax; labels are the same but where classes were fitted jointly and the average prefers
-        another than the mean score. It takes no missing entries.
+        rest those of a softmax; of classes that were fitted jointly the mean scores may prefer another label than the
+        average. It takes no missing entries.
 
         Raises
         ------

@@ -195,8 +195,9 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
-        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of two classes and fewer features than rows, without ``rates``, ``method`` or ``target``,
-        draws the strength of its rates and the scale of its weights along; see :mod:`.drawn_model`.
+        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of
+        two classes and fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its
+        rates and the scale of its weights along; see :mod:`.drawn_model`.
         """
         from ..posterior.sampling import sample
 
