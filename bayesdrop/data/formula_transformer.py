@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Encode other rows, (m, ·) to (m, p), as :meth:`bayesdrop.FormulaDesign.transform`."""
         check_is_fitted(self, "design_")
-        return self.design_.transform(X)
+        with _of_features():
+            return self.design_.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that are made, (p,); ``input_features`` is there for scikit-learn's sake."""
@@ -89,11 +91,23 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         if not isinstance(self.formula, str):
             raise TypeError(f"formula: expected text such as 'a + C(b)', got {type(self.formula).__name__}.")
         terms = self.formula.rpartition("~")[2]
-        self.design_ = from_formula(
-            terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing
-        )
+        with _of_features():
+            self.design_ = from_formula(
+                terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing
+            )
         self.groups_ = self.design_.groups
         names = list(X) if isinstance(X, Mapping) else list(X.columns)
         self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         self.n_features_in_ = len(names)
         return self.design_
+
+
+@contextmanager
+def _of_features() -> Iterator[None]:
+    """What a formula's errors call ``data`` is the argument ``X`` here."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith("data:"):
+            raise
+        raise type(error)("X" + str(error).removeprefix("data")) from error

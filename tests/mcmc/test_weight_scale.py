@@ -20,7 +20,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights
 from bayesdrop.mcmc.hmc.method import bind_start
-from bayesdrop.mcmc.run import runner
+from bayesdrop.mcmc.run import driving
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
 from bayesdrop.mcmc.weight_scales import scale_operands
@@ -355,7 +355,7 @@ def test_errors_say_what_to_do(make, words):
 def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeypatch, method):
     model = bd.Model(bd.Logistic(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
     options = {"draws": 200, "tune": 20, "chains": 2, "seed": 0, "method": method, "progress": False}
-    chunk, calls = runner._chunk, []
+    chunk, calls = driving._chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -366,11 +366,11 @@ def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         whole = bd.sample(model, X, Y, **options)
-        monkeypatch.setattr(runner, "_chunk", interrupted)
+        monkeypatch.setattr(driving, "_chunk", interrupted)
         # Before a draw is kept it is raised again.
         with contextlib.suppress(KeyboardInterrupt):
             bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-        monkeypatch.setattr(runner, "_chunk", chunk)
+        monkeypatch.setattr(driving, "_chunk", chunk)
         done = json.loads((tmp_path / "run" / "manifest.json").read_text())["done"]
         resumed = bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
     assert 0 < done < 220

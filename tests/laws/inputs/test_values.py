@@ -170,7 +170,8 @@ GOOD = {
 _SHORT = {"draws": 3, "tune": 3, "chains": 2, "progress": False}
 # Arguments that keep a call short, or make it sensible, by the name of what is called.
 GIVEN = {
-    "sample": _SHORT,
+    "fit": {"y": lambda: Y},
+    "sample": {"y": lambda: Y, **_SHORT},
     "sample_latent": {**_SHORT, "n_hidden": 2},
     "sample_factorization": _SHORT,
     "prior_draws": {"intercept_scale": 1.0, "draws": 5},
@@ -224,7 +225,9 @@ def _parameters(function):
 
 
 def _features(where):
-    """``X``, without signs for what takes counts alone."""
+    """``X``, without signs for what takes counts alone, with names for what takes data frames alone."""
+    if "Formula" in where:
+        return GOOD["data"]()
     return np.abs(X) if "NBSVM" in where else X
 
 
