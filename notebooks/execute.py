@@ -73,7 +73,10 @@ def execute(path: Path) -> NotebookNode:
         style.write_text("figure.dpi: 80\nsavefig.dpi: 80\n", encoding="utf-8")
         with mock.patch.dict(os.environ, {**_SETTINGS, "MATPLOTLIBRC": str(style)}):
             place = {"metadata": {"path": folder}}
-            NotebookClient(notebook, timeout=1200, kernel_name="python3", resources=place).execute()
+            client = NotebookClient(
+                notebook, timeout=1200, kernel_name="python3", resources=place, coalesce_streams=True
+            )
+            client.execute()
     return _tidy(notebook)
 
 
