@@ -20,8 +20,8 @@ test test-arviz test-slow test-lowest: export OMP_NUM_THREADS ?= 1
 # Most of the time of a test of JAX is compilation: programs that run once are compiled quickly, not well. The slow tests
 # run as a user's programs do. A release of XLA without these flags would refuse to start, and then does without: each
 # environment is asked once, by $(call ask,FOLDER). $(call lazily,FOLDER,LEVEL) is for what its interpreter runs. The
-# long chains of notebooks want level 1: it takes half as long again to compile a sampler, and a sweep then a third of
-# the time.
+# long chains of notebooks want level 1, which they take by themselves: it takes half as long again to compile a sampler,
+# and a sweep then a third of the time.
 LAZY := --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level
 ask = XLA_FLAGS='$(LAZY)=0' $(1)/bin/python -c 'import jax; jax.devices(); print("$(LAZY)")' 2>/dev/null >$(1)/.lazy || :
 lazily = XLA_FLAGS="$$(sed 's/$$/=$(2)/' $(1)/.lazy)"
@@ -30,9 +30,8 @@ lazily = XLA_FLAGS="$$(sed 's/$$/=$(2)/' $(1)/.lazy)"
 CHECKED := --jaxtyping-packages="bayesdrop,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 
 test: $(VENV)/.lazy
-	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' tests
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal $(CHECKED) bayesdrop
-	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -n 2 -m notebook tests/notebooks
 
 # Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups. Of
 # the rooms of posteriors without what is arithmetic alone.
@@ -43,7 +42,7 @@ test-arviz: $(VENV)/.lazy
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
 		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
-	$(call lazily,$(VENV),1) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
 
 # Runs every notebook, ten minutes or so, and stores it with its outputs; NOTEBOOKS="04 05" for some of them.
 notebooks: $(STAMP)

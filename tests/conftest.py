@@ -16,8 +16,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 def pytest_collection_modifyitems(items):
     """Of a test with ``default_cases`` the other cases are slow: each of them compiles a program of its own.
 
-    So are those of a test with ``slow_cases`` whose names hold one of the words.
+    So are those of a test with ``slow_cases`` whose names hold one of the words. Notebooks come first, for the longest
+    test would keep one process busy at the end.
     """
+    items.sort(key=lambda item: item.get_closest_marker("notebook") is None)
     for item in items:
         case = getattr(item, "callspec", None)
         for words in item.iter_markers("slow_cases"):

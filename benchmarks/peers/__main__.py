@@ -10,7 +10,7 @@
     python -m benchmarks.peers --write                tables into benchmarks/RESULTS.md, the picture into docs/peers.png
     python -m benchmarks.peers --list                 names of sets and methods
 
-Of the posterior one split of each table is run, and large sets (IMDB, two CPU minutes a split) have two splits, not
+Of the posterior three splits of each table are run, and large sets (IMDB, two CPU minutes a split) have two splits, not
 four, so that no set of words takes over eight CPU minutes. The elastic net on words waits for ``--long``.
 
 Results are kept as they come in ``bayesdrop-output/peers/SET.jsonl``: a stopped run goes on where it was. They are made

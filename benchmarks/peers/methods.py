@@ -124,7 +124,7 @@ METHODS = {
     "dropout logistic CV": Method(bd.DropoutLogisticRegressionCV, ours=True),
     "dropout SVC": Method(bd.DropoutSVC, ours=True),
     "dropout SVC CV": Method(bd.DropoutSVCCV, ours=True, long_on="words"),
-    "posterior": Method(_Posterior, ours=True, long_on="words", few=1),
+    "posterior": Method(_Posterior, ours=True, long_on="words", few=3),
     SHORT: Method(lambda: _Posterior(draws=50, tune=50, chains=2), ours=True),
     REFERENCE: Method(lambda: _logistic_cv(scoring="neg_log_loss")),
     "ridge logistic, C by accuracy": Method(lambda: _logistic_cv(scoring="accuracy")),

@@ -89,6 +89,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow_cases("Polya-Gamma")
 @pytest.mark.parametrize("name", LAWS)
 def test_shapes_and_transformations(name):
     kind, values = LAWS[name]

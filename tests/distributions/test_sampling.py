@@ -140,7 +140,7 @@ def test_polya_gamma_any_shape(dtype, b, z):
         assert stats.ks_2samp(values, reference).statistic < 1e-3 + 2 * chance(values.size)
 
 
-@pytest.mark.default_cases("float32")
+@pytest.mark.slow
 def test_polya_gamma_shapes_mixed_in_one_call(dtype):
     b = jnp.asarray([1.0, 2.0, 0.5], dtype)
     draws = np.asarray(PolyaGamma(b, jnp.asarray(1.5, dtype)).sample(random.key(2), (20_000,)), dtype=float)

@@ -182,7 +182,7 @@ def test_the_gain_of_a_mask_is_a_ratio_of_normal_densities(missing):
         assert float(found) == pytest.approx(exact[0] - exact[1], rel=1e-9, abs=1e-10)
 
 
-def mask_frequencies(missing, chains=20_000, passes=30):
+def mask_frequencies(missing, chains=5_000, passes=30):
     state, values = some(3)
     op = operands(values, missing)
     summary = gibbs.summarise(op.values, op.pattern, state.right[0])

@@ -23,7 +23,7 @@ def energy_of(X, y, form, rate, unbiased=False, storage=np.asarray):
     return softmax_energy(model, as_design(storage(X)), rate, y, K, weight, weight), weight
 
 
-@pytest.mark.slow_cases("True-gaussian")
+@pytest.mark.slow_cases("gaussian")
 @pytest.mark.parametrize("form", ["taylor", "gaussian"])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_energy_by_definition(form, unbiased):

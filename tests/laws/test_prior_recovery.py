@@ -64,7 +64,7 @@ def assert_prior(logit, a, b):
         assert stats.kstest(probability(column, *shape), "uniform").pvalue > FALSE_ALARM, shape
 
 
-@pytest.mark.default_cases("per feature")
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_gibbs_recovers_the_prior(structure):
     rates, shapes = STRUCTURES[structure]
@@ -89,6 +89,7 @@ def test_gibbs_recovers_a_prior_that_is_not_conjugate(structure):
     assert_normal(last_draws(rates, bd.Gibbs(), 30)["logit_rate"], *law)
 
 
+@pytest.mark.slow
 def test_hmc_recovers_a_prior_that_is_not_conjugate():
     """Its coordinates are probits: the prior's own tails beyond 30 are out of their reach in single precision."""
     rates = bd.PerFeature(bd.LogitNormal(np.clip(MEAN, -3, 3), np.minimum(SCALE, 4)))

@@ -314,6 +314,7 @@ def _no_overhead(monkeypatch):
 
 
 @pytest.mark.usefixtures("_no_overhead")
+@pytest.mark.slow_cases("rates0")
 @pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup([0, 0, 1, 1, 2, 1, 0, 2, 2])])
 def test_sparse_and_dense_products_agree(rates):
     X = skewed()

@@ -147,7 +147,7 @@ def test_beta_density_of_a_group(dtype, accuracy):
                 np.testing.assert_allclose(found, exact, rtol=accuracy, atol=accuracy)
 
 
-@pytest.mark.default_cases("mean_prior1-strength_prior1-float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("mean_prior", "strength_prior"), [((2, 3), (3.0, 2.0)), ((0.05, 0.2), (0.3, 10.0))])
 def test_groups_and_rates_keep_their_joint_law(dtype, mean_prior, strength_prior):

@@ -78,6 +78,7 @@ def test_scales_given_weights(prior, weights):
     assert_law(drawn[:, 0], expected)
 
 
+@pytest.mark.slow
 def test_scales_given_directions():
     """Two groups, one fixed; mean and variance of a noised score, the second with the square of the factor."""
     prior, chains, z = bd.HalfNormal(1.5), 4000, np.array([0.7, -1.2, 0.4])
@@ -152,6 +153,7 @@ def test_the_program_states_the_same_density():
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9)
 
 
+@pytest.mark.slow_cases("one")
 @pytest.mark.parametrize("name", MODELS)
 def test_density_and_gradient_of_gradient_samplers(name):
     """Against scipy and the determinant of the map; the slope against autodiff, but where it is rounded."""
@@ -252,7 +254,7 @@ def test_posterior_means_are_exact(name, method):
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
-@pytest.mark.default_cases("hmc")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_without_data_the_prior_is_recovered(method):
     """As C → 0; the scale and the directions of the weights, one draw of each of 1,000 chains."""

@@ -80,7 +80,7 @@ def test_joint_over_conditional_is_the_pseudo_likelihood(name, rows, C, same):
         same(joint - posterior, plain, joint, posterior)
 
 
-@pytest.mark.slow_cases("0.1", "2.5")
+@pytest.mark.slow_cases("0.1", "2.5", "logistic")
 @pytest.mark.parametrize("C", POWERS)
 @pytest.mark.parametrize("name", CASES)
 def test_latent_scale_integrates_to_the_plain_program(name, rows, C, same):

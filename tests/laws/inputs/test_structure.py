@@ -14,6 +14,7 @@ import bayesdrop as bd
 from bayesdrop.designs import admit
 
 
+@pytest.mark.slow
 def test_damaged_matrices_end_no_process():
     """Every entry point, in one process: an index that is believed ends it with a segmentation fault."""
     script = Path(__file__).with_name("damaged_matrices.py")
