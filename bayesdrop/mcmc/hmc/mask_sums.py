@@ -8,7 +8,7 @@ chance, and ``u`` a sum of independent terms, ``t_d = y w_d k(η_d) x_id`` with 
     φ(t) = e^{ityb} Π_d {η_d + (1 − η_d) e^{it t_d}},      ψ(t) = E e^{itξ}
 
 (Gil-Pelaez 1951). On the half-way nodes the sum is exact but for the chance that ``|u + ξ|`` is beyond ``2π/h``: they
-turn the step into a square wave of that half-period. The nodes end where what is left of ``ψ`` is below ``e^{−30}``, or
+turn the step into a square wave of that half-period. The nodes end where what is left of ``ψ`` is below ``e^{−24}``, or
 in rows of many entries where ``φ`` is. A row costs as many products of two complex numbers as it has entries times
 nodes, ``2^k`` masks or not.
 
@@ -30,13 +30,13 @@ from ..._typing import Float, Int, PerRow
 __all__ = ["MaskSums", "available", "sum_by_numpy"]
 
 # Logarithm of what is left out, and the least likelihood of a row that is told from zero.
-_LEFT = 30.0
-_LEAST = 1e-12
+_LEFT = 24.0
+_LEAST = 1e-10
 # Half-periods are powers of this times the shortest one.
 _SHORTEST, _RATIO = 32.0, 2.0**0.25
 # Nodes between two looks at what is left of φ, and entries of a row from which on that is believed: in few entries the
 # phases may agree again.
-_LOOK, _MANY, _VANISHED = 8, 24, 1e-26
+_LOOK, _MANY, _VANISHED = 8, 24, 1e-23
 
 
 @cache
@@ -76,9 +76,9 @@ class MaskSums:
         keep: Float[np.ndarray, "C p"],
         drop: Float[np.ndarray, "C p"],
     ) -> Float[np.ndarray, "C n"]:
-        """Minus the log-likelihoods of the rows, (C, n), each to 1e-10 or so, of effective weights ``w k(η)``.
+        """Minus the log-likelihoods of the rows, (C, n), each to ``1e-10/likelihood``, of effective weights ``w k(η)``.
 
-        ``keep`` and ``drop`` are ``1 − η`` and ``η`` (the smaller is read). A likelihood below 1e-12 counts as that.
+        ``keep`` and ``drop`` are ``1 − η`` and ``η`` (the smaller is read). A likelihood below 1e-10 counts as that.
         """
         keep, drop = (np.asarray(part, dtype=np.float64) for part in (keep, drop))
         # The smaller of the two has the digits.

@@ -25,6 +25,7 @@ from .learnt_scale import ScaleDensity, best_scales, with_scales
 from .mask_sums import MaskSums
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
+from .rate_slices import has_rates
 from .row_factor import RowFactor, by_rows, row_factor
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows
@@ -163,7 +164,8 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(jnp.asarray, dtype=self.dtype)
-        return HMCKernel(density=bound.density, trust=trust), HMCOperands(
+        slices = isinstance(factor, RowFactor) and isinstance(density, Density) and has_rates(density)
+        return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, RowFactor) else real(factor),

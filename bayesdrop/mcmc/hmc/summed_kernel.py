@@ -1,12 +1,15 @@
 """Split Hamiltonian Monte Carlo that is judged by the sum over all masks.
 
-Trajectories follow the density whose masks are integrated as if scores were normal, in one compiled program. At their
-ends the likelihood of each row is summed over its masks (:mod:`.mask_sums`), outside of it, and the move is accepted by
-the total energy with that. The force of a trajectory may be that of another density, since kicks and turns keep volume
-and can be run back: the draws are from the posterior of the model with masks. What a wrong force costs is acceptance:
-with an error of the log-likelihood that varies by half a nat over the posterior, one move in four or so, by one nat,
-half of them; by three, nearly all. The number of kicks is chosen as if there were no such error, for more of them
-would not mend it.
+A draw under the density ``π̃`` whose masks are integrated as if scores were normal is a proposal: a trajectory, and
+where the kernel draws rates given the weights, that before it and, in the opposite order, after it, so that the whole
+is reversible. Where it ends, the likelihood of each row is summed over its masks (:mod:`.mask_sums`), and with ``T``
+the log-likelihood of all rows over masks less the one under normal scores, the proposal is accepted with probability
+
+    min{1, exp(T(θ') − T(θ))}
+
+(a surrogate transition; Liu 2001, section 9.4.3). The draws are from the posterior of the model with masks. What the
+approximation costs is acceptance: where ``T`` varies by half a nat over the posterior, a quarter of the moves, by one
+nat half of them, by three nearly all.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
 """
@@ -24,7 +27,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
 from .density import Density, Evaluation, PerScore, Point
-from .kernel import Departure, HMCKernel, HMCOperands, HMCState, tuned_kicks
+from .kernel import HMCKernel, HMCOperands, HMCState
 from .mask_sums import MaskSums
 from .whitening import unwhiten
 
@@ -104,18 +107,18 @@ class SummedKernel:
     def init(self, operands: SummedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
         key, z, evaluation, point = _begin(self.inner, operands.chains, key, chains)
-        return _first(self.inner, operands.chains, key, z, evaluation, _summed(operands, point))
+        summed = operands.rows.costs(*(np.asarray(part) for part in point))
+        return _first(self.inner, operands.chains, key, z, evaluation, jnp.asarray(summed, dtype=z.dtype))
 
     def step(self, operands: SummedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
-        """One trajectory of every chain, and in warm-up what is learnt from it."""
-        departure, z, r, evaluation, point = _travel(self.inner, operands.chains, state)
-        summed = _summed(operands, point)
-        return _arrive(self.inner, operands.chains, state, departure, z, r, evaluation, summed)
-
-
-def _summed(operands: SummedOperands, point: Effective) -> PerScore:
-    """Contributions of the rows (C, n) to minus the log density, their masks summed."""
-    return jnp.asarray(operands.rows.costs(*(np.asarray(part) for part in point)), dtype=point.weight.dtype)
+        """One proposal of every chain, and in warm-up what is learnt from it."""
+        proposed, point = _propose(self.inner, operands.chains, state)
+        # Chains that stay have their sums.
+        moved = np.flatnonzero(np.any(np.asarray(proposed.position) != np.asarray(state.position), axis=1))
+        summed = np.array(state.evaluation.cost)
+        if len(moved):
+            summed[moved] = operands.rows.costs(*(np.asarray(part)[moved] for part in point))
+        return _arrive(self.inner, operands.chains, state, proposed, jnp.asarray(summed))
 
 
 def _effective(density: Density, operands: HMCOperands, theta: Point) -> Effective:
@@ -146,39 +149,46 @@ def _first(
 
 
 @partial(jax.jit, static_argnames=("kernel",))
-def _travel(
-    kernel: HMCKernel, operands: HMCOperands, state: HMCState
-) -> tuple[Departure, Point, Point, Evaluation, Effective]:
-    """Where a trajectory leads: position, momentum, the density under normal scores, and the point for the rows."""
-    departure, found = kernel.depart(operands, state), state.evaluation
-    begun = state._replace(evaluation=Evaluation(found.nearly, found.prior, found.gradient))
-    z, r, evaluation = kernel.trajectory(operands, begun, departure.momentum, departure.angle, departure.kicks)
-    theta = kernel.place(operands, state, z)
-    return departure, z, r, evaluation, _effective(kernel.density, operands, theta)  # type: ignore[arg-type]
+def _propose(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[HMCState, Effective]:
+    """A draw under normal scores, with the energy of its momentum alone, and its end as the rows see it."""
+    found = state.evaluation
+    state = state._replace(evaluation=Evaluation(found.nearly, found.prior, found.gradient))
+    state = kernel.slice_rates(operands, state)
+    departure = kernel.depart(operands, state)
+    end = kernel.trajectory(operands, state, departure.momentum, departure.angle, departure.kicks)
+    state = kernel.accept(operands, state, departure, *end)
+    kinetic = state.energy - jnp.sum(state.evaluation.cost, axis=1) + state.evaluation.prior
+    state = kernel.slice_rates(operands, state._replace(energy=kinetic), backwards=True)
+    theta = kernel.place(operands, state, state.position)
+    return state, _effective(kernel.density, operands, theta)  # type: ignore[arg-type]  # a Density
 
 
 @partial(jax.jit, static_argnames=("kernel",))
 def _arrive(
-    kernel: HMCKernel,
-    operands: HMCOperands,
-    state: HMCState,
-    departure: Departure,
-    z: Point,
-    r: Point,
-    found: Evaluation,
-    summed: PerScore,
+    kernel: HMCKernel, operands: HMCOperands, old: HMCState, proposed: HMCState, summed: PerScore
 ) -> tuple[HMCState, dict[str, jax.Array]]:
-    """The state after a trajectory, and what is recorded of it."""
-    old = state.evaluation
-    gain = (
-        jnp.sum(old.nearly - found.cost, axis=1)
-        + (found.prior - old.prior)
-        + 0.5 * jnp.sum(departure.momentum**2 - r**2, axis=1)
+    """The state after a proposal, and what is recorded of it."""
+    key, key_accept = jax.random.split(proposed.key)
+    evaluation, before = _with(proposed.evaluation, summed), old.evaluation
+    gain = jnp.sum((evaluation.nearly - before.nearly) - (evaluation.cost - before.cost), axis=1)
+    gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+    accept = -jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain
+    position, evaluation = jax.tree.map(
+        lambda new, kept: jnp.where(accept.reshape(-1, *(1,) * (new.ndim - 1)), new, kept),
+        (proposed.position, evaluation),
+        (old.position, before),
     )
-    followed = jnp.exp(jnp.minimum(jnp.where(jnp.isfinite(gain), gain, -jnp.inf), 0))
-    log_kicks = tuned_kicks(state.log_kicks, followed, state.count, operands.tune)
-    state, record = kernel.arrive(operands, state, departure, z, r, _with(found, summed))
-    return state._replace(log_kicks=log_kicks), record
+    energy = proposed.energy + jnp.sum(evaluation.cost, axis=1) - evaluation.prior
+    return kernel.settle(
+        operands,
+        proposed._replace(
+            position=position,
+            evaluation=evaluation,
+            acceptance=proposed.acceptance * jnp.exp(jnp.minimum(gain, 0)),
+            energy=energy,
+            key=key,
+        ),
+    )
 
 
 def _with(found: Evaluation, summed: PerScore) -> Any:
