@@ -9,6 +9,7 @@
 :class:`Classifying`       class probabilities
 :class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
 :class:`PiecewiseLinear`   nothing needs it; point fits without noise are faster with it
+:class:`Thresholded`       HMC with the masks of each row summed
 =========================  ==========================================================================================
 
 Whoever needs an ability asks for it once, by :func:`require`.
@@ -33,6 +34,7 @@ __all__ = [
     "Scored",
     "Simulated",
     "Sloped",
+    "Thresholded",
     "likelihood_of",
     "one_score",
     "require",
@@ -66,6 +68,15 @@ class PiecewiseLinear(Loss, Protocol):
     @abstractmethod
     def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:
         """That interval, of the plain loss times ``c``, for responses and ``c`` of one shape."""
+
+
+@runtime_checkable
+class Thresholded(Loss, Protocol):
+    """A loss of two classes for which ``exp{−c loss(y, s)}`` is ``P(ys + ξ > 0)``: it rises from 0 to 1 in ``ys``."""
+
+    @abstractmethod
+    def threshold_characteristic(self, frequency: Float[AnyArray, ...], power: Float[AnyArray, ...]) -> Any:
+        """``E exp{itξ}`` at positive frequencies, for powers ``c`` of a shape that stretches to theirs; complex."""
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from .._typing import Bool, Shaped
 from .._validation import shown
 from ..model import Model, check_model
-from .protocols import Kernel
+from .protocols import HostKernel, Kernel
 from .run.driving import step_shapes, take_step
 from .scales import natural
 from .target import Problem, with_dtype
@@ -166,7 +166,13 @@ class NumpyroKernel(MCMCKernel):
             method = with_dtype(self._method, wanted[0])
             # NumPyro may call under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
-                self._bound = self._problem.bind(method, self._tune)
+                bound = self._problem.bind(method, self._tune)
+            if isinstance(bound[0], HostKernel):
+                raise ValueError(
+                    f"method: expected a sampler that is compiled whole, got {method!r}, which Python steps; bd.sample "
+                    "takes it."
+                )
+            self._bound = bound
             self._bound_to = wanted
         return self._bound
 

@@ -21,6 +21,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
+from .rate_slices import draw_rates
 from .row_factor import RowFactor
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 from .whitening import Factor, unwhiten, whiten, whiten_gradient
@@ -168,10 +169,13 @@ class HMCKernel:
         What is sampled.
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+    slices : bool
+        Rates are also drawn given the weights (:mod:`.rate_slices`), before each trajectory.
     """
 
     density: LogDensity
     trust: float
+    slices: bool = False
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -253,9 +257,21 @@ class HMCKernel:
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
+        state = self.slice_rates(operands, state)
         departure = self.depart(operands, state)
         momentum, angle, kicks = departure.momentum, departure.angle, departure.kicks
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, momentum, angle, kicks))
+
+    def slice_rates(self, operands: HMCOperands, state: HMCState, backwards: bool = False) -> HMCState:
+        """Draw the rates given the weights, if the kernel does; the evaluation is one of the kernel's own density."""
+        if not self.slices:
+            return state
+        key, key_rates = jax.random.split(state.key)
+        density: Any = self.density
+        theta = self.place(operands, state, state.position)
+        theta = draw_rates(key_rates, density, operands.density, theta, backwards)
+        position = whiten(state.centre, self.factor(operands, state), theta)
+        return state._replace(position=position, evaluation=self.density.evaluate(operands.density, theta), key=key)
 
     @staticmethod
     def depart(operands: HMCOperands, state: HMCState) -> Departure:
@@ -270,13 +286,16 @@ class HMCKernel:
         self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
     ) -> tuple[HMCState, dict[str, jax.Array]]:
         """Accept the end of a trajectory or stay, in warm-up learn from it, and what is recorded."""
-        state = self._accept(operands, state, departure, z, r, new)
+        return self.settle(operands, self.accept(operands, state, departure, z, r, new))
+
+    def settle(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
+        """In warm-up learn from where the chains are; and what is recorded of them."""
         if np.isfinite(self.trust):
             state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
         return state, self.record(operands, state)
 
     @staticmethod
-    def _accept(
+    def accept(
         operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
     ) -> HMCState:
         """The end of a trajectory where the total energy allows, by the rule of Metropolis."""

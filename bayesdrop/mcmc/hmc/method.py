@@ -13,7 +13,7 @@ import numpy as np
 from ..._typing import Float
 from ..._validation import check_choice, check_count
 from ...data.dataset import Dataset
-from ...losses.protocols import Curved, Scored, Sloped, require
+from ...losses.protocols import Curved, Scored, Sloped, Thresholded, require
 from ...model import Model
 from ...priors import Normal
 from ...rates import RateMap
@@ -22,12 +22,15 @@ from .class_density import ClassDensity, class_approximation
 from .density import Density, DensityOperands
 from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity, best_scales, with_scales
+from .mask_sums import MaskSums
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
+from .rate_slices import has_rates
 from .row_factor import RowFactor, by_rows, row_factor
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows
 from .streamed_kernel import StreamedKernel, StreamedOperands
+from .summed_kernel import SummedKernel, SummedOperands
 
 __all__ = ["HMC", "Bound", "bind_density", "bind_start", "operands_of"]
 
@@ -77,26 +80,45 @@ class HMC:
 
     kicks: int | None = None
     dtype: str = "float32"
-    integrates_masks: ClassVar[bool] = True
+    masks: str = "normal"
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
         if self.kicks is not None:
             check_count(self.kicks, "kicks", none="to choose it")
         check_choice(self.dtype, "dtype", ("float32", "float64"))
+        check_choice(self.masks, "masks", ("normal", "summed"))
+
+    @property
+    def integrates_masks(self) -> bool:
+        """True unless the masks of a model are summed."""
+        return self.masks == "normal"
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel | ScoreHMCKernel, HMCOperands | ScoreOperands]:
-        """Build the kernel and its operands; call it under the precision of ``dtype``."""
+    ) -> tuple[HMCKernel | ScoreHMCKernel | SummedKernel, HMCOperands | ScoreOperands | SummedOperands]:
+        """Build the kernel and its operands; call it under the precision of ``dtype``.
+
+        Raises
+        ------
+        ValueError
+            If masks are to be summed of a loss or of weights that have no sum, or as :func:`bind_density` has it.
+        """
         if moves_scores(model, data, rate_map):
             single: Any
             single, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single), score_operands(
                 model, data, single, operands, int(self.kicks or 0), int(tune), self.dtype, _ROUNDED
             )
+        summed = self.masks == "summed" and not marginalised
+        if summed:
+            _check_sums(model, len(data.feature_names))
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-        return self._kernel(bound, data, rate_map, tune)
+        kernel, operands = self._kernel(bound, data, rate_map, tune)
+        if not summed:
+            return kernel, operands
+        rows = MaskSums(_compressed(data), model.loss.plain, data.target, model.C * data.weight)
+        return SummedKernel(kernel), SummedOperands(operands, rows)
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
@@ -114,6 +136,7 @@ class HMC:
             (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
             (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
             (learnt or not prior.gaussian, "normal weights of known scales", prior, "take bd.Normal(1.0)"),
+            (self.masks == "summed" and not marginalised, 'masks="normal"', self, "leave masks out"),
         ]
         for refused, taken, came, advice in cases:
             if refused:
@@ -141,13 +164,36 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(jnp.asarray, dtype=self.dtype)
-        return HMCKernel(density=bound.density, trust=trust), HMCOperands(
+        slices = isinstance(factor, RowFactor) and isinstance(density, Density) and has_rates(density)
+        return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, RowFactor) else real(factor),
             kicks=jnp.int32(self.kicks or 0),
             tune=jnp.int32(tune),
         )
+
+
+def _check_sums(model: Model, p: int) -> None:
+    """Raise ValueError unless the masks of each row can be summed."""
+    loss, prior = model.loss, model.weight_prior
+    if isinstance(loss.plain, Thresholded) and prior.gaussian and not loss.multiclass:
+        return
+    raise ValueError(
+        'masks: "summed" takes bd.Logistic() and normal weights of known scales, got '
+        f'{loss!r} and {prior!r}; bd.Gibbs() draws the masks of all models, and masks="normal" with bd.reweight comes '
+        "near."
+    )
+
+
+def _compressed(data: Dataset) -> Any:
+    """The rows as a compressed matrix, in memory."""
+    from scipy.sparse import csr_array
+
+    rows = csr_array(data.X, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
 
 
 class Bound(NamedTuple):

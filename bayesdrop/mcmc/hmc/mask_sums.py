@@ -1,0 +1,245 @@
+r"""The likelihood of rows with all masks summed, by the characteristic functions of their scores.
+
+A loss may say that ``exp{−c loss(y, s)}`` is the chance that a random threshold lies below the agreement ``u = ys``,
+``P(u + ξ > 0)`` (:class:`bayesdrop.losses.protocols.Thresholded`). Summed over the masks of a row it still is such a
+chance, and ``u`` a sum of independent terms, ``t_d = y w_d k(η_d) x_id`` with probability ``1 − η_d`` and 0 otherwise:
+
+    Σ_α p(α | η) exp{−c loss} = ½ + (1/π) Σ_m (h/t_m) Im{φ(t_m) ψ(t_m)},      t_m = (m + ½) h,
+    φ(t) = e^{ityb} Π_d {η_d + (1 − η_d) e^{it t_d}},      ψ(t) = E e^{itξ}
+
+(Gil-Pelaez 1951). On the half-way nodes the sum is exact but for the chance that ``|u + ξ|`` is beyond ``2π/h``: they
+turn the step into a square wave of that half-period. The nodes end where what is left of ``ψ`` is below ``e^{−24}``, or
+in rows of many entries where ``φ`` is. A row costs as many products of two complex numbers as it has entries times
+nodes, ``2^k`` masks or not.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` non-zero entries.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+from jaxtyping import Complex
+
+from ..._typing import Float, Int, PerRow
+
+__all__ = ["MaskSums", "available", "sum_by_numpy"]
+
+# Logarithm of what is left out, and the least likelihood of a row that is told from zero.
+_LEFT = 24.0
+_LEAST = 1e-10
+# Half-periods are powers of this times the shortest one.
+_SHORTEST, _RATIO = 32.0, 2.0**0.25
+# Nodes between two looks at what is left of φ, and entries of a row from which on that is believed: in few entries the
+# phases may agree again.
+_LOOK, _MANY, _VANISHED = 8, 24, 1e-23
+
+
+@cache
+def available() -> bool:
+    """True if Numba is installed."""
+    return find_spec("numba") is not None
+
+
+class MaskSums:
+    """Rows, and what their likelihoods are made of.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_array (n, p)
+        Features.
+    loss : Thresholded
+        The loss.
+    target, power : array (n,)
+        Labels −1 and +1, and ``C`` times the row weights.
+    compiled : bool, optional
+        Whether the loops are compiled by Numba; by default if it is installed. Without, they take ten times as long.
+    """
+
+    def __init__(self, matrix: Any, loss: Any, target: PerRow, power: PerRow, compiled: bool | None = None) -> None:
+        self.pointers, self.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        self.target, self.loss = np.asarray(target, dtype=np.float64), loss
+        self._signed = matrix.data.astype(np.float64) * np.repeat(self.target, np.diff(self.pointers))
+        self.powers, self.kind = np.unique(np.asarray(power, dtype=np.float64), return_inverse=True)
+        self._tail = _LEFT / min(1.0, float(self.powers.min()))
+        self._run = _compiled() if (available() if compiled is None else compiled) else sum_by_numpy
+        self._tables: dict[int, Complex[np.ndarray, "kinds nodes"]] = {}
+
+    def costs(
+        self,
+        weight: Float[np.ndarray, "C p"],
+        intercept: Float[np.ndarray, " C"],
+        keep: Float[np.ndarray, "C p"],
+        drop: Float[np.ndarray, "C p"],
+    ) -> Float[np.ndarray, "C n"]:
+        """Minus the log-likelihoods of the rows, (C, n), each to ``1e-10/likelihood``, of effective weights ``w k(η)``.
+
+        ``keep`` and ``drop`` are ``1 − η`` and ``η`` (the smaller is read). A likelihood below 1e-10 counts as that.
+        """
+        keep, drop = (np.asarray(part, dtype=np.float64) for part in (keep, drop))
+        # The smaller of the two has the digits.
+        kept = np.take(np.where(keep < drop, keep, 1 - drop), self.indices, axis=1)
+        step = np.take(np.asarray(weight, dtype=np.float64), self.indices, axis=1) * self._signed
+        base = self.target * np.asarray(intercept, dtype=np.float64)[:, None]
+        level, found = self._levels(step, kept, base), np.empty(base.shape)
+        for number in np.unique(level):
+            cells, half_period = np.ascontiguousarray(np.argwhere(level == number)), _SHORTEST * _RATIO**number
+            self._run(self.pointers, step, kept, base, cells, self.kind, half_period, self._table(int(number)), found)
+        return -np.log(np.maximum(found, _LEAST))
+
+    def _levels(
+        self, step: Float[np.ndarray, "C m"], keep: Float[np.ndarray, "C m"], base: Float[np.ndarray, "C n"]
+    ) -> Int[np.ndarray, "C n"]:
+        """How long a half-period each row needs, as a power of the ratio."""
+        mean, high = (self._reduced(np.add, part) for part in (step * keep, np.maximum(step, 0)))
+        low = self._reduced(np.add, np.minimum(step, 0))
+        size = np.abs(step)
+        largest = self._reduced(np.maximum, size)
+        size *= size
+        square = self._reduced(np.add, size)
+        size *= keep * (1 - keep)
+        # Bernstein (1924) and Hoeffding (1963); no score is beyond the sum of all its terms.
+        reach = np.sqrt(2 * _LEFT * self._reduced(np.add, size)) + _LEFT * largest / 3
+        reach = np.minimum(reach, np.sqrt(0.5 * _LEFT * square))
+        high, low = np.minimum(mean + reach, high) + base, np.maximum(mean - reach, low) + base
+        length = np.maximum(np.abs(high), np.abs(low)) + self._tail
+        return np.maximum(np.ceil(np.log(length / _SHORTEST) / np.log(_RATIO)), 0).astype(np.int64)
+
+    def _reduced(self, how: Any, entries: Float[np.ndarray, "C m"]) -> Float[np.ndarray, "C n"]:
+        """One number a row, 0 for empty ones."""
+        some = np.flatnonzero(np.diff(self.pointers))
+        found = np.zeros((len(entries), len(self.pointers) - 1))
+        if len(some):
+            found[:, some] = how.reduceat(entries, self.pointers[some], axis=1)
+        return found
+
+    def _table(self, level: int) -> Complex[np.ndarray, "kinds nodes"]:
+        """``(h/π) ψ(t)/t`` at the nodes of a level, for each power."""
+        if level not in self._tables:
+            step = 2 * np.pi / (_SHORTEST * _RATIO**level)
+            count, left = 64, np.ones(1)
+            while left[-1] > np.exp(-_LEFT):
+                count *= 2
+                t = (np.arange(count) + 0.5) * step
+                table = (step / np.pi) * self.loss.threshold_characteristic(t[None], self.powers[:, None]) / t
+                left = np.abs(table).max(axis=0)
+            self._tables[level] = np.ascontiguousarray(table[:, : 1 + np.flatnonzero(left > np.exp(-_LEFT))[-1]])
+        return self._tables[level]
+
+
+def sum_by_numpy(
+    pointers: Int[np.ndarray, " n1"],
+    step: Float[np.ndarray, "C m"],
+    keep: Float[np.ndarray, "C m"],
+    base: Float[np.ndarray, "C n"],
+    cells: Int[np.ndarray, "r 2"],
+    kind: Int[np.ndarray, " n"],
+    half_period: float,
+    table: Complex[np.ndarray, "kinds nodes"],
+    found: Float[np.ndarray, "C n"],
+) -> None:
+    """Write the likelihoods of some rows of some chains to ``found``.
+
+    Parameters
+    ----------
+    pointers, step, keep
+        Where rows begin, and the terms of each and their chances.
+    base, kind : array (C, n), (n,)
+        Constant parts of the agreements, and the line of the table of each row.
+    cells : int array (r, 2)
+        Which chains and rows.
+    half_period, table
+        Of the square wave, ``2π/h``; and what the nodes count for.
+    """
+    h, (chain, row) = 2 * np.pi / half_period, cells.T
+    size = np.diff(pointers)[row]
+    begin, some = np.append(0, np.cumsum(size))[:-1], np.flatnonzero(size)
+    entry = np.repeat(pointers[row] - begin, size) + np.arange(size.sum())
+    which = np.repeat(chain, size), entry
+    kept, angle = keep[which], h * step[which]
+    turn, term = np.exp(1j * angle), kept * np.exp(0.5j * angle)
+    total = np.full(len(cells), 0.5)
+    for m in range(table.shape[1]):
+        value = np.exp(1j * (m + 0.5) * h * base[chain, row])
+        if len(some):
+            value[some] *= np.multiply.reduceat(1 - kept + term, begin[some])
+        total += (value * table[kind[row], m]).imag
+        term *= turn
+    found[chain, row] = total
+
+
+@cache
+def _compiled() -> Any:
+    """The loops below, compiled on first use and kept on disk."""
+    import numba
+
+    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract"})(unwrap(_sum_by_rows))
+
+
+def _sum_by_rows(
+    pointers: Int[np.ndarray, " n1"],
+    step: Float[np.ndarray, "C m"],
+    keep: Float[np.ndarray, "C m"],
+    base: Float[np.ndarray, "C n"],
+    cells: Int[np.ndarray, "r 2"],
+    kind: Int[np.ndarray, " n"],
+    half_period: float,
+    table: Complex[np.ndarray, "kinds nodes"],
+    found: Float[np.ndarray, "C n"],
+) -> None:
+    """The same, row by row, with an end of the nodes where ``φ`` has vanished.
+
+    A term is turned from node to node; the factors of a node are multiplied in halves, whose loops have no order.
+    """
+    h = 2 * np.pi / half_period
+    longest = 1
+    for i in range(pointers.shape[0] - 1):
+        longest = max(longest, pointers[i + 1] - pointers[i])
+    turn_real, turn_imag = np.empty(longest), np.empty(longest)
+    term_real, term_imag = np.empty(longest), np.empty(longest)
+    real, imag, lost = np.empty(longest), np.empty(longest), np.empty(longest)
+    for cell in range(cells.shape[0]):
+        chain, i = cells[cell, 0], cells[cell, 1]
+        first, count = pointers[i], pointers[i + 1] - pointers[i]
+        for j in range(count):
+            angle, kept = h * step[chain, first + j], keep[chain, first + j]
+            a, b = np.cos(0.5 * angle), np.sin(0.5 * angle)
+            turn_real[j], turn_imag[j] = a * a - b * b, 2 * a * b
+            term_real[j], term_imag[j], lost[j] = kept * a, kept * b, 1 - kept
+        angle = h * base[chain, i]
+        base_real, base_imag = np.cos(0.5 * angle), np.sin(0.5 * angle)
+        turn_base_real, turn_base_imag = np.cos(angle), np.sin(angle)
+        total, largest = 0.5, 0.0
+        for m in range(table.shape[1]):
+            for j in range(count):
+                a, b, c, d = term_real[j], term_imag[j], turn_real[j], turn_imag[j]
+                real[j] = lost[j] + a
+                imag[j] = b
+                term_real[j] = a * c - b * d
+                term_imag[j] = a * d + b * c
+            size = count
+            while size > 1:
+                half = size // 2
+                rest = size - half
+                for j in range(half):
+                    a, b, c, d = real[j], imag[j], real[rest + j], imag[rest + j]
+                    real[j] = a * c - b * d
+                    imag[j] = a * d + b * c
+                size = rest
+            a, b = (real[0], imag[0]) if count > 0 else (1.0, 0.0)
+            c, d = base_real, base_imag
+            weight = table[kind[i], m]
+            total += (a * c - b * d) * weight.imag + (a * d + b * c) * weight.real
+            base_real = c * turn_base_real - d * turn_base_imag
+            base_imag = c * turn_base_imag + d * turn_base_real
+            largest = max(largest, (a * a + b * b) * (weight.real * weight.real + weight.imag * weight.imag))
+            if (m + 1) % _LOOK == 0:
+                if count >= _MANY and largest < _VANISHED:
+                    break
+                largest = 0.0
+        found[chain, i] = total
