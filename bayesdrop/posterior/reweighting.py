@@ -18,6 +18,7 @@ from .._validation import check_seed
 from ..warnings import ApproximationWarning
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
+from .arviz_groups.summaries import SUMMARY, THINNED
 from .draws import Draws, match_columns, read_draws, read_group
 from .pareto import smoothed_log_weights
 from .pointwise import observed_response
@@ -116,7 +117,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
         "reweight_pareto_k": k,
         "reweight_effective_draws": float(1 / np.sum(shares**2)),
     }
-    groups = {name: _resampled(dataset(post, name), found, chosen) for name in group_names(post)}
+    whole = [name for name in group_names(post) if name not in (SUMMARY, THINNED)]
+    groups = {name: _resampled(dataset(post, name), found, chosen) for name in whole}
     stats = groups.get("sample_stats")
     if stats is not None:
         groups["sample_stats"] = _statistics(stats, found, chosen, ratios)

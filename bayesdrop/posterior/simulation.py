@@ -90,7 +90,7 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
-    found = read_draws(post, draws)
+    found = read_draws(post, draws, few=True)
     matrix = match_columns(X, found.feature_names, found.model)
     if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])

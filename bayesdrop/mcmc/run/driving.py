@@ -114,7 +114,8 @@ class _Compiled:
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         state, buffers = _chunk(self.kernel, self.operands, state, jnp.int32(count), self.layout)
-        return state, {name: np.asarray(value)[:count] for name, value in buffers.items()}
+        # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
+        return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
 
 
 @dataclass(frozen=True)
