@@ -31,7 +31,7 @@ from ..._validation import shown
 from ..protocols import Kernel
 from ..scales import natural_name
 from .declarations import check_declarations
-from .driving import CHUNK, Driver, driver_of
+from .driving import Driver, driver_of, room
 from .keeping import Finish, Keeping, uninterrupted
 from .summary import Summarised
 
@@ -180,6 +180,8 @@ class _Runner:
         How draws are made.
     keeping : Keeping, optional
         What is kept of parts, if not all.
+    room : int
+        Draws that a chunk holds at most.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
@@ -200,6 +202,7 @@ class _Runner:
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
     driver: Driver = field(init=False)
     keeping: Keeping | None = None
+    room: int = 1
     seconds_before: float = 0.0
     begin: float = field(default_factory=time.perf_counter)
 
@@ -214,6 +217,7 @@ class _Runner:
 
         self.driver = driver_of(self.kernel, self.operands, key, chains)
         state, recorded = self.driver.shapes(key, chains)
+        self.room = room(recorded)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
         if self.kept is not None:
             assert self.finish is not None
@@ -279,7 +283,7 @@ class _Runner:
             self._chunk(count)
             # The first chunk is one draw and the compilation.
             rate = 2 if first else count * _SECONDS / max(time.perf_counter() - clock, 1e-6)
-            size, first = int(np.clip(rate, 1, min(CHUNK, 4 * size))), False
+            size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
             bar.update(count)
             if self._at_check() and self._is_reached(bar):

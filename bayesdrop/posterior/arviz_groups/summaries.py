@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._typing import Float, Shaped
 from .builder import draws_dataset
 from .groups import dataset, group_names
 
@@ -24,6 +25,8 @@ __all__ = ["STATISTICS", "SUMMARY", "THINNED", "needs_all_draws", "not_kept", "s
 
 SUMMARY, THINNED = "posterior_summary", "posterior_thinned"
 _QUANTILES = {"q5": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+# Numbers whose quantiles are found at once.
+_BLOCK = 1 << 20
 STATISTICS = ("mean", "sd", *_QUANTILES, "r_hat", "ess")
 """What there is of a number whose draws were not kept, in order."""
 
@@ -49,11 +52,22 @@ def summary_groups(run: Run, posterior: xr.Dataset, coords: Mapping[str, Any]) -
     few = few.assign_coords(draw=run.steps)
     stacked = {}
     for name, part in run.summaries.items():
-        ends = np.quantile(part.draws.astype(np.float64), list(_QUANTILES.values()), axis=(0, 1))
+        ends = _quantiles(part.draws)
         stacked[name] = (("statistic", *dims[name]), np.stack([part.mean, part.sd, *ends, part.r_hat, part.ess]))
     labels = {str(dim): few[dim] for dim in few.dims if dim not in ("chain", "draw")}
     summary = xr.Dataset(stacked, coords={"statistic": list(STATISTICS), **labels})
     return {SUMMARY: summary, THINNED: few.assign(posterior.isel(draw=run.steps).data_vars)}
+
+
+def _quantiles(draws: Shaped[np.ndarray, "C m ..."]) -> Float[np.ndarray, "q ..."]:
+    """Quantiles over chains and draws, some numbers at a time."""
+    flat = draws.reshape(*draws.shape[:2], -1)
+    found = np.empty((len(_QUANTILES), flat.shape[2]))
+    step = max(1, _BLOCK // (draws.shape[0] * draws.shape[1]))
+    for start in range(0, flat.shape[2], step):
+        some = flat[:, :, start : start + step].astype(np.float64)
+        found[:, start : start + step] = np.quantile(some, list(_QUANTILES.values()), axis=(0, 1))
+    return found.reshape(-1, *draws.shape[2:])
 
 
 def not_kept(post: Any) -> list[str]:
