@@ -3,8 +3,8 @@
 The peak is of what is allocated during ``fit`` (NumPy reports its buffers to tracemalloc), the caller's matrix on top.
 
 ``posterior`` samples 50,000 weights of 1,000 sparse rows, all draws kept and not (``variables``), each in a process of
-its own: the peak of its resident memory above what it was before ``bd.sample``, and the time of the call, which warns of
-how the chains went.
+its own: the peak of its resident memory above what it was before ``bd.sample``, and the time of the call, which looks
+at how the chains went.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def posterior(draws: int) -> None:
     for kept in ("intercept", "all"):
         command = [sys.executable, "-m", "benchmarks.memory", "posterior", "--kept", kept, "--draws", str(draws)]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        alone = CHAINS * draws * COLUMNS * 4
         print(
-            f"| {kept} | {CHAINS} × {draws:,} | {CHAINS * draws * COLUMNS * 4 / 1e6:.0f} MB | {found['held'] / 1e6:.0f} MB "
+            f"| {kept} | {CHAINS} × {draws:,} | {alone / 1e6:.0f} MB | {found['held'] / 1e6:.0f} MB "
             f"| **{found['peak'] / 1e6:.0f} MB** | {found['seconds']:.0f} | {found['mean']:.6f} |",
             flush=True,
         )

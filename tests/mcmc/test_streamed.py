@@ -16,7 +16,7 @@ from bayesdrop.mcmc.hmc.streamed_density import evaluation_of, one_pass
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.noise import Coefficients
-from bayesdrop.posterior import approximation_error, pointwise
+from bayesdrop.posterior import approximation_error, pointwise, simulation
 
 METHOD = bd.HMC(dtype="float64")
 OPTIONS = {"draws": 12, "tune": 20, "chains": 3, "progress": False}
@@ -399,10 +399,42 @@ def test_an_unknown_variance_is_refused():
         quietly(bd.sample, model, stream(X), y, method=bd.HMC())
 
 
-def test_simulations_of_streamed_rows_are_refused(post):
+def test_simulations_by_blocks(post, monkeypatch):
+    """Frequencies near probabilities: 36 draws of 60 rows differ by 6 standard errors of a mean at most."""
     X, _ = problem()
-    with pytest.raises(TypeError, match=r"bd.sample with bd.HMC\(\), bd.predict, bd.elpd"):
+    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    assert simulated.shape == (3, 12, N)
+    np.testing.assert_array_equal(simulated["obs_id"], np.arange(N))
+    again = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    np.testing.assert_array_equal(again, simulated)
+    chance = bd.predict(post, X).mean
+    assert abs(float(simulated.mean()) - chance.mean()) < 6 * 0.5 / np.sqrt(simulated.size)
+    assert np.corrcoef(simulated.mean(("chain", "draw")), chance)[0, 1] > 0.9
+    monkeypatch.setattr(simulation, "_MOST_STREAMED", 36 * N - 1)
+    with pytest.raises(ValueError, match="expected at most 2,159 responses.*got 36 draws of 60 rows; give `draws`"):
         bd.posterior_predictive(post, stream(X))
+    assert (
+        bd.groups.dataset(bd.posterior_predictive(post, stream(X), draws=2), "posterior_predictive").sizes["draw"] == 2
+    )
+
+
+def test_weights_of_draws_by_blocks():
+    X, y = problem()
+    approximate = quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), X, y, method=METHOD)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = (bd.reweight(approximate, data, y) for data in (X, stream(X)))
+    np.testing.assert_allclose(there.attrs["reweight_pareto_k"], here.attrs["reweight_pareto_k"], rtol=1e-6)
+    for name in ("source_chain", "source_draw"):
+        np.testing.assert_array_equal(*(bd.groups.dataset(one, "sample_stats")[name] for one in (here, there)))
+
+
+def test_what_deals_or_moves_streamed_rows_is_refused(post):
+    X, y = problem()
+    with pytest.raises(TypeError, match=r"bd.kfold deals rows into folds.*score those by bd.elpd"):
+        quietly(bd.kfold, PLAIN, stream(X), y)
+    with pytest.raises(TypeError, match="bd.Blocks are read when needed.*a random sample of them"):
+        bd.marginal_effects(post, stream(X))
 
 
 @pytest.mark.parametrize("size", [1e30, 1e200])

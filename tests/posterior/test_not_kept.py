@@ -264,10 +264,14 @@ def test_a_stop_rule_waits_for_what_is_not_kept():
 @pytest.mark.skipif(os.name == "nt", reason="no such signals")
 def test_an_interruption_waits_until_a_draw_is_in_the_summaries():
     done = []
-    with pytest.raises(KeyboardInterrupt):
+
+    def interrupted():
         with uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
             done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert done == [1]
     with uninterrupted():
         done.append(2)
