@@ -1,14 +1,15 @@
 """A design matrix that is read a block of rows at a time, for data that outgrow memory.
 
 Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
-rows. Vectors of length n and p are held, two or three blocks at once, and no more. One thread reads and checks the next
-block while the current one is worked on.
+rows. Vectors of length n and p are held, two or three blocks at once, and no more. The next block is read and checked
+while the current one is worked on; in the passes of a sampler each core works on a block of its own, where those fit
+into half a gigabyte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from copy import copy
 from typing import Any
 
@@ -19,6 +20,7 @@ from .._validation import check_count, check_flag, check_instance, check_names
 from .base import Design
 from .block_checks import as_matrix, of_matrix
 from .block_records import Record, is_same, record_of
+from .block_threads import ahead, cores, in_threads
 from .columns import ColumnsElsewhere
 from .rows import Between, LocalRows, RowFunction
 from .sources import open_source
@@ -29,6 +31,8 @@ __all__ = ["Blocks"]
 _GRAM_COLUMNS = 2000
 # Columns of an outer Gram matrix that are computed at once.
 _OUTER_COLUMNS = 256
+# Bytes of the blocks that threads work on, two precisions of each.
+_HELD = 1 << 29
 
 
 class Blocks(ColumnsElsewhere, LocalRows):
@@ -102,7 +106,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
         self._progress = progress
         self.passes = 1
         p = None
-        for number, (where, block) in enumerate(self._shown(_ahead(self._numeric()))):
+        for number, (where, block) in enumerate(self._shown(ahead(self._numeric()))):
             if p is None:
                 p = block.shape[1]
                 if p == 0:
@@ -170,12 +174,12 @@ class Blocks(ColumnsElsewhere, LocalRows):
         result._minimum = None
         return result
 
-    def _numeric(self) -> Iterator[tuple[str, Any]]:
+    def _numeric(self) -> Generator[tuple[str, Any]]:
         """Blocks as real matrices, compressed rows if sparse."""
         for where, block in self._source.read():
             yield where, as_matrix(block, f"source: {where}")
 
-    def _checked(self) -> Iterator[tuple[slice, Design]]:
+    def _checked(self) -> Generator[tuple[slice, Design]]:
         """Blocks as designs with where their rows stand; raise ValueError unless they are those of the first pass."""
         again = (
             "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data "
@@ -202,7 +206,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
         self.passes += 1
-        return self._shown(_ahead(self._checked()))
+        return self._shown(ahead(self._checked()))
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
         """The same items, with a bar if it is wanted."""
@@ -298,12 +302,23 @@ class Blocks(ColumnsElsewhere, LocalRows):
     def product_sums(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
-        """See :class:`bayesdrop.designs.Design`; one pass."""
+        """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
+
+        def sums(here: slice, block: Design) -> tuple[Float[np.ndarray, ...], ...]:
+            return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
+
+        self.passes += 1
         total: tuple[Any, ...] = ()
-        for here, block in self.parts():
-            found = block.product_sums(w, w_sq, function, *(part[here] for part in rows))
-            total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
+        with closing(self._checked()) as blocks:
+            # In the order of the rows, so that the sums do not depend on which thread was first.
+            for found in in_threads(self._shown(blocks), sums, self._threads()):
+                total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
         return total
+
+    def _threads(self) -> int:
+        """How many threads work on blocks: one for each core, as far as their blocks fit."""
+        largest = 16 * max(record.stored for record in self._records)
+        return int(np.clip(_HELD // max(largest, 1), 1, cores()))
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """See :class:`bayesdrop.designs.Design`; one pass."""
@@ -347,16 +362,3 @@ class Blocks(ColumnsElsewhere, LocalRows):
         for rows, block in self.parts():
             for within, columns, values in block.entries():
                 yield within + rows.start, columns, values
-
-
-def _ahead(blocks: Any) -> Iterator[Any]:
-    """Items of a generator, each made in a thread while the one before is in use."""
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(next, blocks, None)
-            while (item := coming.result()) is not None:
-                coming = pool.submit(next, blocks, None)
-                yield item
-    finally:
-        # The pool is done by now, so that nothing reads any more; this closes the files.
-        blocks.close()

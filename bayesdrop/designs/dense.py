@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
+from ._numba_dense import backward, forward
 from ._scipy import Products, as_block
 from .columns import ColumnsInMemory, column_means, usually_one_signed
-from .rows import LocalRows
+from .rows import LocalRows, RowFunction
 
 __all__ = ["DenseDesign"]
 
@@ -25,6 +26,8 @@ _GRAM_COLUMNS = 2000
 _FEW = 0.3
 # Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
 _ROUNDING = 1e-12
+# Entries from which on it pays to load compiled products.
+_COMPILED = 1 << 17
 # Entries of a block that is shifted at once.
 _SHIFTED = 1 << 20
 
@@ -37,6 +40,18 @@ def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> Products | None:
     if counts.sum() > _FEW * X.size:
         return None
     return CompiledProducts(compress(X, counts), False)
+
+
+def _products_of(X: Float[np.ndarray, "n p"]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``X w`` and ``Xᵀ r`` of some rows for a few vectors: compiled where there is enough to do, else by BLAS."""
+    if available() and X.size >= _COMPILED and X.flags.c_contiguous:
+        return forward, backward
+    # Column after column, over which functions of the rows go faster than over a few numbers of each row.
+    return lambda rows, w: (w.T @ _wide(rows).T).T, lambda rows, r: _wide(rows).T @ r
+
+
+def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
+    return X.astype(np.float64, copy=False)
 
 
 class DenseDesign(ColumnsInMemory, LocalRows):
@@ -59,20 +74,24 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         X = np.asarray(X)
         self._given = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
         self._keeps_square = X.size <= _KEEP_SQUARE
-        self._x = self._given.astype(np.float64, copy=False) if self._keeps_square else self._given
-        self._wide = self._x.dtype == np.float64
-        self.shape: tuple[int, int] = self._x.shape
+        self._wide = self._keeps_square or self._given.dtype == np.float64
+        self.shape: tuple[int, int] = self._given.shape
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
 
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
-        return object.__sizeof__(self) + int(self._x.nbytes)
+        return object.__sizeof__(self) + int(self._given.nbytes)
 
     def __getitem__(self, rows: Any) -> DenseDesign:
         """Rows that a mask, numbers or a slice selects."""
         return DenseDesign(self._given[rows])
+
+    @cached_property
+    def _x(self) -> Float[np.ndarray, "n p"]:
+        """The matrix as most products take it, a small one in double precision; made when first used."""
+        return self._given.astype(np.float64, copy=False) if self._keeps_square else self._given
 
     @cached_property
     def _products(self) -> Products | None:
@@ -167,6 +186,29 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             first += block.T @ r[rows]
             second += (block * block).T @ r_sq[rows]
         return first, second
+
+    def product_sums(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """A few rows at a time, from the first product to the last; see :class:`bayesdrop.designs.Design`.
+
+        They stay in a core's cache, and products so small do not begin threads of their own.
+        """
+        if not self.shape[0] or self._products is not None:
+            return super().product_sums(w, w_sq, function, *rows)
+        sums: tuple[Any, ...] = ()
+        step = max(1, _BLOCK // max(self.shape[1], 1))
+        forward, backward = _products_of(self._given)
+        for start in range(0, self.shape[0], step):
+            part = slice(start, start + step)
+            block = self._given[part]
+            square = np.square(block, dtype=np.float64) if w_sq.shape[1] else block[:, :0]
+            second = forward(square, w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
+            r, s, t = function(forward(block, w), second, *(vector[part] for vector in rows))
+            back = backward(square, s) if w_sq.shape[1] else np.zeros((self.shape[1], 0))
+            found = backward(block, r), back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
+            sums = tuple(a + b for a, b in zip(sums, found, strict=True)) if sums else found
+        return sums
 
     def sampled_products(
         self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]

@@ -11,6 +11,8 @@ from scipy.special import ndtri
 from .._typing import Float
 from .._validation import check_number
 from ..fitting.summary import feature_gain, rate_ends, rows_of
+from ..posterior.arviz_groups.groups import dataset
+from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.draws import Draws, blocks, read_draws, read_group
 from .laplace import laplace_covariance
 from .sources import PointFit, point_fits
@@ -47,7 +49,10 @@ def weights_table(
         ``exp(weight)`` for one unit of a feature that is not dropped (of a posterior its median), ``odds_ratio_low``
         and ``odds_ratio_high``; ``rate`` (of a posterior its mean), ``rate_low`` and ``rate_high``. What is not known
         has no column. ``attrs`` say what the intervals are: ``"weight_interval"``, ``"rate_interval"`` and
-        ``"probability"``. Of three classes and more solved one against the rest each has its rows.
+        ``"probability"``. Where draws were not kept one by one
+        (``variables`` of ``bd.sample``) means and ``sd`` of weights are those of all draws, and quantiles those of the
+        few that there are, as the attributes say. Of three classes and more solved one against the rest each has its
+        rows.
 
     Raises
     ------
@@ -87,7 +92,8 @@ def weights_table(
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
-        kinds = {"weight_interval": POSTERIOR, "rate_interval": POSTERIOR}
+        columns, few = _with_summaries(result, draws, columns)
+        kinds = {"weight_interval": POSTERIOR + few, "rate_interval": POSTERIOR + few}
     else:
         given = given_rows(X, y)
         parts = [_of_fit(one, X, y, sample_weight, probability, given) for one in fits]
@@ -118,7 +124,9 @@ def read_posterior(result: Any, thin: int | None = None) -> Draws:
     """Draws of a posterior, at most ``thin`` of each chain, or an error that says all that could have come."""
     try:
         posterior = read_group(result, "posterior", "result")
-        return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)))
+        if not_kept(result):
+            posterior = dataset(result, THINNED)
+        return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)), few=True)
     except TypeError:
         raise TypeError(
             "result: expected what bd.fit, bd.sample or bd.groups.load returned, or a fitted linear estimator, got "
@@ -164,6 +172,20 @@ def _of_draws(draws: Draws, probability: float) -> Columns:
     if draws.fixed_rate is not None:
         del found["rate_low"], found["rate_high"]
     return found
+
+
+def _with_summaries(result: Any, draws: Draws, columns: Columns) -> tuple[Columns, str]:
+    """Means and spreads from all draws, where single ones were not kept, and what to say of the quantiles then."""
+    names = not_kept(result)
+    if not {"weight", "rate"} & set(names):
+        return columns, ""
+    summary = dataset(result, SUMMARY)
+    if "weight" in names:
+        known = summary["weight"].transpose("statistic", ..., "feature")
+        columns |= {"weight": known.sel(statistic="mean").values, "sd": known.sel(statistic="sd").values}
+    if "rate" in names:
+        columns |= {"rate": summary["rate"].sel(statistic="mean").values[..., draws.index]}
+    return columns, f" of {draws.size} draws"
 
 
 def _features(draws: Draws) -> Iterator[tuple[slice, Float[np.ndarray, "S ..."], Float[np.ndarray, "S ..."]]]:

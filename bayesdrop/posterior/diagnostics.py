@@ -18,6 +18,7 @@ from .._arviz import arviz
 from .._display import Shown
 from .arviz_groups.groups import dataset, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
+from .arviz_groups.summaries import SUMMARY, THINNED
 from .draws import read_group
 from .problems import Problem, approximation_problem, approximation_words, chain_problems
 
@@ -57,7 +58,8 @@ class Diagnosis(Shown):
         Chains, and draws of each.
     r_hat, ess_bulk, ess_tail : Extreme or None
         Largest R-hat and smallest effective sample sizes with the variable they belong to; None where there are too
-        few chains or draws to tell, or nothing varies.
+        few chains or draws to tell, or nothing varies. Variables whose draws were not kept count by R-hat of values and
+        batch means (:mod:`bayesdrop.mcmc.run.summary`), and have no tail.
     divergences : int or None
         Divergent trajectories; None for a sampler that has none.
     acceptance_rate : float or None
@@ -229,7 +231,8 @@ def diagnose(post: Any) -> Diagnosis:
     """
     posterior = read_group(post, "posterior")
     groups = {"posterior": posterior}
-    groups |= {name: dataset(post, name) for name in group_names(post) if name in ("sample_stats", "constant_data")}
+    more = ("sample_stats", "constant_data", SUMMARY, THINNED)
+    groups |= {name: dataset(post, name) for name in group_names(post) if name in more}
     return diagnose_groups(groups, {**getattr(post, "attrs", {}), **posterior.attrs})
 
 
@@ -258,12 +261,13 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         )
     if draws >= _LEAST_DRAWS and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior))
-    r_hat, bulk, tail = _mixing_extremes(posterior, chains, draws, bool(broken), problems, more)
+    r_hat, bulk, tail = _mixing_extremes(posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more)
     stats = groups.get("sample_stats")
     divergences = acceptance = energy = None
     if stats is not None:
         divergences, acceptance, energy = _from_stats(stats, draws, problems)
-    rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
+    at_hand = posterior if "rate" in posterior else groups.get(THINNED, posterior)
+    rates, undetermined = _undetermined(at_hand, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
     if wrong is not None:
         problems.append(wrong)
@@ -305,7 +309,13 @@ def _more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
 
 
 def _mixing_extremes(
-    posterior: xr.Dataset, chains: int, draws: int, broken: bool, problems: list[Problem], more: str
+    posterior: xr.Dataset,
+    summary: xr.Dataset | None,
+    chains: int,
+    draws: int,
+    broken: bool,
+    problems: list[Problem],
+    more: str,
 ) -> tuple[Extreme | None, Extreme | None, Extreme | None]:
     if draws < _LEAST_DRAWS:
         text = f"draws: {draws} draw{'s' * (draws != 1)} of each chain are too few for any diagnostic"
@@ -317,6 +327,10 @@ def _mixing_extremes(
     if broken:
         return None, None, None
     found = mixing(posterior)
+    if summary is not None:
+        # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
+        for kind, name in (("r_hat", "r_hat"), ("ess_bulk", "ess")):
+            found[kind] = found[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
     r_hat = _extreme(found["r_hat"], np.nanargmax) if chains > 1 else None
     bulk, tail = (_extreme(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
     if r_hat is not None and r_hat.value > R_HAT_LIMIT:

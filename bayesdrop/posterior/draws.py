@@ -25,6 +25,7 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..noise.centre import centre_of
 from .arviz_groups.groups import dataset, group_names
+from .arviz_groups.summaries import THINNED, needs_all_draws, not_kept
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,6 +42,8 @@ __all__ = [
     "read_group",
 ]
 
+# What scores and likelihoods are made of.
+_NEEDED = ("weight", "intercept", "rate", "sigma")
 # Numbers that an intermediate array holds at most, unless a single row and draw take more.
 BLOCK = 1 << 21
 
@@ -223,7 +226,7 @@ def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
     return dataset(post, name)
 
 
-def read_draws(post: Any, thin: int | None = None) -> Draws:
+def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
     """Read draws and model of what ``bd.sample`` returned, in memory or from a file.
 
     Parameters
@@ -232,6 +235,8 @@ def read_draws(post: Any, thin: int | None = None) -> Draws:
         As ``bd.sample`` or ``bd.groups.load`` returns it.
     thin : int, optional
         Draws of each chain to keep, spread evenly; all by default.
+    few : bool
+        A few draws will do where those of some variables were not kept one by one.
 
     Raises
     ------
@@ -241,6 +246,10 @@ def read_draws(post: Any, thin: int | None = None) -> Draws:
         If it lacks the posterior, its weights or the description of its model, or that is damaged.
     """
     posterior = read_group(post, "posterior")
+    if absent := [name for name in not_kept(post) if name in _NEEDED]:
+        if not few:
+            raise ValueError(f"post: {needs_all_draws(absent)}")
+        posterior = dataset(post, THINNED).assign_attrs(posterior.attrs)
     attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
     model = stored_model(attrs)
     if model is None:

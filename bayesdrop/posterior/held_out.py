@@ -226,6 +226,12 @@ def kfold(
     data = as_dataset(
         X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass, model.missing
     )
+    if data.design.is_streamed:
+        raise TypeError(
+            "X: bd.kfold deals rows into folds, and these are not in memory. Hold some blocks or files out by hand, "
+            "bd.sample the others by bd.HMC() and score those by bd.elpd(post, X, y); or pass an array or a scipy "
+            "sparse matrix: all rows if they fit in memory, or a random sample of them."
+        )
     # Rows as a design, which knows of the missing ones.
     rows: Any = as_local_design(data.design)
     labels, weight = np.asarray(y), check_sample_weight(sample_weight, rows.shape[0])
@@ -238,7 +244,7 @@ def kfold(
             model, rows[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
             **options,
         )  # fmt: skip
-        draws = read_draws(post)
+        draws = read_draws(post, few=True)
         pointwise[test] = _pointwise(draws, rows[test], labels[test])
     warn_of_pseudo_likelihood(draws, sample_weight is not None)
     return Elpd(pointwise, f"{len(folds)} folds")

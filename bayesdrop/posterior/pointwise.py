@@ -12,26 +12,28 @@ scores are those of Vehtari, Gelman & Gabry (2017).
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .._arviz import arviz
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_count, refuse_masked
 from ..designs import as_design
 from ..losses.protocols import Scored, Simulated, require
 from ..moments import ScoreMoments
 from ..warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
-from .arviz_groups.groups import dataset, extend, group_names
+from .arviz_groups.groups import extend, group_names
 from .arviz_groups.responses import read_response
 from .draws import Draws, blocks, match_columns, read_draws, read_group
 from .masks.class_chances import class_log_likelihood
 from .masks.expectation import MASKS, expectation
 from .row_blocks import RowBlocks, row_blocks
 from .simulation import check_rows
+from .smoothed_loo import smoothed_loo
+from .stored_likelihood import GROUP, STEP, open_group, write_group
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,13 +49,11 @@ __all__ = [
     "warn_of_pseudo_likelihood",
 ]
 
-# Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
-_SAME = 1e-8
 # Numbers of a group of rows that are streamed: 2 GB.
 _MOST = 1 << 28
 
 
-def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
+def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> Any:
     """Add the log likelihood of each draw and row, its masks summed out.
 
     Parameters
@@ -62,11 +62,15 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X, y
         The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
-        collections the group has at most 2²⁸ numbers, 2 GB.
+        collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
     masks : int
         A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
         summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
         error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.masks.expectation`.
+    path : path, optional
+        File (netCDF) that the values go to, some rows at a time, rather than into memory; an older one is replaced when
+        all is written. The group then reads from it what is asked for, and :func:`bayesdrop.loo` a block of rows after
+        the other. Not for Dask collections, whose rows stay on their workers.
 
     Returns
     -------
@@ -79,7 +83,10 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, or ``masks`` is below 1.
+        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, ``masks`` is below 1, or the file
+        is damaged or of another posterior.
+    FileNotFoundError
+        If a file is to be read and there is none.
 
     Examples
     --------
@@ -96,17 +103,37 @@ def log_likelihood(post: Any, X: Any, y: Any, *, masks: int = MASKS) -> Any:
     """
     check_count(masks, "masks")
     draws = read_draws(post)
+    if X is None and y is None and path is not None:
+        n = read_group(post, "observed_data").sizes["obs_id"]
+        return extend(post, {GROUP: open_group(path, draws, n)})
     streamed = row_blocks(X, draws)
     matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
     check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])
     target = observed_response(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    if streamed is None:
+    if path is not None:
+        parts = _parts(draws, matrix if streamed is None else streamed, target, weight, masks)
+        write_group(path, draws, parts, len(target))
+        group = open_group(path, draws, len(target))
+    elif streamed is None:
         group = log_likelihood_group(draws, matrix, target, weight, masks)
     else:
         group = streamed_group(draws, streamed, target, weight, masks)
-    return extend(post, {"log_likelihood": group})
+    return extend(post, {GROUP: group})
+
+
+def _parts(
+    draws: Draws, rows: Any, target: PerRow, weight: PerRow, masks: int
+) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
+    """Log-likelihoods of some rows after the other, in memory or streamed."""
+    step = max(STEP // draws.size, 1)
+    for place, matrix in rows.parts() if isinstance(rows, RowBlocks) else [(slice(0, rows.shape[0]), rows)]:
+        for start in range(0, matrix.shape[0], step):
+            some = slice(start, min(start + step, matrix.shape[0]))
+            here = slice(place.start + some.start, place.start + some.stop)
+            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], masks)
+            yield here, found["y"].values
 
 
 def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
@@ -165,7 +192,7 @@ def check_size(draws: int, n: int) -> None:
         raise ValueError(
             f"log_likelihood: expected at most {_MOST:,} numbers, one for each draw and row, of rows that are not in "
             f"memory, got {draws:,} draws of {n:,} rows; take bd.elpd(post, X, y) of rows held out, which keeps one "
-            "number a row, fewer draws, or fewer rows."
+            "number a row, bd.log_likelihood(post, X, y, path=…), which writes to a file, fewer draws, or fewer rows."
         )
 
 
@@ -246,26 +273,6 @@ class _Likelihood:
         return np.asarray(-loss.score_cost(self.target[rows], mean, var, weight).mean)
 
 
-def _smoothable(post: Any) -> Any:
-    """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
-
-    Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
-    weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
-    a scattered order, has a small Pareto k and moves the score by less than 1e-9.
-    """
-    from scipy.special import ndtri
-
-    held = dataset(post, "log_likelihood")
-    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
-    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < _SAME
-    if not bool(flat.any()):
-        return post
-    count = values.sizes["chain"] * values.sizes["draw"]
-    spread = 1e-9 * ndtri((np.argsort(np.sin(np.arange(1.0, count + 1))) + 0.5) / count)
-    spread = spread.reshape(values.shape[:2] + (1,) * (values.ndim - 2))
-    return extend(post, {"log_likelihood": held.assign({values.name: values + flat.values * spread})})
-
-
 def loo(post: Any) -> Any:
     """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
 
@@ -273,7 +280,8 @@ def loo(post: Any) -> Any:
     ----------
     post : InferenceData or DataTree
         A posterior with the group ``log_likelihood``, of :func:`log_likelihood` or of
-        ``bd.sample(..., log_likelihood=True)``.
+        ``bd.sample(..., log_likelihood=True)``. Of more than 2²³ numbers, in memory or in a file, some rows are taken
+        after the other.
 
     Returns
     -------
@@ -321,7 +329,7 @@ def loo(post: Any) -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
-        result = arviz().loo(_smoothable(post), pointwise=True)
+        result = smoothed_loo(post)
     k = np.asarray(result.pareto_k).ravel()
     limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
     poor = np.flatnonzero(~(k <= limit))

@@ -9,19 +9,22 @@ The ratios are Pareto-smoothed (:mod:`bayesdrop.posterior.pareto`). The sum over
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Float, Int
+from .._typing import Float, Int, PerRow
 from .._validation import check_seed
 from ..warnings import ApproximationWarning
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
+from .arviz_groups.summaries import SUMMARY, THINNED
 from .draws import Draws, match_columns, read_draws, read_group
 from .pareto import smoothed_log_weights
 from .pointwise import observed_response
 from .problems import approximation_problem
+from .row_blocks import row_blocks
 from .simulation import check_rows
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X, y
-        The rows and the labels or numbers that were sampled, without rows of weight 0.
+        The rows and the labels or numbers that were sampled, without rows of weight 0. ``bd.Blocks`` and Dask
+        collections are gone through once, a block at a time.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
     seed : int
@@ -93,12 +97,16 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
-    matrix = match_columns(X, found.feature_names, found.model)
+    streamed = row_blocks(X, found)
+    matrix = match_columns(X, found.feature_names, found.model) if streamed is None else streamed.design
     check_rows(post, matrix.shape[0])
     target = observed_response(post, found, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    ratios = errors_of(found, matrix, target, weight).sum(axis=1)
+    if streamed is None:
+        ratios = errors_of(found, matrix, target, weight).sum(axis=1)
+    else:
+        ratios = np.sum(streamed.each(partial(_ratios, found), target, weight), axis=0)
     log_weights, k = smoothed_log_weights(ratios)
     if k > _NO_MEAN:
         raise ValueError(
@@ -116,7 +124,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
         "reweight_pareto_k": k,
         "reweight_effective_draws": float(1 / np.sum(shares**2)),
     }
-    groups = {name: _resampled(dataset(post, name), found, chosen) for name in group_names(post)}
+    whole = [name for name in group_names(post) if name not in (SUMMARY, THINNED)]
+    groups = {name: _resampled(dataset(post, name), found, chosen) for name in whole}
     stats = groups.get("sample_stats")
     if stats is not None:
         groups["sample_stats"] = _statistics(stats, found, chosen, ratios)
@@ -128,6 +137,11 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
     if problem is not None:
         warnings.warn(f"{problem.text}. {problem.advice}", ApproximationWarning, stacklevel=2)
     return assemble(groups, attrs)
+
+
+def _ratios(draws: Draws, matrix: Any, target: PerRow, weight: PerRow) -> Float[np.ndarray, " S"]:
+    """Log weight of every draw from some rows."""
+    return np.asarray(errors_of(draws, matrix, target, weight).sum(axis=1))
 
 
 def _resampled(group: xr.Dataset, draws: Draws, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -39,6 +39,11 @@ class RowBlocks:
     def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """What a function makes of each block, ``function(matrix, *parts)``, the rows as :func:`match_columns` does."""
         return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
+
+    def parts(self) -> Iterator[tuple[slice, Any]]:
+        """One pass over the rows as :func:`match_columns` has them, each part with where its rows stand."""
+        for here, block in self.design.parts():
+            yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
 
 
 def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arviz import arviz_beside
-from .._validation import check_count, check_flag, check_instance, check_number
+from .._validation import check_count, check_flag, check_instance, check_names, check_number
 from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
@@ -19,7 +19,6 @@ from ..fitting.by_formula import stated
 from ..fitting.result import centred_columns
 from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
-from ..mcmc.scales import natural
 from ..mcmc.target import Problem, sampler_settings
 from ..model import Model, check_model
 from ..noise.centre import centre_of
@@ -28,7 +27,9 @@ from .arviz_groups.builder import Attributes, build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
+from .arviz_groups.summaries import THINNED, summary_groups
 from .draws import draws_of
+from .finishing import Finishing
 from .masks.expectation import MASKS
 from .pointwise import check_size, log_likelihood_group, streamed_group
 from .row_blocks import RowBlocks
@@ -66,6 +67,7 @@ def sample(
     checkpoint: Any = None,
     stop: Stop | None = None,
     max_seconds: float | int | None = None,
+    variables: Sequence[str] | None = None,
     progress: bool = True,
 ) -> Any:
     """Draw from the posterior of weights, intercept and dropout rates.
@@ -81,8 +83,8 @@ def sample(
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
         pass over the data for each kick of all chains, one or two a draw without masks, and the draws of the rows in
-        memory but for round-off and where the point fit stopped. They take losses of one score a row and normal weights
-        of known scales.
+        memory but for round-off and where the point fit stopped. They take losses of one score a row and normal
+        weights; where their scales are learnt there is a fit for each step towards the most likely ones, up to 12.
     y : sequence of n labels or numbers, or data frame where X is a formula
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
@@ -123,6 +125,14 @@ def sample(
     max_seconds : float, optional
         Wall time that this call may take, compilation included. The draws that are finished then are returned, with
         an ``IncompleteWarning``; with ``checkpoint`` the next call goes on from there.
+    variables : sequence of str, optional
+        Variables whose draws are kept one by one, at least one, as in ``["rate", "intercept"]``; by default all. Of
+        the others, of 50,000 weights say, two groups are held whatever the number of draws: ``posterior_summary``, with
+        ``mean``, ``sd``, ``q5``, ``q25``, ``median``, ``q75``, ``q95``, ``r_hat`` and ``ess`` on ``statistic``, and
+        ``posterior_thinned``, at most 256 evenly spaced draws of all variables, from which the quantiles are: the
+        level of a 5 % quantile is off by 0.014 or so. R-hat is of values split in two and the effective sample size
+        of batch means (:mod:`bayesdrop.mcmc.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
+        :func:`bayesdrop.weights_table` take these draws; what needs all of them says so. Draws do not depend on it.
     progress : bool
         Show a progress bar.
 
@@ -182,6 +192,7 @@ def sample(
     check_flag(progress, "progress")
     check_count(masks, "masks")
     _check_ending(stop, max_seconds, chains)
+    variables = _checked_variables(variables, log_likelihood)
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, feature_names=feature_names, wrap=as_sampling_design
     )  # fmt: skip
@@ -193,7 +204,7 @@ def sample(
 
     result = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
-        stop=stop, max_seconds=max_seconds, progress=progress,
+        stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
     )  # fmt: skip
     groups = _groups(problem, result)
     posterior = groups["posterior"]
@@ -217,7 +228,7 @@ def sample(
     if settled.unscaled:
         attrs["unscaled"] = json.dumps(settled.unscaled)
     if method.integrates_masks and not marginalised:
-        attrs |= _approximation(posterior, settled.stated, data)
+        attrs |= _approximation(groups.get(THINNED, posterior), settled.stated, data)
     for group in groups.values():
         group.attrs.update(attrs)
     warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)
@@ -244,6 +255,7 @@ def _run(
     checkpoint: Any,
     stop: Stop | None,
     max_seconds: float | int | None,
+    variables: list[str] | None,
     progress: bool,
 ) -> Run:
     """Draws by the names and on the scales of the posterior; ``model`` as the user gave it."""
@@ -256,26 +268,55 @@ def _run(
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, tune)
-        key = as_key(seed)
+        unknown = [name for name in variables or () if name not in kernel.variables]
+        if unknown:
+            raise ValueError(f"variables: expected some of {sorted(kernel.variables)}, got {unknown} as well.")
+        key, finish = as_key(seed), _finishing(problem.settled.stated)
         with contextlib.ExitStack() as stack:
             store = None
             if checkpoint is not None:
                 settings = {"model": model, "method": method, "target": _TARGETS[problem.marginalised]}
+                settings |= {} if variables is None else {"variables": variables}
                 table = fingerprint(problem.data, key, **settings, chains=chains, tune=tune)
                 store = stack.enter_context(open_checkpoint(checkpoint, table))
             result = run(
                 kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, checkpoint=store,
                 stop=stop, required=problem.required, sizes={dim: len(names) for dim, names in problem.coords.items()},
                 max_seconds=max_seconds,
-                meanwhile=stack.enter_context(arviz_beside()),
+                meanwhile=stack.enter_context(arviz_beside()), kept=variables, finish=finish,
             )  # fmt: skip
-    broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
+    drawn = result.draws | {name: part.mean for name, part in result.summaries.items()}
+    broken = [name for name, value in drawn.items() if not np.all(np.isfinite(value))]
     if broken:
         raise ValueError(
             f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
-    return replace(result, draws=natural(result.draws))
+    more = finish.more(result.draws) if variables is None else {}
+    return replace(result, draws=finish.values(result.draws | more))
+
+
+def _finishing(model: Model) -> Finishing:
+    """What makes draws of a model those of its posterior."""
+    return Finishing(centre_of(model.noise) if model.fit_intercept else None, model.loss.multiclass)
+
+
+def _checked_variables(variables: Any, log_likelihood: bool) -> list[str] | None:
+    """Names of the variables whose draws are kept, in order; None for all."""
+    if variables is None:
+        return None
+    listed = None if isinstance(variables, str | bytes) else variables
+    check_instance(listed, "variables", Sequence, 'a list of names such as ["rate"]', text=True)
+    names = sorted(check_names(list(variables), len(variables), "variables"))
+    if not names:
+        raise ValueError(
+            'variables: expected at least one name, got none; keep a small one, such as "intercept" or "rate".'
+        )
+    if log_likelihood:
+        raise ValueError(
+            "log_likelihood: it needs every draw, and `variables` keeps those of some variables; leave one of them out."
+        )
+    return names
 
 
 def _approximation(posterior: xr.Dataset, model: Model, data: Dataset) -> Attributes:
@@ -306,17 +347,12 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
 
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
-    """Draws and data as groups; the intercept is that of ``X`` itself, wherever the noise is centred."""
+    """Draws and data as groups, and summaries of what was not kept draw by draw."""
     model, data, rate_map = problem.settled.stated, problem.data, problem.rate_map
-    draws, loss = dict(result.draws), model.loss
-    centre = centre_of(model.noise)
-    if centre is not None and model.fit_intercept:
-        # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
-        intercept = draws["intercept"].astype(np.float64) - draws["weight"].astype(np.float64) @ centre
-        draws["intercept"] = intercept - intercept.mean(axis=-1, keepdims=True) if loss.multiclass else intercept
-    return build_groups(
-        draws,
-        variables=result.variables,
+    loss = model.loss
+    groups = build_groups(
+        result.draws,
+        variables={name: dims for name, dims in result.variables.items() if name in result.draws},
         statistics=result.statistics,
         coords=problem.coords,
         observed=observed_group(
@@ -330,3 +366,4 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
             model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size)
         ),
     )
+    return groups | summary_groups(result, groups["posterior"], problem.coords)

@@ -26,6 +26,7 @@ from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
 from .draws import Draws, blocks, match_columns, match_design, read_draws, read_group
+from .row_blocks import RowBlocks, row_blocks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,6 +35,8 @@ __all__ = ["posterior_predictive", "prior_draws"]
 
 # Draws above which a call is a slip of the keyboard.
 _MOST_DRAWS = 10**8
+# Responses of rows that are streamed: 2 GB.
+_MOST_STREAMED = 1 << 28
 
 
 def posterior_predictive(
@@ -51,8 +54,9 @@ def posterior_predictive(
     ----------
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
-    X : array, data frame or scipy sparse (n, p)
-        The rows that were sampled (without those of weight 0), or new ones with ``new=True``.
+    X : array, data frame, scipy sparse or Blocks (n, p)
+        The rows that were sampled (without those of weight 0), or new ones with ``new=True``. ``bd.Blocks`` are read
+        once, a block at a time, of which the responses depend as on the seed.
     seed : int
         Same seed, same result.
     draws : int, optional
@@ -90,13 +94,32 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
-    found = read_draws(post, draws)
-    matrix = match_columns(X, found.feature_names, found.model)
+    found = read_draws(post, draws, few=True)
+    streamed = row_blocks(X, found)
+    matrix = match_columns(X, found.feature_names, found.model) if streamed is None else streamed.design
     if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])
     check_flag(corrupted_inputs, "corrupted_inputs")
-    simulated = _responses(found, matrix, np.random.default_rng(check_seed(seed)), corrupted_inputs)
+    generator = np.random.default_rng(check_seed(seed))
+    if streamed is None:
+        simulated = _responses(found, matrix, generator, corrupted_inputs)
+    else:
+        simulated = _of_blocks(found, streamed, generator, corrupted_inputs)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
+
+
+def _of_blocks(draws: Draws, rows: RowBlocks, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+    """Responses of rows that are streamed, a block at a time; raise ValueError if they would fill memory."""
+    import xarray as xr
+
+    n = rows.design.shape[0]
+    if draws.size * n > _MOST_STREAMED:
+        raise ValueError(
+            f"draws: expected at most {_MOST_STREAMED:,} responses, one for each draw and row, of rows that are not in "
+            f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
+        )
+    parts = [_responses(draws, matrix, generator, corrupted_inputs) for _, matrix in rows.parts() if matrix.shape[0]]
+    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
 
 
 def check_rows(post: Any, n: int) -> None:

@@ -16,7 +16,7 @@ from bayesdrop.mcmc.hmc.streamed_density import evaluation_of, one_pass
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.noise import Coefficients
-from bayesdrop.posterior import approximation_error, pointwise
+from bayesdrop.posterior import approximation_error, pointwise, simulation
 
 METHOD = bd.HMC(dtype="float64")
 OPTIONS = {"draws": 12, "tune": 20, "chains": 3, "progress": False}
@@ -135,6 +135,59 @@ def test_draws_are_those_of_the_kernel_in_memory(name):
     assert found.draws.keys() == expected.draws.keys()
     for key, value in expected.draws.items():
         np.testing.assert_allclose(found.draws[key], value, rtol=1e-7, atol=1e-7, err_msg=key)
+
+
+LEARNT = {
+    "one scale, logistic": (bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0))), True),
+    "scales of groups, hinge": (
+        bd.Model(
+            bd.Hinge(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfCauchy(1.0), groups=["a", "b", "a"])
+        ),
+        True,
+    ),
+    "one scale, free rates": (
+        bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), weight_prior=bd.Normal(bd.HalfCauchy(1.0))), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.default_cases("scales of groups, hinge")
+@pytest.mark.parametrize("name", LEARNT)
+def test_learnt_scales_are_those_in_memory(name):
+    """Energy and gradient to 1e-10, and draws, in the coordinates of one approximation."""
+    model, marginalised = LEARNT[name]
+    X, y = problem(model.loss)
+    with jax.enable_x64(True):
+        kernel, operands = bound(model, X, y, marginalised)
+        host, streamed = bound(model, stream(X), y, marginalised)
+        density, inside = kernel.density, streamed.chains.density
+        width = streamed.rows.width
+        given = operands.density.given._replace(width=None if width is None else jnp.asarray(width))
+        together = inside._replace(given=given)
+        theta = jnp.asarray(np.random.default_rng(5).normal(size=(4, len(streamed.chains.centre))))
+        expected = density.evaluate(together, theta)
+        sums = jax.tree.map(jnp.asarray, one_pass(density.of_rows, streamed.rows, density.loadings(inside, theta)))
+        found = evaluation_of(density, inside, theta, sums)
+        np.testing.assert_allclose(found.cost[:, 0], expected.cost.sum(axis=1), rtol=1e-10)
+        np.testing.assert_allclose(found.prior, expected.prior, rtol=1e-12)
+        scale = float(jnp.abs(expected.gradient).max())
+        np.testing.assert_allclose(found.gradient, expected.gradient, rtol=0, atol=1e-10 * scale)
+        counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
+        there = run(kernel, streamed.chains._replace(density=together), as_key(4), **counts)
+        here = run(host, streamed, as_key(4), **counts)
+    assert "log_weight_scale" in here.draws
+    for key, value in there.draws.items():
+        np.testing.assert_allclose(here.draws[key], value, rtol=1e-7, atol=1e-7, err_msg=key)
+
+
+def test_a_posterior_of_learnt_scales():
+    """Its scale is that in memory: 400 draws of 4 chains, whose means differ by 6 standard errors at most."""
+    X, y = problem()
+    model = LEARNT["one scale, logistic"][0]
+    options = {"draws": 100, "tune": 100, "chains": 4}
+    here, there = (quietly(bd.sample, model, data, y, **options) for data in (X, stream(X)))
+    one, other = (np.log(bd.groups.dataset(post, "posterior")["weight_scale"].values) for post in (here, there))
+    assert abs(one.mean() - other.mean()) < 6 * np.sqrt(2) * one.std() / np.sqrt(100)
 
 
 def test_the_whole_of_it_is_that_in_memory():
@@ -319,15 +372,12 @@ REFUSED = {
     "masks by default": (bd.Model(), {}, r"got Gibbs.* by default, .* take method=bd.HMC\(\), which integrates masks"),
     "Gibbs": (PLAIN, {"method": bd.Gibbs()}, r"got Gibbs.*take method=bd.HMC\(\), or pass an array"),
     "NUTS": (PLAIN, {"method": bd.NUTS()}, r"got NUTS.*take method=bd.HMC\(\)"),
-    "learnt scale": (
-        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfCauchy(1.0))), {},
-        "takes normal weights of known scales, got Normal.*a random sample",
-    ),
     "Laplace": (
-        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Laplace(1.0)), {"method": bd.HMC()}, "weights of known scales",
+        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Laplace(1.0)), {"method": bd.HMC()},
+        "takes normal weights, got Laplace.*a random sample",
     ),
     "horseshoe": (
-        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Horseshoe()), {"method": bd.HMC()}, "weights of known scales",
+        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Horseshoe()), {"method": bd.HMC()}, "takes normal weights",
     ),
     "classes": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), {}, "losses of one score, got Softmax"),
 }  # fmt: skip
@@ -349,10 +399,42 @@ def test_an_unknown_variance_is_refused():
         quietly(bd.sample, model, stream(X), y, method=bd.HMC())
 
 
-def test_simulations_of_streamed_rows_are_refused(post):
+def test_simulations_by_blocks(post, monkeypatch):
+    """Frequencies near probabilities: 36 draws of 60 rows differ by 6 standard errors of a mean at most."""
     X, _ = problem()
-    with pytest.raises(TypeError, match=r"bd.sample with bd.HMC\(\), bd.predict, bd.elpd"):
+    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    assert simulated.shape == (3, 12, N)
+    np.testing.assert_array_equal(simulated["obs_id"], np.arange(N))
+    again = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    np.testing.assert_array_equal(again, simulated)
+    chance = bd.predict(post, X).mean
+    assert abs(float(simulated.mean()) - chance.mean()) < 6 * 0.5 / np.sqrt(simulated.size)
+    assert np.corrcoef(simulated.mean(("chain", "draw")), chance)[0, 1] > 0.9
+    monkeypatch.setattr(simulation, "_MOST_STREAMED", 36 * N - 1)
+    with pytest.raises(ValueError, match="expected at most 2,159 responses.*got 36 draws of 60 rows; give `draws`"):
         bd.posterior_predictive(post, stream(X))
+    assert (
+        bd.groups.dataset(bd.posterior_predictive(post, stream(X), draws=2), "posterior_predictive").sizes["draw"] == 2
+    )
+
+
+def test_weights_of_draws_by_blocks():
+    X, y = problem()
+    approximate = quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), X, y, method=METHOD)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = (bd.reweight(approximate, data, y) for data in (X, stream(X)))
+    np.testing.assert_allclose(there.attrs["reweight_pareto_k"], here.attrs["reweight_pareto_k"], rtol=1e-6)
+    for name in ("source_chain", "source_draw"):
+        np.testing.assert_array_equal(*(bd.groups.dataset(one, "sample_stats")[name] for one in (here, there)))
+
+
+def test_what_deals_or_moves_streamed_rows_is_refused(post):
+    X, y = problem()
+    with pytest.raises(TypeError, match=r"bd.kfold deals rows into folds.*score those by bd.elpd"):
+        quietly(bd.kfold, PLAIN, stream(X), y)
+    with pytest.raises(TypeError, match="bd.Blocks are read when needed.*a random sample of them"):
+        bd.marginal_effects(post, stream(X))
 
 
 @pytest.mark.parametrize("size", [1e30, 1e200])

@@ -177,6 +177,11 @@ class Density:
         return draw
 
     @property
+    def of_rows(self) -> Density:
+        """What a row costs given its score, without the prior: itself."""
+        return self
+
+    @property
     def has_variance(self) -> bool:
         """True if the noise gives the scores a variance."""
         return self.quadratic or self.linear or self.constant

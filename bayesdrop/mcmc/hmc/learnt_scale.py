@@ -36,7 +36,7 @@ from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
 from ..weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
-from .density import DensityOperands, Evaluation, Point
+from .density import DensityOperands, Evaluation, Loadings, Point
 
 __all__ = ["ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scales"]
 
@@ -110,6 +110,21 @@ class ScaleDensity:
         factor = operands.factor
         theta = inside @ factor.T if factor.ndim == 2 else inside * factor[None]
         return theta, operands.log_scale[None] + delta, jnp.sum(log_ratio, axis=1)
+
+    @property
+    def of_rows(self) -> Any:
+        """What a row costs given its score."""
+        return self.given.of_rows
+
+    def loadings(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Loadings:
+        """What the moments of the scores depend on, of a density of one score."""
+        found: Loadings = self.given.loadings(operands.given, self.place(operands, point)[0])
+        return found
+
+    def log_prior(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
+        """Log prior density of points (C, E) up to a constant, (C,)."""
+        given = self.given.log_prior(operands.given, self.place(operands, point)[0])
+        return jnp.asarray(given + self.log_scales_and_weights(operands, point))
 
     def log_scales_and_weights(
         self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]

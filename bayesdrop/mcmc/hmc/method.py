@@ -128,14 +128,19 @@ class HMC:
         Raises
         ------
         ValueError
-            If the loss is of many classes, the scales of the weights are learnt, or as :func:`bind_density` has it.
+            If the loss is of many classes, or as :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None
         cases: list[tuple[bool, str, Any, str]] = [
             (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
             (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
-            (learnt or not prior.gaussian, "normal weights of known scales", prior, "take bd.Normal(1.0)"),
+            (
+                not (learnt or prior.gaussian),
+                "normal weights",
+                prior,
+                "take bd.Normal(1.0) or bd.Normal(bd.HalfNormal(1.0))",
+            ),
             (self.masks == "summed" and not marginalised, 'masks="normal"', self, "leave masks out"),
         ]
         for refused, taken, came, advice in cases:
@@ -146,7 +151,7 @@ class HMC:
                 )
         bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel, operands = self._kernel(bound, data, rate_map, tune)
-        factor: Any = bound.factor  # not by rows, which are not in memory
+        factor: Any = bound.spread  # not by rows, which are not in memory
         width = _ROUNDED * score_spread(data, factor) if bound.kinked else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
@@ -209,6 +214,8 @@ class Bound(NamedTuple):
         Mean (E,) and factor, (E, E), (E,) or by rows, of an approximation of the coordinates.
     kinked : bool
         The loss has kinks that no noise rounds.
+    spread : array
+        Factor at known scales, of the coordinates that scores are made of.
     """
 
     density: Any
@@ -217,6 +224,7 @@ class Bound(NamedTuple):
     centre: Float[np.ndarray, " E"]
     factor: Factor | RowFactor
     kinked: bool
+    spread: Factor | RowFactor
 
 
 def bind_start(
@@ -229,19 +237,24 @@ def bind_start(
     if learnt is not None:
         # Refusals come before fits.
         bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
-        model, log_scale = best_scales(model, learnt, contrasts, lambda known: start_of(known, data, rate_map, True))
+        # An averaged curvature takes many more passes over rows that are streamed.
+        averaged = not data.design.is_streamed
+        model, log_scale = best_scales(
+            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged)
+        )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
     if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
-        return Bound(density, operands, density, *start_by_rows(model, data, rate_map, density, operands, dtype), False)
-    centre, factor = start_of(model, data, rate_map, learnt is not None)
+        centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
+        return Bound(density, operands, density, centre, by_row, False, by_row)
+    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         width = _ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     if learnt is None:
-        return Bound(density, operands, density, centre, factor, kinked)
+        return Bound(density, operands, density, centre, factor, kinked, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
-    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked)
+    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked, factor)
 
 
 def start_is_by_rows(model: Model, data: Dataset, density: Density) -> bool:

@@ -40,7 +40,7 @@ class StreamedKernel:
     Attributes
     ----------
     inner : HMCKernel
-        The transition of a :class:`.density.Density`.
+        The transition of a :class:`.density.Density`, or of one with learnt scales.
     """
 
     inner: HMCKernel
@@ -85,7 +85,7 @@ class StreamedKernel:
 
     def _pass(self, operands: StreamedOperands, loadings: Loadings) -> Sums:
         """The sums over the rows, on the device of the chains."""
-        sums = one_pass(self.inner.density, operands.rows, loadings)  # type: ignore[arg-type]  # a Density
+        sums = one_pass(self.inner.density.of_rows, operands.rows, loadings)  # type: ignore[attr-defined]  # as below
         return jax.tree.map(lambda part: jnp.asarray(part, dtype=loadings.mean.dtype), sums)
 
 

@@ -4,7 +4,8 @@ A checkpoint is a folder:
 
     manifest.json       what run it is, how far it got, and the names and SHA-256 checksums of the other files
     draws-000000.npz    finished draws of each checkpoint, time first, in the order of the manifest
-    state-000007.npz    the sampler's last state, key included, as the flat list of its leaves
+    state-000007.npz    the sampler's last state, key included, as the flat list of its leaves; and summaries of draws
+                        that are not kept
     lock                held while a process writes
 
 A folder and not one HDF5 file, because a file that is killed while it grows is lost with all that it held, and one
@@ -35,7 +36,7 @@ from ..._atomic_files import exclusive, replacing
 from ..._typing import Shaped
 from ..._validation import check_path
 from .fingerprint import differences
-from .state_files import DamagedFile, pack, read_arrays, stored_shapes, unpack, write_arrays
+from .state_files import DamagedFile, Shapes, pack, read_arrays, stored_shapes, unpack, write_arrays
 
 __all__ = ["Checkpoint", "Saved", "open_checkpoint"]
 
@@ -48,6 +49,8 @@ _NUMBERED = re.compile(r"(draws|state)-\d{6,12}\.npz")
 _TEMPORARY = re.compile(r"\.((draws|state)-\d{6,12}\.npz|manifest\.json)\.[0-9a-f]{12}\.tmp")
 _FIRST = re.compile(r"lock|\.manifest\.json\.[0-9a-f]{12}\.tmp")
 _LARGEST_MANIFEST = 2**26
+# Before the names of what belongs to summaries in the file of the state.
+_SUMMARY = "summary."
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,15 @@ class Saved:
         Wall time of the run so far.
     draws : dict of arrays (draws, C, …) or None
         Kept draws; None if there is none yet.
+    summary : dict of arrays
+        Of draws that are not kept.
     """
 
     state: Any
     done: int
     seconds: float
     draws: dict[str, Shaped[np.ndarray, "draws C ..."]] | None
+    summary: dict[str, Shaped[np.ndarray, ...]]
 
 
 class Checkpoint:
@@ -109,7 +115,9 @@ class Checkpoint:
         """True if the last checkpoint is long enough ago; the time spent on them stays below a twentieth."""
         return time.perf_counter() - self._last >= max(_SECONDS, _SHARE * self._cost)
 
-    def restore(self, state: Any, record: Mapping[str, Any], key: PRNGKeyArray, tune: int) -> Saved | None:
+    def restore(
+        self, state: Any, record: Mapping[str, Any], key: PRNGKeyArray, tune: int, summary: Shapes | None = None
+    ) -> Saved | None:
         """Read what there is, or None if that is nothing.
 
         Parameters
@@ -117,11 +125,13 @@ class Checkpoint:
         state : pytree of jax.ShapeDtypeStruct
             What ``kernel.init`` makes.
         record : dict of jax.ShapeDtypeStruct
-            What a step of the kernel records, chains first.
+            What is kept of a step of the kernel, chains first.
         key : key
             Typed key, for the kind of the keys in the state.
         tune : int
             Draws that are not kept.
+        summary : mapping of str to (shape, dtype), optional
+            Summaries of what is not kept, which are stored with the state.
 
         Raises
         ------
@@ -134,7 +144,9 @@ class Checkpoint:
         parts = manifest["parts"]
         if sum(part["draws"] for part in parts) != max(manifest["done"] - tune, 0):
             _refuse(self.path, _MANIFEST, "does not hold as many draws as it says")
-        restored = unpack(self._read(manifest["state"], stored_shapes(state)), state, key)
+        more = {f"{_SUMMARY}{name}": shape for name, shape in (summary or {}).items()}
+        arrays = self._read(manifest["state"], stored_shapes(state) | more)
+        restored = unpack(arrays, state, key)
         draws = None
         if parts:
             pieces = []
@@ -142,7 +154,10 @@ class Checkpoint:
                 shapes = {n: ((part["draws"], *leaf.shape), np.dtype(leaf.dtype)) for n, leaf in record.items()}
                 pieces.append(self._read(part, shapes))
             draws = {name: np.concatenate([piece[name] for piece in pieces]) for name in record}
-        return Saved(restored, manifest["done"], manifest["seconds"], draws)
+        return Saved(
+            restored, manifest["done"], manifest["seconds"], draws,
+            {name.removeprefix(_SUMMARY): arrays[name] for name in more},
+        )  # fmt: skip
 
     def _read(self, entry: Mapping[str, Any], expected: Mapping[str, tuple[Sequence[int], np.dtype]]) -> Any:
         try:
@@ -151,7 +166,12 @@ class Checkpoint:
             _refuse(self.path, entry["file"], str(error))
 
     def save(
-        self, state: Any, draws: Mapping[str, Shaped[np.ndarray, "draws ..."]] | None, done: int, seconds: float
+        self,
+        state: Any,
+        draws: Mapping[str, Shaped[np.ndarray, "draws ..."]] | None,
+        done: int,
+        seconds: float,
+        summary: Mapping[str, Shaped[np.ndarray, ...]] | None = None,
     ) -> None:
         """Add draws (time first) and replace the state; whoever kills this leaves the old checkpoint or the new one."""
         begin = time.perf_counter()
@@ -164,7 +184,8 @@ class Checkpoint:
             entry = {"file": name, "draws": len(next(iter(draws.values()))), "sha256": checksum}
             manifest["parts"] = [*manifest["parts"], entry]
         name = f"state-{number:06d}.npz"
-        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state))}
+        more = {f"{_SUMMARY}{key}": value for key, value in (summary or {}).items()}
+        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state) | more)}
         self._write_manifest(manifest)
         self._remove_leftovers()
         self._last = time.perf_counter()

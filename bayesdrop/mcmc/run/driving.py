@@ -7,6 +7,8 @@ share one executable.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -20,10 +22,13 @@ from ..._typing import Int, Shaped
 from ..protocols import HostKernel, Kernel
 from .sharding import Layout, layout_of
 
-__all__ = ["CHUNK", "Driver", "driver_of", "step_shapes", "take_step"]
+__all__ = ["CHUNK", "Driver", "driver_of", "room", "step_shapes", "take_step"]
 
 CHUNK = 100
 """Draws a chunk holds at most."""
+
+# Bytes of a chunk, unless one draw takes more.
+_BYTES = 1 << 25
 
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
@@ -45,7 +50,19 @@ class Driver(Protocol):
         """Do before the first chunk what keeps Python busy."""
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        """Take ``count`` draws, at most :data:`CHUNK`: the last state, and what is recorded, time first."""
+        """Take ``count`` draws, at most :func:`room`: the last state, and what is recorded, time first."""
+
+
+def room(recorded: Mapping[str, jax.ShapeDtypeStruct]) -> int:
+    """Draws that a chunk holds at most, given what a step records.
+
+    Examples
+    --------
+    >>> room({"lp": jax.ShapeDtypeStruct((4,), np.float32)})
+    100
+    """
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in recorded.values())
+    return min(max(_BYTES // max(size, 1), 1), CHUNK)
 
 
 def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> Driver:
@@ -76,9 +93,9 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
 def _chunk(
     kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """Take ``count`` draws; of the ``CHUNK`` places of the returned buffers, the first ``count`` are filled."""
+    """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
     shapes = step_shapes(kernel, operands, state)
-    buffers = {name: jnp.zeros((CHUNK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
+    buffers = {name: jnp.zeros((room(shapes), *shape.shape), shape.dtype) for name, shape in shapes.items()}
 
     def body(i: Int[jax.Array, ""], carry: Any) -> Any:
         state, buffers = carry
@@ -115,7 +132,8 @@ class _Compiled:
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         state, buffers = _chunk(self.kernel, self.operands, state, jnp.int32(count), self.layout)
-        return state, {name: np.asarray(value)[:count] for name, value in buffers.items()}
+        # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
+        return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
 
 
 @dataclass(frozen=True)

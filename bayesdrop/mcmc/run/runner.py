@@ -17,8 +17,8 @@ does not depend on its speed), the end of the time budget. An interruption may c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -26,11 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Shaped
+from ..._typing import Int, Shaped
 from ..._validation import shown
 from ..protocols import Kernel
+from ..scales import natural_name
 from .declarations import check_declarations
-from .driving import CHUNK, Driver, driver_of
+from .driving import Driver, driver_of, room
+from .keeping import Finish, Keeping, uninterrupted
+from .summary import Summarised
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
@@ -59,6 +62,10 @@ class Run:
         Wall time, compilation and earlier calls on the same checkpoint included.
     variables, statistics
         What the kernel declares of the draws.
+    summaries : dict of Summarised
+        Of variables that were not kept draw by draw.
+    steps : array (m,)
+        Numbers of the draws that summaries have.
     """
 
     draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
@@ -67,6 +74,8 @@ class Run:
     seconds: float
     variables: Mapping[str, tuple[str, ...]]
     statistics: tuple[str, ...]
+    summaries: dict[str, Summarised] = field(default_factory=dict)
+    steps: Int[np.ndarray, " m"] = field(default_factory=lambda: np.zeros(0, dtype=int))
 
     @property
     def complete(self) -> bool:
@@ -109,6 +118,8 @@ def run(
     sizes: Mapping[str, int] | None = None,
     max_seconds: float | None = None,
     meanwhile: Callable[[], None] | None = None,
+    kept: Collection[str] | None = None,
+    finish: Finish | None = None,
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
 
@@ -135,6 +146,11 @@ def run(
     meanwhile : callable, optional
         Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
         compilation and the draws.
+    kept : collection of str, optional
+        Variables whose draws are kept, by their names in the posterior; of the others there are summaries, which see
+        what ``finish`` makes of the draws. By default all are kept.
+    finish : Finish
+        Needed with ``kept``.
 
     Raises
     ------
@@ -147,7 +163,7 @@ def run(
     """
     runner = _Runner(
         kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
-        meanwhile,
+        meanwhile, kept, finish,
     )  # fmt: skip
     return runner.run(key, chains, progress)
 
@@ -162,6 +178,10 @@ class _Runner:
         Last state and the draws behind it, in one place, so that no interruption comes between them.
     driver : Driver
         How draws are made.
+    keeping : Keeping, optional
+        What is kept of parts, if not all.
+    room : int
+        Draws that a chunk holds at most.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
@@ -176,9 +196,13 @@ class _Runner:
     sizes: dict[str, int]
     max_seconds: float | None
     meanwhile: Callable[[], None] | None
+    kept: Collection[str] | None
+    finish: Finish | None
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
     driver: Driver = field(init=False)
+    keeping: Keeping | None = None
+    room: int = 1
     seconds_before: float = 0.0
     begin: float = field(default_factory=time.perf_counter)
 
@@ -193,7 +217,12 @@ class _Runner:
 
         self.driver = driver_of(self.kernel, self.operands, key, chains)
         state, recorded = self.driver.shapes(key, chains)
+        self.room = room(recorded)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
+        if self.kept is not None:
+            assert self.finish is not None
+            self.keeping = Keeping(self.kept, self.kernel.variables, recorded, self.finish)
+            recorded = self.keeping.shapes
         self._restore(state, recorded, key)
         start = min(self.done, self.total)
         with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:
@@ -209,11 +238,28 @@ class _Runner:
         self._save()
         if not self.parts:
             raise TimeoutError(self._no_draw())
-        joined = {name: np.concatenate([part[name] for _, part in self.parts]) for name in self.parts[0][1]}
         kept = self.total - self.tune  # a checkpoint may hold more
-        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined.items()}
+        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in self._joined().items()}
         variables, statistics = dict(self.kernel.variables), tuple(self.kernel.statistics)
-        return Run(draws, self.position[0], stopped, self._seconds(), variables, statistics)
+        found = Run(draws, self.position[0], stopped, self._seconds(), variables, statistics)
+        if self.keeping is None:
+            return found
+        return replace(found, summaries=self.keeping.result(), steps=self.keeping.summary.steps)
+
+    def _joined(self) -> dict[str, Shaped[np.ndarray, "_ C ..."]]:
+        """All parts as one; each is given up as it is copied, so that draws are not held twice."""
+        length = sum(len(next(iter(part.values()))) for _, part in self.parts)
+        first = self.parts[0][1]
+        joined = {name: np.empty((length, *value.shape[1:]), value.dtype) for name, value in first.items()}
+        at, parts = 0, self.parts
+        self.parts = []
+        while parts:
+            _, part = parts.pop(0)
+            count = len(next(iter(part.values())))
+            for name in joined:
+                joined[name][at : at + count] = part.pop(name)
+            at += count
+        return joined
 
     def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
         """Draw until there is a reason to stop, and return it."""
@@ -237,7 +283,7 @@ class _Runner:
             self._chunk(count)
             # The first chunk is one draw and the compilation.
             rate = 2 if first else count * _SECONDS / max(time.perf_counter() - clock, 1e-6)
-            size, first = int(np.clip(rate, 1, min(CHUNK, 4 * size))), False
+            size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
             bar.update(count)
             if self._at_check() and self._is_reached(bar):
@@ -252,9 +298,14 @@ class _Runner:
     def _chunk(self, count: int) -> None:
         state, part = self.driver.chunk(self.position[0], count)
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
-        if self.done >= self.tune:
-            self.parts.append((self.done, part))
-        self.position = (state, self.done + count)
+        if self.done < self.tune or self.keeping is None:
+            if self.done >= self.tune:
+                self.parts.append((self.done, part))
+            self.position = (state, self.done + count)
+            return
+        with uninterrupted():  # or summaries would have draws that the position has not
+            self.parts.append((self.done, self.keeping.take(part)))
+            self.position = (state, self.done + count)
 
     def _next_stage(self) -> int:
         """Number of draws that the next chunk may not exceed."""
@@ -273,9 +324,10 @@ class _Runner:
 
     def _is_reached(self, bar: Any) -> bool:
         assert self.stop is not None
-        names = [name for name in self.parts[0][1] if name not in self.kernel.statistics]
+        names = [name for name in self.parts[0][1] if natural_name(name) in self.kernel.variables]
         found = self.stop.assess(
-            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names}
+            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names},
+            {} if self.keeping is None else self.keeping.result(),
         )
         text = f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}"
         bar.set_postfix_str(text if np.isnan(found.r_hat) else f"{text}, largest R-hat {found.r_hat:.3f}")
@@ -285,8 +337,16 @@ class _Runner:
         """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""
         if self.checkpoint is None:
             return
-        saved = self.checkpoint.restore(state, recorded, key, self.tune)
+        summary = None if self.keeping is None else self.keeping.summary
+        saved = self.checkpoint.restore(state, recorded, key, self.tune, summary.shapes() if summary else None)
         if saved is not None:
+            if summary is not None:
+                if saved.done > self.total:
+                    raise ValueError(
+                        f"draws: the checkpoint has summaries of {saved.done - self.tune} draws, which cannot be made "
+                        f"those of {self.total - self.tune}; ask for that many or more, or give another path."
+                    )
+                summary.restore(saved.summary, max(saved.done - self.tune, 0))
             self.position = (saved.state, saved.done)
             self.seconds_before = saved.seconds
             self.parts = [] if saved.draws is None else [(self.tune, saved.draws)]
@@ -297,7 +357,8 @@ class _Runner:
             return
         new = [part for first, part in self.parts if first >= self.checkpoint.done]
         draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
-        self.checkpoint.save(self.position[0], draws, self.done, self._seconds())
+        summary = {} if self.keeping is None else self.keeping.summary.arrays
+        self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self.begin

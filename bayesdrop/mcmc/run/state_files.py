@@ -21,7 +21,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._atomic_files import replacing
 
-__all__ = ["DamagedFile", "pack", "read_arrays", "stored_shapes", "unpack", "write_arrays"]
+__all__ = ["DamagedFile", "Shapes", "pack", "read_arrays", "stored_shapes", "unpack", "write_arrays"]
 
 Shapes = Mapping[str, tuple[Sequence[int], np.dtype]]
 

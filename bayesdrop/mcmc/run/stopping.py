@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ..._arviz import arviz
 from ..._typing import Shaped
 from ..._validation import check_count, check_number
+from .summary import Summarised
 
 __all__ = ["Assessment", "Stop"]
 
@@ -95,13 +97,19 @@ class Stop:
             point = math.ceil(point * _GROWTH)
         return point
 
-    def assess(self, draws: Mapping[str, Shaped[np.ndarray, "C draws ..."]]) -> Assessment:
+    def assess(
+        self,
+        draws: Mapping[str, Shaped[np.ndarray, "C draws ..."]],
+        summaries: Mapping[str, Summarised] = MappingProxyType({}),
+    ) -> Assessment:
         """Check draws.
 
         Parameters
         ----------
         draws : dict of arrays (C, draws, …)
             Posterior variables. Entries that never change are left out: neither diagnostic is defined for them.
+        summaries : dict of Summarised
+            Those that are not kept draw by draw, with diagnostics of their own.
 
         Examples
         --------
@@ -118,16 +126,23 @@ class Stop:
             table = table[:, :, np.any(table != table[:1, :1], axis=(0, 1))]
             if table.shape[2]:
                 varying[name] = (("chain", "draw", f"{name}_entry"), table)
+        sizes = [np.ravel(part.ess) for part in summaries.values()]
+        known = np.concatenate([np.zeros(0), *sizes])
+        least = float(np.nanmin(known)) if np.any(np.isfinite(known)) else float("inf")
+        if least < self.ess or not (varying or np.isfinite(least)):
+            return Assessment(least if np.isfinite(least) else float("nan"), float("nan"), False)
+        apart = np.concatenate([np.ones(1), *(np.ravel(part.r_hat) for part in summaries.values())])
+        worst = float(np.nanmax(apart))
         if not varying:
-            return Assessment(float("nan"), float("nan"), False)
+            return Assessment(least, worst, worst <= self.r_hat)
         dataset, az = xr.Dataset(varying), arviz()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)
             # An entry that is stuck in each chain at a place of its own may come out as NaN, which is never enough.
-            ess = _extreme(az.ess(dataset, method="bulk"), np.min, 0.0)
+            ess = min(least, _extreme(az.ess(dataset, method="bulk"), np.min, 0.0))
             if ess < self.ess:
                 return Assessment(ess, float("nan"), False)
-            r_hat = _extreme(az.rhat(dataset), np.max, float("inf"))
+            r_hat = max(worst if summaries else 0.0, _extreme(az.rhat(dataset), np.max, float("inf")))
         return Assessment(ess, r_hat, r_hat <= self.r_hat)
 
 

@@ -1,0 +1,58 @@
+"""Blocks read ahead and worked on by threads: files, NumPy and BLAS leave the interpreter to each other."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["ahead", "cores", "in_threads"]
+
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ahead(blocks: Generator[Any]) -> Iterator[Any]:
+    """Items of a generator, each made in a thread while the one before is in use.
+
+    Examples
+    --------
+    >>> list(ahead(k for k in range(3)))
+    [0, 1, 2]
+    """
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(next, blocks, None)
+            while (item := coming.result()) is not None:
+                coming = pool.submit(next, blocks, None)
+                yield item
+    finally:
+        # The pool is done by now, so that nothing reads any more; this closes the files.
+        blocks.close()
+
+
+def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:
+    """What a function makes of each item, in their order; the caller's thread reads while ``threads`` others work.
+
+    One item more than there are threads is held at most.
+
+    Examples
+    --------
+    >>> list(in_threads(iter([(1, 2), (3, 4)]), lambda a, b: a + b, 2))
+    [3, 7]
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(pool.submit(function, *item))
+            del item  # it is the thread's now
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,104 @@
+"""Which draws of a run are kept: those of some variables one by one, of the others summaries and a few draws."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from ..._typing import Shaped
+from ..scales import natural_name
+from .summary import Summarised, Summary
+
+__all__ = ["Finish", "Keeping", "uninterrupted"]
+
+Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
+
+
+class Finish(Protocol):
+    """Makes what users read of what samplers record; arrays may have any axes before those of a variable."""
+
+    def more(self, part: Part) -> Part:
+        """What is kept beside, for what is made of some variables may need others that are not kept."""
+
+    def values(self, part: Part) -> Part:
+        """Variables by their names and on the scales of a posterior."""
+
+
+class Keeping:
+    """What becomes of the parts of a run.
+
+    Parameters
+    ----------
+    kept : collection of str
+        Variables, by their names in the posterior, that are kept draw by draw; statistics are kept always.
+    variables : collection of str
+        All variables that the kernel declares.
+    recorded : mapping of str to jax.ShapeDtypeStruct
+        What a step records, chains first.
+    finish : Finish
+        How summaries see what is recorded.
+
+    Attributes
+    ----------
+    summary : Summary
+        Of the variables that are not kept.
+    shapes : dict of jax.ShapeDtypeStruct
+        What is kept of a step, chains first.
+    """
+
+    def __init__(
+        self, kept: Collection[str], variables: Collection[str], recorded: Mapping[str, Any], finish: Finish
+    ) -> None:
+        self._finish = finish
+        self._left_out = {name for name in recorded if natural_name(name) in set(variables) - set(kept)}
+        example = self._whole({name: np.zeros((1, *leaf.shape), leaf.dtype) for name, leaf in recorded.items()})
+        self.shapes = {
+            name: jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
+            for name, value in example.items()
+            if name not in self._left_out
+        }
+        self.summary = Summary(
+            {name: (value.shape[1:], value.dtype) for name, value in self._summarised(example).items()}
+        )
+
+    def take(self, part: Part) -> Part:
+        """Add draws to the summaries, and return what is kept of them."""
+        whole = self._whole(part)
+        values = self._summarised(whole)
+        for step in range(len(next(iter(part.values())))):
+            self.summary.add({name: value[step] for name, value in values.items()})
+        return {name: value for name, value in whole.items() if name not in self._left_out}
+
+    def result(self) -> dict[str, Summarised]:
+        """Summaries of the draws so far."""
+        return self.summary.result()
+
+    def _whole(self, part: Part) -> Part:
+        return part | self._finish.more(part)
+
+    def _summarised(self, whole: Part) -> Part:
+        names = {natural_name(name) for name in self._left_out}
+        return {name: value for name, value in self._finish.values(whole).items() if name in names}
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # no interruption comes here
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])
