@@ -103,7 +103,11 @@ def minimise(
         Which problems are done.
     """
     K = len(state.value)
-    done = np.zeros(K, dtype=bool) if done is None else done.copy()
+    if done is None:
+        # Some problems may have ended before the first step; that of all of them is one that leaves them there.
+        ended = state.remaining <= tol * np.abs(state.value)
+        done = ended & ~np.all(ended)
+    done = done.copy()
     stuck = np.zeros(K, dtype=bool)
     for _ in range(max_iter):
         live = np.flatnonzero(~done)

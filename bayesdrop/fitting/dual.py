@@ -1,41 +1,54 @@
-r"""Coordinate descent on the dual of a kinked loss without noise.
+r"""Coordinate descent on the dual of a kinked loss, with noise in the form of the augmentation bound, and without.
 
-Without variance a hinge, ε-insensitive or quantile loss is piecewise linear, and smoothing it costs hundreds of ill
-conditioned systems. Each is a maximum over an interval,
+A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals, and with noise of variance ``v`` its
+bound is that of the same intervals,
 
-    c φ(y, s) = max { β(t − s) − e|β| : l <= β <= u },
+    c φ(y, s, v) = Σ max { β(t − s) + √v √((β − l)(u − β)) : l <= β <= u },
 
-so that the weights are ``w = P⁻¹Xᵀβ`` with
+for ``½(ζ + √(ζ² + v)) = max { αζ + √v √(α(1 − α)) : 0 <= α <= 1 }``. So the energy is the maximum over ``β`` of what is
+convex in ``w``: a quadratic, linear terms, and norms ``√v``. As ``√v <= ½(v/r + r)``, with equality at ``r = √v``, the
+weights that belong to ``β`` are
 
-    β = argmin ½ βᵀXP⁻¹Xᵀβ − tᵀβ + e‖β‖₁   subject to   l <= β <= u,   Σβ = 0 where there is an intercept.
+    w = D⁻¹Mᵀβ,     D = P + q(σ/r),     σ = √((β − l)(u − β)),     q(s) = a∘(X²)ᵀs.
 
-One coordinate at a time has a closed form, and a row whose ``β`` stays at an end is left out (Hsieh, Chang, Lin,
-Keerthi & Sundararajan 2008, algorithms 1 and 3). The constraint is met by the method of multipliers: with ``b`` its
-multiplier and the intercept, ``(Σβ)²/2ρ`` is added and ``b`` follows ``Σβ/ρ``. The gap of primal and dual, at a ``β``
-that meets the constraint, bounds the suboptimality; where it does not close soon, Newton's method begins anew.
+A round makes passes over the coordinates at fixed ``D`` and ``r``, each of which has a closed form or nearly
+(:mod:`.coordinate_loop`; Hsieh, Chang, Lin, Keerthi & Sundararajan 2008 without noise), and then brings these up to
+date. Without noise they stand. The intercept ``b`` is the multiplier of ``Σβ = 0``: by the method of multipliers
+``(Σβ)²/2ρ`` is added, and ``b`` follows ``Σβ``.
+
+As ``√v >= aᵀz`` for any ``z`` with ``‖z‖ <= 1``, any ``β`` that meets the constraint and any ``w`` with ``r = √v(w)``
+bound the energy from below,
+
+    U >= Σtβ − ½ρᵀP⁻¹ρ,     ρ = Mᵀβ − q(σ/r)∘w,
+
+and the difference to the energy at ``w`` bounds its suboptimality, however sharp the kinks. Where it does not close
+soon Newton's method goes on from there.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from inspect import unwrap
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from .._typing import Float, PerRow
+from ..designs import Design
 from ..losses.protocols import Interval, PiecewiseLinear
+from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
 
-__all__ = ["on_their_kinks", "solve_dual"]
+__all__ = ["Dual", "on_their_kinks", "solve_dual"]
 
-# Passes between two changes of the multiplier.
-_PASSES = 3
+# Passes of a round, with noise and without.
+_PASSES = 2
+_PASSES_PLAIN = 5
 # Passes before Newton's method takes over, and those over few entries, which are as quick as one of its steps.
 _MOST = 300
 _ENTRIES = 3e8
 _MOST_OF_FEW = 30_000
+# Rounds in which the gap must halve, with noise.
+_PATIENCE = 4
 _LEAST = 1e-100
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
@@ -44,16 +57,16 @@ _FAR = 1e-6
 _INTERCEPT = 0.03
 
 
-class _Rows(NamedTuple):
-    """Compressed rows: where each begins, the columns and the values of the entries."""
+class Dual(NamedTuple):
+    """Weights (p + 1, K), a bound on their suboptimality (K,), and the pulls ``β`` of the rows (n, K)."""
 
-    pointers: Any
-    columns: Any
-    values: Any
+    weights: WeightBlock
+    gap: ProblemVector
+    pull: PerRow
 
 
-def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[WeightBlock, ProblemVector, PerRow] | None:
-    """Minimise the energy of piecewise linear losses without noise.
+def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
+    """Minimise the energy of kinked losses by their dual.
 
     Parameters
     ----------
@@ -62,31 +75,23 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[Weight
     weights : array (p + 1, K)
         Where the intercepts start.
     tol : float
-        Relative suboptimality to reach.
+        Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
 
     Returns
     -------
-    weights : array (p + 1, K)
-    gap : array (K,)
-        Bound on the suboptimality.
-    beta : array (n, K)
-
-    None where it does not apply (other losses, noise, columns without a prior, rows elsewhere or dense, no compiler),
-    and where it does not converge soon.
+    Dual or None
+        None where it does not apply (other losses or forms of them, noise that does not leave zeros alone, columns
+        without a prior, rows elsewhere or dense, no compiler).
     """
     rows = _rows_of(energy)
     if rows is None:
         return None
-    loss = cast(PiecewiseLinear, energy.loss)
-    weight = np.broadcast_to(energy.weight, energy.target.shape)
-    result, gap, pull = weights.copy(), np.empty(weights.shape[1]), np.empty(weight.shape)
-    for k in range(weights.shape[1]):
-        interval = loss.interval(energy.target[:, k], weight[:, k])
-        found = _solve(energy, rows, interval, float(weights[-1, k]), tol, k)
-        if found is None:
-            return None
-        result[:, k], gap[k], pull[:, k] = found
-    return result, gap, pull
+    found = [_solve(_Task.of(energy, k), rows, float(weights[-1, k]), tol) for k in range(weights.shape[1])]
+    return Dual(
+        np.stack([part[0] for part in found], axis=1),
+        np.array([part[1] for part in found]),
+        np.stack([part[2] for part in found], axis=1),
+    )
 
 
 def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
@@ -108,152 +113,160 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
 
 
-def _rows_of(energy: Energy) -> _Rows | None:
+def _rows_of(energy: Energy) -> CompressedRows | None:
     from ..designs._numba import available
 
     moments, loss = energy.moments, energy.loss
-    design = moments.design
-    plain = not moments.has_variance and np.all(moments.coefficients.gain > 0) and energy.plain_weight is None
-    if not (plain and available() and design.is_sparse and isinstance(loss, PiecewiseLinear)):
+    design, (gain, shift, _, linear, constant) = moments.design, moments.coefficients
+    if not (available() and design.is_sparse and isinstance(loss, PiecewiseLinear) and energy.plain_weight is None):
         return None
-    if np.any(moments.coefficients.shift) or not np.all(energy.precision[:-1] > 0):
+    if moments.has_variance and not loss.augmented:
+        return None
+    if any(np.any(part) for part in (shift, linear, constant)) or not (np.all(gain > 0) and moments.centre is None):
+        return None
+    if not np.all(energy.precision[:-1] > 0):
         return None
     matrix = design.matrix()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return _Rows(matrix.indptr, matrix.indices, matrix.data)
+    # Unsigned indices spare Numba the check for negative ones.
+    columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
+    return CompressedRows(matrix.indptr.astype(np.uint64), columns, matrix.data, bool(np.all(matrix.data == 1)))
+
+
+class _Task(NamedTuple):
+    """One problem in the weights that meet the rows, which are those times the gain of the noise's mean.
+
+    Kinks ``t`` and ends ``l`` and ``u`` are (n, kinks); the precision ``P`` and the variance ``a`` of an entry relative
+    to its square, (p,).
+    """
+
+    design: Design
+    gain: Float[np.ndarray, " p"]
+    precision: Float[np.ndarray, " p"]
+    quadratic: Float[np.ndarray, " p"]
+    centre: Float[np.ndarray, "n kinks"]
+    low: Float[np.ndarray, "n kinks"]
+    high: Float[np.ndarray, "n kinks"]
+    fitted: bool
+
+    @classmethod
+    def of(cls, energy: Energy, k: int) -> _Task:
+        """Problem ``k`` of some."""
+        moments, n_problems = energy.moments, energy.target.shape[1]
+        shape = (moments.design.shape[1], n_problems)
+        gain, _, quadratic, _, _ = (np.broadcast_to(part, shape)[:, k] for part in moments.coefficients)
+        weight = np.broadcast_to(energy.weight, energy.target.shape)[:, k]
+        centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target[:, k], weight)
+        kinks = [(centre, low, high)]
+        if np.any(width):
+            zero = np.zeros_like(width)
+            kinks = [(centre - width, zero, high), (centre + width, low, zero)]
+        parts = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
+        return cls(
+            moments.design, gain, energy.precision[:-1, 0] / gain**2, quadratic / gain**2, *parts, moments.fit_intercept
+        )
+
+    def energy(self, w: Float[np.ndarray, " p"], slack: Float[np.ndarray, "n kinks"], root: PerRow) -> float:
+        """Energy at the weights, whose scores are ``t − slack`` and have standard deviations ``root``."""
+        size = np.sqrt(slack * slack + (root * root)[:, None])
+        costs = 0.5 * ((self.high + self.low) * slack + (self.high - self.low) * size)
+        return float(0.5 * np.dot(self.precision * w, w) + costs.sum())
+
+    def feasible(self, beta: Float[np.ndarray, "n kinks"]) -> Float[np.ndarray, "n kinks"]:
+        """A ``β`` that meets the constraint: the larger side is scaled down."""
+        if not self.fitted:
+            return beta
+        above = float(beta[beta > 0].sum())
+        below = above - float(beta.sum())
+        share = min(above, below)
+        return np.where(beta > 0, beta * (share / above if above else 0.0), beta * (share / below if below else 0.0))
+
+    def bound(
+        self, beta: Float[np.ndarray, "n kinks"], w: Float[np.ndarray, " p"], root: PerRow
+    ) -> tuple[float, Float[np.ndarray, " p"]]:
+        """Lower bound of the energy for a feasible ``β``, and ``q(σ/r)``, (p,)."""
+        pull = beta.sum(axis=1)[:, None]
+        value = float(np.sum(self.centre * beta))
+        if not np.any(root):
+            back, spread = self.design.rmatvec(pull)[:, 0], np.zeros_like(w)
+        else:
+            tension = np.sqrt(np.maximum((beta - self.low) * (self.high - beta), 0.0)).sum(axis=1)
+            tension = np.where(root > 0, tension / np.where(root > 0, root, 1.0), 0.0)
+            both = self.design.pair_rmatvec(pull, tension[:, None])
+            back, spread = both[0][:, 0], self.quadratic * both[1][:, 0]
+        rest = back - spread * w
+        return value - 0.5 * float(np.dot(rest, rest / self.precision)), spread
 
 
 def _solve(
-    energy: Energy, rows: _Rows, interval: Interval, intercept: float, tol: float, k: int
-) -> tuple[Float[np.ndarray, " q"], float, Float[np.ndarray, " n"]] | None:
-    """Weights (p + 1,) of one problem, the gap there and ``β``, if the gap closes."""
-    design, fitted = energy.moments.design, energy.moments.fit_intercept
-    # Of the weights times the gain of the noise's mean, which is what meets the rows.
-    gain = np.broadcast_to(energy.moments.coefficients.gain, (design.shape[1], energy.target.shape[1]))[:, k]
-    inverse = gain**2 / energy.precision[:-1, 0]
+    task: _Task, rows: CompressedRows, intercept: float, tol: float
+) -> tuple[Float[np.ndarray, " q"], float, Float[np.ndarray, " n"]]:
+    """Weights (p + 1,) of one problem, the gap there and ``β``."""
+    design, (n, p) = task.design, task.design.shape
+    noisy = bool(np.any(task.quadratic))
+    half, diagonal = 0.5 * (task.high - task.low), task.precision
+    if noisy:
+        # At zero weights the curvature of a bound is that at the distance of its kink, of which the mean is taken.
+        far = max(float(np.mean(np.abs(task.centre - intercept))), _LEAST)
+        diagonal = diagonal + task.quadratic * design.sq_rmatvec(half.sum(axis=1) / far)
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
-    size = np.maximum(design.sq_matvec(inverse), _LEAST)
-    rho = 1 / (_INTERCEPT * float(np.mean(size))) if fitted else np.inf
-    beta, w = np.clip(np.zeros(len(size)), interval.low, interval.high), np.zeros(len(inverse))
-    order, state = np.arange(len(size)), np.array([intercept, 0.0])
-    best, least, floor, violation = np.append(w, intercept), np.inf, -np.inf, 1e-2
-    rounds = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1)))) // _PASSES
-    look = 0
-    for round_ in range(rounds):
-        reached = _descend()(
-            *rows, *interval, size + 1 / rho, inverse, order, beta, w, state, 1 / rho, violation, _PASSES
-        )
-        violation = 0.1 * reached if reached <= violation else violation
-        if round_ >= look:
-            look = max(round_ + 1, int(1.15 * round_))
-            here = np.append(w / gain, state[0] if fitted else 0.0)
-            value = _primal(energy, here, k)
-            if value < least:
-                best, least = here, value
-            floor = max(floor, _dual(energy, interval, beta, inverse))
-            if least - floor <= tol * abs(least):
-                return best, max(least - floor, 0.0), beta
-        if fitted:
-            state[0] += beta.sum() / rho
-    return None
-
-
-def _primal(energy: Energy, weights: Float[np.ndarray, " q"], k: int) -> float:
-    one = energy.select(np.array([k]))
-    block = weights[:, None]
-    mean = one.moments.mean(block)
-    return float(one.value(block, mean, np.zeros_like(mean), np.zeros(1))[0])
-
-
-def _dual(energy: Energy, interval: Interval, beta: Float[np.ndarray, " n"], inverse: Float[np.ndarray, " p"]) -> float:
-    """Dual objective, of a ``β`` that meets the constraint: the larger side is scaled down."""
-    if energy.moments.fit_intercept:
-        above, below = beta[beta > 0].sum(), -beta[beta < 0].sum()
-        share = min(above, below)
-        beta = np.where(beta > 0, beta * (share / above if above else 0.0), beta * (share / below if below else 0.0))
-    back = energy.moments.design.rmatvec(beta)
-    return float(interval.centre @ beta - interval.width @ np.abs(beta) - 0.5 * back @ (inverse * back))
-
-
-@cache
-def _descend() -> Any:
-    import numba
-
-    return numba.njit(cache=True, nogil=True, boundscheck=False)(unwrap(_passes))
-
-
-def _passes(
-    pointers: Any,
-    columns: Any,
-    values: Any,
-    centre: Any,
-    low: Any,
-    high: Any,
-    width: Any,
-    size: Any,
-    inverse: Any,
-    order: Any,
-    beta: Any,
-    w: Any,
-    state: Any,
-    stiffness: Any,
-    tolerance: Any,
-    passes: Any,
-) -> Any:
-    """Some passes over the coordinates, in place; returns the largest violation of the last whole one.
-
-    ``state`` holds the intercept, and where the random order stands.
-    """
-    n = len(order)
-    active = n
-    bound = np.inf
-    seed = np.uint64(state[1]) + np.uint64(88172645463325252)
-    intercept = state[0]
-    worst = np.inf
-    for _ in range(passes):
-        whole = active == n
-        worst = 0.0
-        j = 0
-        while j < active:
-            seed ^= seed << np.uint64(13)
-            seed ^= seed >> np.uint64(7)
-            seed ^= seed << np.uint64(17)
-            other = j + np.int64(seed % np.uint64(active - j))
-            i = order[other]
-            order[other] = order[j]
-            order[j] = i
-            slope = intercept - centre[i]
-            for e in range(pointers[i], pointers[i + 1]):
-                slope += values[e] * w[columns[e]]
-            old = beta[i]
-            reach = old - slope / size[i]
-            edge = width[i] / size[i]
-            new = reach - edge if reach > edge else (reach + edge if reach < -edge else 0.0)
-            new = min(max(new, low[i]), high[i])
-            change = new - old
-            if change == 0.0:
-                above, below = slope - width[i] > bound, -slope - width[i] > bound
-                if (old == low[i] and above) or (old == high[i] and below):
-                    active -= 1
-                    order[j] = order[active]
-                    order[active] = i
-                    continue
-            else:
-                worst = max(worst, abs(change) * size[i])
-                beta[i] = new
-                for e in range(pointers[i], pointers[i + 1]):
-                    w[columns[e]] += change * inverse[columns[e]] * values[e]
-                intercept += change * stiffness
-            j += 1
-        if worst <= tolerance:
-            if whole:
-                break
-            active = n
-            bound = np.inf
+    size = np.maximum(design.sq_matvec(1 / diagonal), _LEAST)
+    stiffness = _INTERCEPT * float(np.mean(size)) if task.fitted else 0.0
+    beta = np.clip(np.zeros_like(half), task.low, task.high)
+    coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(half))
+    pair, root = np.stack([np.zeros(p), 1 / diagonal], axis=1), np.zeros(n)
+    order, state = np.arange(n, dtype=np.uint64), np.array([intercept, 0.0])
+    passes = _PASSES if noisy else _PASSES_PLAIN
+    best, least, floor = (np.append(pair[:, 0], intercept), beta), np.inf, -np.inf
+    gaps: list[float] = []
+    most = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
+    for _ in range(max(1, most // passes)):
+        descend()(*rows, *coordinates, root, size + stiffness, pair, order, state, stiffness, passes)
+        w = pair[:, 0].copy()
+        if noisy:
+            mean, var = design.pair_matvec(w[:, None], (task.quadratic * w * w)[:, None])
+            mean, root = mean[:, 0], np.sqrt(var[:, 0])
+            root[root < _LEAST] = 0.0
         else:
-            bound = worst
-    state[0] = intercept
-    state[1] = np.float64(seed >> np.uint64(12))
-    return worst if active == n else np.inf
+            mean = design.matvec(w)
+        slack = task.centre - (mean + state[0])[:, None]
+        value = task.energy(w, slack, root)
+        bound, spread = task.bound(task.feasible(beta), w, root)
+        floor = max(floor, bound)
+        if value < least:
+            best, least = (np.append(w / task.gain, state[0]), beta.copy()), value
+        gaps.append(max(least - floor, 0.0))
+        if gaps[-1] <= tol * abs(least) or _stalls(gaps, noisy):
+            break
+        step = stiffness
+        if noisy:
+            newer = task.precision + spread
+            pair[:, 0] *= diagonal / newer
+            pair[:, 1] = 1 / newer
+            diagonal = newer
+            size = np.maximum(design.sq_matvec(pair[:, 1]), _LEAST)
+            step = _multiplier_step(half, slack, root, size, stiffness)
+        if task.fitted:
+            state[0] += beta.sum() * step
+    return best[0], gaps[-1], best[1].sum(axis=1)
+
+
+def _stalls(gaps: list[float], noisy: bool) -> bool:
+    """Whether the gap no longer halves in some rounds, which Newton's method then does better."""
+    return noisy and len(gaps) > 2 * _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
+
+
+def _multiplier_step(
+    half: Float[np.ndarray, "n kinks"],
+    slack: Float[np.ndarray, "n kinks"],
+    root: Float[np.ndarray, " n"],
+    size: Float[np.ndarray, " n"],
+    stiffness: float,
+) -> float:
+    """How far the intercept follows ``Σβ``: one over the slope of that in it, were each row alone."""
+    var = (root * root)[:, None]
+    curvature = half * var / np.maximum(slack * slack + var, _LEAST) ** 1.5
+    slope = float(np.sum(curvature / (1 + curvature * size[:, None])))
+    return max(stiffness, 1 / max(slope, 1e-3 / max(stiffness, _LEAST)))

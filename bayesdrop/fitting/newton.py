@@ -121,7 +121,7 @@ class NewtonMemory(PerProblem):
 
 @dataclass(frozen=True)
 class Newton:
-    """Inexact Newton's method; for kinked losses without noise, on sparse rows, coordinate descent (:mod:`.dual`).
+    """Inexact Newton's method; for kinked losses on sparse rows after coordinate descent on the dual (:mod:`.dual`).
 
     Parameters
     ----------
@@ -155,11 +155,11 @@ class Newton:
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:
-            # Without noise a kinked loss is piecewise linear, and smoothing it is the slow way.
-            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.0, dual[1])
-            pull = dual[2]
+            # Where it has not ended, no more smoothing than what is missing.
+            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+            pull = dual.pull if not energy.moments.has_variance else None
         elif not np.any(weights[:-1]) and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
-            state = SolverState.at(energy, dual[0], None).smoothed(energy, 0.1)
+            state = SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1)
         else:
             state = SolverState.at(energy, weights, None)
         memory = NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory)

@@ -89,12 +89,19 @@ class SolverState(PerProblem):
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), memory)
 
-    def smoothed(self, energy: Energy, share: float, remaining: ProblemVector | None = None) -> SolverState:
+    def smoothed(self, energy: Energy, share: Any, remaining: ProblemVector | None = None) -> SolverState:
         """The same with a share of the smoothing, and with what remains, (K,), where that is known."""
         smoothing = share * self.smoothing
         value = energy.value(self.weights, self.mean, self.var, smoothing)
         remaining = self.remaining if remaining is None else remaining
         return replace(self, value=value, smoothing=smoothing, remaining=remaining)
+
+    def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
+        """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap."""
+        plain = self.smoothed(energy, 0.0, gap)
+        share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
+        closed = gap <= tol * np.abs(plain.value)
+        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, np.minimum(share, 1.0)), gap)
 
     @property
     def objective(self) -> ProblemVector:
