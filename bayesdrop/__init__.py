@@ -7,9 +7,12 @@
 The public names stand in ``__init__.pyi``, once, and are imported when first used: ``import bayesdrop`` is light.
 """
 
+import logging
 from importlib.metadata import version
 
 import lazy_loader
 
 __version__ = version("bayesdrop")
+# Silent until the user's own logging asks for it.
+logging.getLogger("bayesdrop").addHandler(logging.NullHandler())
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

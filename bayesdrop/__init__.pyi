@@ -46,6 +46,7 @@ from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
 from .posterior.diagnostics import Diagnosis, diagnose
+from .posterior.draws_table import draws_table
 from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.log_prior import log_prior
 from .posterior.pointwise import log_likelihood, loo
@@ -157,6 +158,7 @@ __all__ = [
     "deletion_scorer",
     "diagnose",
     "distributions",
+    "draws_table",
     "elpd",
     "fit",
     "from_formula",

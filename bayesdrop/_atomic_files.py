@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and folders that one process at a time writes to.
+"""Files that are whole or absent.
 
 A program can be killed at any moment, also while it writes. What is written here goes to a temporary file in the same
 folder first, is flushed to the disk, and then takes the place of the old file in one step (``os.replace``), so that
@@ -17,7 +17,7 @@ from typing import Any
 
 from ._validation import check_path
 
-__all__ = ["exclusive", "replacing", "write_netcdf"]
+__all__ = ["replacing", "write_netcdf"]
 
 
 @contextmanager
@@ -84,42 +84,3 @@ def _flush_folder(folder: Path) -> None:
             pass
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock file ``path``, made if absent, until the end of the block.
-
-    The operating system holds the lock and drops it when the process ends, however it ends, so that no lock goes
-    stale. On a file system without locks, as some network ones are, nothing is locked.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process, or this one elsewhere, holds the lock.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    try:
-        _lock(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            raise BlockingIOError(str(error)) from None
-    else:
-        import fcntl
-
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            pass

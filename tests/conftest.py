@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# What a test compiles is kept where the caller says (the Makefile does), and not in the user's own folder.
+os.environ.setdefault("BAYESDROP_CACHE", "0")
 
 
 @pytest.hookimpl(tryfirst=True)

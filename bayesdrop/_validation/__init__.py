@@ -6,8 +6,10 @@ scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets 
 second that ``bd.Beta(1, 1)`` should not.
 """
 
+from .extras import extra
 from .groups import check_groups, group_index
-from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed
+from .keywords import takes_random_state, takes_seed
+from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed, drawn_seed
 from .objects import (
     check_axes,
     check_choice,
@@ -37,9 +39,13 @@ __all__ = [
     "check_path",
     "check_random_state",
     "check_seed",
+    "drawn_seed",
+    "extra",
     "group_index",
     "refuse_masked",
     "refuse_scalar",
     "refuse_surrogates",
     "shown",
+    "takes_random_state",
+    "takes_seed",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from .objects import refuse_masked
 from .words import refusal
 
-__all__ = ["MOST", "check_count", "check_number", "check_numbers", "check_random_state", "check_seed"]
+__all__ = ["MOST", "check_count", "check_number", "check_numbers", "check_random_state", "check_seed", "drawn_seed"]
 
 MOST = 2**31 - 1
 """Largest count: what a 32-bit counter of a sampler holds."""
@@ -151,8 +151,26 @@ def check_numbers(
     return array
 
 
+def drawn_seed(seed: Any) -> Any:
+    """A whole number below 2³² drawn from a generator of NumPy, old or new; anything else as it is.
+
+    Examples
+    --------
+    >>> drawn_seed(np.random.RandomState(0)) == drawn_seed(np.random.RandomState(0)), drawn_seed(5)
+    (True, 5)
+    """
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**32))
+    return int(seed.randint(2**32, dtype=np.uint64)) if isinstance(seed, np.random.RandomState) else seed
+
+
 def check_seed(seed: Any, name: str = "seed") -> int:
-    """Whole number from 0 to 2⁶⁴ − 1, which starts a generator; raise ValueError on anything else.
+    """Whole number from 0 to 2⁶⁴ − 1, which starts a generator, or one drawn from a generator of NumPy.
+
+    Raises
+    ------
+    ValueError
+        On anything else, None included: a result that cannot be had again is not asked for by chance.
 
     Examples
     --------
@@ -160,22 +178,24 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     Traceback (most recent call last):
     ValueError: seed: expected a whole number of at least 0, got -1; the same seed gives the same result.
     """
-    return check_count(seed, name, 0, 2**64 - 1, advice="the same seed gives the same result")
+    return check_count(drawn_seed(seed), name, 0, 2**64 - 1, advice="the same seed gives the same result")
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
-    """Generator as scikit-learn makes it from a seed, a generator or None; raise ValueError that names it.
+    """Generator as scikit-learn makes it from a seed, a generator, old or new, or None; or ValueError that names it.
 
     Examples
     --------
     >>> check_random_state(-1)
     Traceback (most recent call last):
-    ValueError: random_state: expected a whole number from 0 to 2³² − 1, a RandomState or None, got -1.
+    ValueError: random_state: expected a whole number from 0 to 2³² − 1, a generator of NumPy or None, got -1.
     """
     from sklearn.utils import check_random_state as made
 
     try:
-        return made(random_state)
+        if isinstance(random_state, bool | np.bool_):
+            raise TypeError
+        return made(drawn_seed(random_state) if isinstance(random_state, np.random.Generator) else random_state)
     except (ValueError, TypeError):
-        expected = "a whole number from 0 to 2³² − 1, a RandomState or None"
+        expected = "a whole number from 0 to 2³² − 1, a generator of NumPy or None"
         raise ValueError(refusal("random_state", expected, random_state, "")) from None

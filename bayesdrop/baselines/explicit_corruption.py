@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from .._typing import AnyArray, Float, Shaped
-from .._validation import check_count, check_flag, check_random_state, shown
+from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
@@ -59,7 +59,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         ``bd.Dropout()`` by default. Additive noise is for dense data only.
     copies : int
         Number ``M`` of corrupted copies.
-    random_state : int, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None
         Seed of the corruption.
     corrupted_inputs : bool
         True if the rows to predict are noised already: they are taken as they are.
@@ -93,6 +93,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     estimator_: Any
     rates_: Float[np.ndarray, " p"]
 
+    @takes_random_state
     def __init__(
         self,
         estimator: Any,

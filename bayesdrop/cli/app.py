@@ -173,6 +173,12 @@ def build_app() -> Any:
             float,
             typer.Option("--C", metavar="FLOAT", help="Weight of the loss, as in scikit-learn: smaller shrinks more."),
         ] = 1.0,
+        missing: Annotated[
+            bool,
+            typer.Option(
+                "--missing", help="Take missing values of features for dropped entries; predict then takes them too."
+            ),
+        ] = False,
         standardize: Annotated[
             bool, typer.Option(metavar="", help="Give numeric columns mean 0 and standard deviation 1.")
         ] = True,
@@ -224,7 +230,7 @@ def build_app() -> Any:
         def work(output: Any) -> None:
             data = read(
                 table, target, labels, drop or [], memory,
-                keep=keep or [], standardize=standardize, loss=loss.value, page=report,
+                keep=keep or [], standardize=standardize, loss=loss.value, page=report, missing=missing,
             )  # fmt: skip
             fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
 
@@ -249,8 +255,8 @@ def build_app() -> Any:
         """Predict the rows of TABLE: probabilities of the classes, or numbers with intervals.
 
         The columns that the model was fitted to are encoded as they were then, by name and in any order; levels that
-        were not there then count as absent, with a word. If the response is among the columns the predictions are
-        compared with it.
+        were not there then count as absent, with a word. What was fitted with --missing takes missing values. If the
+        response is among the columns the predictions are compared with it.
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv
         """

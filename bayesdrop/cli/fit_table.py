@@ -32,6 +32,7 @@ def read(
     standardize: bool,
     loss: str,
     page: bool,
+    missing: bool = False,
 ) -> Any:
     """Table in memory, or features that are read in blocks; the arguments are the options of the command."""
     from ..data.files import parse_memory, read_large, takes_blocks
@@ -43,10 +44,13 @@ def read(
         if labels is not None:
             raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
         wanted = "auto" if loss == "auto" else "number" if loss in _NUMBERS else "classes"
-        return read_table(path, target, drop, keep=keep, standardize=standardize, response=wanted)
-    refused = {"--report": page, "--keep": bool(keep), f"--loss {loss}": loss in _NUMBERS}
+        settings: dict[str, Any] = {"standardize": standardize, "missing": "nan" if missing else None}
+        return read_table(path, target, drop, keep=keep, response=wanted, **settings)
+    refused = {"--report": page, "--keep": bool(keep), f"--loss {loss}": loss in _NUMBERS, "--missing": missing}
     for option in (name for name, given in refused.items() if given):
-        raise InputError(f"{option}: features that are read in blocks have two classes and no page; leave it out.")
+        raise InputError(
+            f"{option}: features that are read in blocks have two classes, no missing values and no page; leave it out."
+        )
     cap = None if memory is None else parse_memory(memory)
     return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
 
@@ -129,11 +133,11 @@ def _model(table: Any, loss: str, choice: str | None, C: float, *, sampled: bool
     made: dict[str, Any] = {
         "logistic": Softmax if many else Logistic, "hinge": Hinge, "squared": Squared, "epsilon": EpsilonInsensitive,
     }  # fmt: skip
-    settings: dict[str, Any] = {"loss": made[loss]()}
+    settings: dict[str, Any] = {"loss": made[loss](), "missing": table.missing}
     if sampled and loss == "squared":
         # On the scale of the response, whatever it is measured in.
         spread = float(np.std(table.y))
-        settings = {"loss": Squared(variance_prior=InverseGamma(2.0, spread**2)), "weight_prior": Normal(spread)}
+        settings |= {"loss": Squared(variance_prior=InverseGamma(2.0, spread**2)), "weight_prior": Normal(spread)}
         notes.append(f"prior standard deviation of a weight: that of {table.target!r}, {spread:.4g}; noise unknown.")
     try:
         return Model(rates=rates, C=C, **settings), notes

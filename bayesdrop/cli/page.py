@@ -112,7 +112,7 @@ def undetermined(table: Any, weights: Any) -> list[str]:
             )
     X = table.X
     if table.levels:
-        rows = np.asarray((X != 0).sum(axis=0)).ravel()
+        rows = np.asarray((X > 0).sum(axis=0)).ravel()  # not those that are missing
         is_level = np.isin(table.groups, table.categorical)
         rare = [f"{table.feature_names[j]} ({rows[j]})" for j in np.flatnonzero(is_level & (rows < _RARE) & (rows > 0))]
         if rare:
@@ -126,7 +126,7 @@ def undetermined(table: Any, weights: Any) -> list[str]:
 
 
 def _alike(X: Float[np.ndarray, "n p"], names: list[str]) -> list[tuple[str, str, float]]:
-    """Pairs of columns that are all but multiples of each other, the first ten."""
+    """Pairs of columns without missing entries that are all but multiples of each other, the first ten."""
     varied = np.flatnonzero(np.std(X, axis=0) > 0)
     if len(varied) < 2:
         return []
@@ -173,9 +173,11 @@ def _refitted(fit: Fit, table: Any, rows: Any) -> Fit:
     from sklearn.exceptions import ConvergenceWarning
 
     from ..fitting.fit import fit as fit_model
+    from ..warnings import MissingWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for kind in (ConvergenceWarning, MissingWarning):
+            warnings.simplefilter("ignore", kind)
         return fit_model(fit.model, table.X[rows], table.y[rows], feature_names=table.feature_names)
 
 

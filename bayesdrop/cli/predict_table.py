@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from .._typing import Shaped
 from ..data.encoding import Encoding
 from ..data.table_files import InputError, read_frame
 from .report import console, plain
+
+if TYPE_CHECKING:
+    from ..fitting.result import Fit
 
 __all__ = ["predict_table"]
 
@@ -41,13 +44,13 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
     from ..posterior.prediction import predict
 
     file, screen = _fit_file(model), console()
-    result, encoding = _load(file, from_draws=from_draws)
+    fit, result, encoding = _load(file, from_draws=from_draws)
     if out.suffix.lower() != ".csv":
         raise InputError(f"--out: expected a .csv file, got {out.name!r}.")
     if not out.parent.is_dir():
         raise InputError(f"--out: the folder {out.parent} does not exist; make it first.")
     frame = read_frame(path).rename(columns=str)
-    X, notes = encoding.apply(frame)
+    X, notes = encoding.apply(frame, fit.model.missing)
     screen.print(plain(f"{path.name}: {len(frame)} rows."), markup=False)
     for note in notes:
         screen.print(plain(f"Note: {note}"), markup=False)
@@ -72,8 +75,8 @@ def _fit_file(model: Path) -> Path:
     return file
 
 
-def _load(file: Path, *, from_draws: bool) -> tuple[Any, Encoding]:
-    """The fit or its posterior, and the encoding of the columns."""
+def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
+    """The fit, itself again or its posterior, and the encoding of the columns."""
     from ..fitting.result import Fit
     from ..fitting.saved import load_dataset
     from ..posterior.arviz_groups.groups import dataset, load
@@ -89,7 +92,7 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Any, Encoding]:
             f"MODEL: {file} is none that bayesdrop fit wrote: {str(error).removeprefix('path: ')}"
         ) from None
     if not from_draws:
-        return fit, encoding
+        return fit, fit, encoding
     draws = file.with_name("posterior.nc")
     if not draws.is_file():
         raise InputError(f"--posterior: there is no {draws}; bayesdrop fit --sample writes it.")
@@ -100,7 +103,7 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Any, Encoding]:
         raise InputError(f"--posterior: {draws} holds no posterior: {error}") from None
     if names != fit.feature_names:
         raise InputError(f"--posterior: {draws} is of another fit than {file.name}, for its features differ; fit anew.")
-    return post, encoding
+    return fit, post, encoding
 
 
 def _columns(frame: Any, encoding: Encoding, parts: list[Any], *, from_draws: bool) -> Any:

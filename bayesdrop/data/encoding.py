@@ -16,7 +16,7 @@ from .table_files import InputError, known_column
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Encoding", "numbers", "refuse_missing"]
+__all__ = ["Encoding", "count_missing", "numbers", "refuse_missing"]
 
 _VARIABLES = ("table_column", "table_level", "table_is_level", "table_centre", "table_scale")
 _TARGET, _IDENTIFIERS = "table_target", "table_identifiers"
@@ -50,13 +50,15 @@ class Encoding:
     target: str
     identifiers: list[str] = field(default_factory=list)
 
-    def apply(self, frame: Any) -> tuple[Float[np.ndarray, "n p"], list[str]]:
+    def apply(self, frame: Any, missing: str | None = None) -> tuple[Float[np.ndarray, "n p"], list[str]]:
         """Encode other rows.
 
         Parameters
         ----------
         frame : pandas.DataFrame (n, ·)
             Rows with the columns that became features; others are left aside.
+        missing : None or "nan"
+            Whether a missing value is refused, or NaN in all features of its column.
 
         Returns
         -------
@@ -88,17 +90,20 @@ class Encoding:
         used = list(dict.fromkeys(self.columns))
         for name in used:
             known_column(name, list(frame.columns), "TABLE")
-        refuse_missing(frame[used])
+        if missing is None:
+            refuse_missing(frame[used], "fill them in or remove those rows; what was fitted with --missing takes them")
         X, notes = np.zeros((len(frame), len(self.columns))), []
         for name in used:
             places = [j for j, column in enumerate(self.columns) if column == name]
             if not self.is_level[places[0]]:
-                X[:, places[0]] = (numbers(frame[name], name) - self.centre[places[0]]) / self.scale[places[0]]
+                values = numbers(frame[name], name, missing)
+                X[:, places[0]] = (values - self.centre[places[0]]) / self.scale[places[0]]
                 continue
             text = np.array([str(value) for value in frame[name]], dtype=object)
+            there = frame[name].notna().to_numpy()
             for j in places:
-                X[:, j] = text == self.levels[j]
-            unseen = text[~np.isin(text, [self.levels[j] for j in places])]
+                X[:, j] = np.where(there, text == self.levels[j], np.nan)
+            unseen = text[there & ~np.isin(text, [self.levels[j] for j in places])]
             if len(unseen):
                 rows = f"{len(unseen)} row{'s' if len(unseen) > 1 else ''}"
                 seen = listed(dict.fromkeys(unseen.tolist()), 5)
@@ -141,26 +146,37 @@ class Encoding:
         )  # fmt: skip
 
 
-def refuse_missing(frame: Any) -> None:
-    """Raise InputError if a column of a data frame has missing values, with their numbers."""
+def count_missing(frame: Any) -> str:
+    """Columns of a data frame that have missing values, with their numbers; empty if none has.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> count_missing(pd.DataFrame({"size": [1.0, None], "color": ["red", "blue"]}))
+    "'size' (1 of 2)"
+    """
     missing = frame.isna().sum()
-    missing = missing[missing > 0]
-    if len(missing):
-        counts = ", ".join(f"{name!r} ({count} of {len(frame)})" for name, count in missing.items())
-        raise InputError(
-            f"TABLE: missing values in {counts}; fill them in, remove those rows, or leave columns out with --drop."
-        )
+    return ", ".join(f"{name!r} ({count} of {len(frame)})" for name, count in missing[missing > 0].items())
 
 
-def numbers(column: Any, name: str) -> Float[np.ndarray, " n"]:
-    """A column of numbers in double precision; raise InputError if some are infinite, complex or no numbers."""
+def refuse_missing(frame: Any, advice: str) -> None:
+    """Raise InputError if a column of a data frame has missing values, with their numbers and what to do."""
+    if counts := count_missing(frame):
+        raise InputError(f"TABLE: missing values in {counts}; {advice}.")
+
+
+def numbers(column: Any, name: str, missing: str | None = None) -> Float[np.ndarray, " n"]:
+    """A column of numbers in double precision; raise InputError if some are infinite, complex or no numbers.
+
+    What is missing is NaN where ``missing`` is "nan".
+    """
     if np.issubdtype(np.asarray(column).dtype, np.complexfloating):
         raise InputError(f"TABLE: column {name!r} holds complex numbers; split it into real columns, or --drop it.")
     try:
-        values = np.asarray(column.to_numpy(dtype=float))
+        values = np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
     except (ValueError, TypeError) as error:
         raise InputError(f"TABLE: column {name!r} was a number when the model was fitted: {error}.") from None
-    bad = int(np.sum(~np.isfinite(values)))
+    bad = int(np.sum(~np.isfinite(values) if missing is None else np.isinf(values)))
     if bad:
         raise InputError(
             f"TABLE: column {name!r} has {bad} infinite value{'s' if bad > 1 else ''}; replace them by finite numbers, "

@@ -64,6 +64,7 @@ class Large:
     target: str = ""
     classes: ClassVar[int] = 2
     in_blocks: ClassVar[bool] = True
+    missing: ClassVar[None] = None
 
     @property
     def encoding(self) -> Encoding:

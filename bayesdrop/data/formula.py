@@ -31,7 +31,7 @@ import numpy as np
 
 from .._display import Shown
 from .._typing import Shaped
-from .._validation import check_choice, check_flag, check_instance
+from .._validation import check_choice, check_flag, check_instance, extra
 from .formula_checks import check_columns, check_finite, is_label, mark_missing, with_label
 from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 
@@ -251,11 +251,10 @@ def from_formula(
 
 def _parse(formula: Any, frame: Any) -> tuple[Any, Any]:
     """Left side or None, and right side, as lists of terms."""
-    try:
-        from formulaic import Formula, SimpleFormula
-        from formulaic.errors import FormulaicError
-    except ImportError as error:
-        raise ImportError("from_formula needs formulaic; run: pip install 'bayesdrop[formula]'") from error
+    extra("formulaic", "from_formula needs", "formula")
+    from formulaic import Formula, SimpleFormula
+    from formulaic.errors import FormulaicError
+
     if not isinstance(formula, str):
         raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
     # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.

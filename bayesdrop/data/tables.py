@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .encoding import Encoding, numbers, refuse_missing
+from .encoding import Encoding, count_missing, numbers, refuse_missing
 from .frames import encode_factor, level_name, listed
 from .table_files import InputError, known_column, read_frame
 
@@ -62,6 +62,8 @@ class Table:
         Columns that were left out because they only tell rows apart.
     classes : int
         Number of classes of the response; 0 if it is a number.
+    missing : None or "nan"
+        Whether NaN in ``X`` is a missing value, or there is none.
     """
 
     X: Any
@@ -79,6 +81,7 @@ class Table:
     target: str = ""
     identifiers: list[str] = field(default_factory=list)
     classes: int = 2
+    missing: str | None = None
     in_blocks: ClassVar[bool] = False
 
     @property
@@ -104,9 +107,11 @@ def read_table(
     keep: Sequence[str] = (),
     standardize: bool = True,
     response: str = "auto",
+    missing: str | None = None,
 ) -> Table:
     """Read a file and encode it; see :func:`encode`."""
-    return encode(read_frame(Path(path)), target, drop, keep=keep, standardize=standardize, response=response)
+    frame = read_frame(Path(path))
+    return encode(frame, target, drop, keep=keep, standardize=standardize, response=response, missing=missing)
 
 
 def encode(
@@ -117,6 +122,7 @@ def encode(
     keep: Sequence[str] = (),
     standardize: bool = True,
     response: str = "auto",
+    missing: str | None = None,
 ) -> Table:
     """Turn a data frame into features, names, groups and a response.
 
@@ -135,6 +141,9 @@ def encode(
     response : str
         ``"classes"``, ``"number"``, or ``"auto"``: text, truth values, numbers of two values and whole numbers of at
         most ten are classes, other numbers are numbers.
+    missing : None or "nan"
+        None: missing values are an error. ``"nan"``: those of features are NaN, in all indicators of their column, for
+        models that take them (:class:`bayesdrop.Model`); a number is standardised by the others.
 
     Raises
     ------
@@ -173,13 +182,20 @@ def encode(
             "keep such a column as a feature by --keep."
         )
     frame = frame.drop(columns=identifiers)
-    refuse_missing(frame)
+    refuse_missing(frame[[target]], "remove those rows, for what is missing cannot be explained")
+    if missing is None:
+        advice = "--missing takes them for dropped entries; or fill them in, remove those rows, or --drop those columns"
+        refuse_missing(frame, advice)
     y, classes, notes = _response(frame[target], target, response)
-    table = _features(frame.drop(columns=target), y, standardize)
+    table = _features(frame.drop(columns=target), y, standardize, missing)
     if identifiers:
         them, they = ("it", "it only tells") if len(identifiers) == 1 else ("one", "they only tell")
         notes.append(f"{listed(identifiers, 8)} left out, for {they} rows apart; --keep NAME makes {them} a feature.")
-    return replace(table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes)
+    if counts := count_missing(frame):
+        notes.append(f"missing entries, taken for dropped ones: {counts}.")
+    return replace(
+        table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes, missing=missing
+    )
 
 
 def _tells_rows_apart(column: Any) -> bool:
@@ -244,7 +260,20 @@ def check_target(y: np.ndarray, option: str, name: str = "the labels", *, severa
     raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {found}{more}; {advice}")
 
 
-def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
+def _factor(column: Any) -> tuple[Any, list[str]]:
+    """Indicators (n, levels) and levels of a factor; a row without a value has NaN in all of them."""
+    from scipy import sparse
+
+    there = column.notna().to_numpy()
+    block, levels = encode_factor(column[there])
+    known, gone = np.flatnonzero(there), np.flatnonzero(~there)
+    rows = np.concatenate([known, np.repeat(gone, len(levels))])
+    columns = np.concatenate([block.indices, np.tile(np.arange(len(levels)), len(gone))])
+    values = np.where(np.arange(len(rows)) < len(known), 1.0, np.nan)
+    return sparse.csr_array((values, (rows, columns)), shape=(len(there), len(levels))), levels
+
+
+def _features(frame: Any, y: np.ndarray, standardize: bool, missing: str | None) -> Table:
     from pandas.api import types
     from scipy import sparse
 
@@ -261,11 +290,14 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
     for name in frame.columns:
         column = frame[name]
         if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
-            values = numbers(column, name)
+            values = numbers(column, name, missing)
+            known = values[~np.isnan(values)]
+            if not len(known):
+                raise InputError(f"TABLE: column {name!r} has no value in any row; leave it out with --drop.")
             numeric.append(name)
-            same = bool(np.all(values == values[0]))
-            middle = float(values[0] if same else values.mean()) if same or standardize else 0.0
-            spread = float(values.std()) if standardize and not same else 1.0
+            same = bool(np.all(known == known[0]))
+            middle = float(known[0] if same else known.mean()) if same or standardize else 0.0
+            spread = float(known.std()) if standardize and not same else 1.0
             blocks.append(np.zeros((len(values), 1)) if same else ((values - middle) / spread)[:, None])
             names.append(name)
             groups.append(name)
@@ -275,7 +307,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool) -> Table:
             every_level.append("")
             continue
         try:
-            block, levels = encode_factor(column)
+            block, levels = _factor(column)
         except ValueError as kind:
             raise InputError(
                 f"TABLE: column {name!r} holds {kind} values, neither numbers nor text; turn it into numbers or text, "

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import Shaped
-from .._validation import shown
+from .._validation import extra, shown
 from .file_sizes import check_archive, check_width, header, room
 
 __all__ = ["Files", "Made", "Source", "open_source"]
@@ -284,11 +284,7 @@ def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:
 
 
 def _parquet_file(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ImportError("source: Parquet files need pyarrow; pip install 'bayesdrop[parquet]'.") from error
-    return parquet.ParquetFile(path)
+    return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
 
 
 def _text(path: Path) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float, Num, PerRow
@@ -17,6 +16,7 @@ from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.block import BlockFit, fit_block
 from ..fitting.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.driver import announce
 from ..fitting.exponential_moments import moments_for
 from ..fitting.newton import Newton
 from ..fitting.online import Online
@@ -35,7 +35,6 @@ from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
-from ..warnings import warn
 from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
 
@@ -131,8 +130,7 @@ class DropoutEstimator(BaseEstimator):
         block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled)
         if not self.corrupted_inputs:
             warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
-        if block.status.is_unfinished:
-            warn(block.status.value, ConvergenceWarning)
+        announce(block.status, block.iterations)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
         self._counts = block.counts
         self.objective_trace_ = _shape(block.trace)

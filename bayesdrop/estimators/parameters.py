@@ -78,7 +78,7 @@ _TEXTS = {
         Start from the last fit.
     corrupted_inputs : bool
         New rows are corrupted already: take them as they are.
-    random_state : int, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None
         Seed of the starts.
     tol : float
         Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.

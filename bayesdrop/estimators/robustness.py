@@ -36,7 +36,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import Shaped
-from .._validation import check_count, check_number, check_seed, shown
+from .._validation import check_count, check_number, check_seed, shown, takes_seed
 from ..designs import admit
 
 __all__ = ["DeletionScorer", "delete_features", "deletion_scorer"]
@@ -84,7 +84,8 @@ def _refuse_missing(values: Shaped[np.ndarray, ...]) -> None:
         raise ValueError("X: expected numbers, got missing ones (NaN or null); fill them in before.")
 
 
-def delete_features(X: Any, rate: float, seed: int) -> Any:
+@takes_seed
+def delete_features(X: Any, rate: float, seed: Any) -> Any:
     """Return a copy with each non-zero entry set to zero with probability ``rate``, independently.
 
     Parameters
@@ -93,7 +94,7 @@ def delete_features(X: Any, rate: float, seed: int) -> Any:
         Features. Sparse input stays sparse, in its format, without the deleted entries.
     rate : float
         Probability of deletion in [0, 1].
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         The same seed deletes the same entries, of a dense matrix and of the equal sparse one.
 
     Returns
@@ -113,7 +114,7 @@ def delete_features(X: Any, rate: float, seed: int) -> Any:
     True
     """
     rate = check_number(rate, "rate", least=0, most=1, advice=_ADVICE)
-    check_seed(seed)
+    seed = check_seed(seed)
     return _delete(X, rate, np.random.default_rng(seed))
 
 
@@ -140,7 +141,7 @@ class DeletionScorer:
 
     def __post_init__(self) -> None:
         check_number(self.rate, "rate", least=0, most=1, advice=_ADVICE)
-        check_seed(self.seed)
+        object.__setattr__(self, "seed", check_seed(self.seed))
         check_count(self.repeats, "repeats", most=_MOST_REPEATS)
         if isinstance(self.scoring, str):
             from sklearn.metrics import get_scorer
@@ -170,14 +171,15 @@ class DeletionScorer:
         return float(np.mean(scores))
 
 
-def deletion_scorer(rate: float, *, seed: int = 0, scoring: Any = "accuracy", repeats: int = 1) -> DeletionScorer:
+@takes_seed
+def deletion_scorer(rate: float, *, seed: Any = 0, scoring: Any = "accuracy", repeats: int = 1) -> DeletionScorer:
     """Make a scorer that deletes features at random before it scores.
 
     Parameters
     ----------
     rate : float
         Probability in [0, 1] that a non-zero entry is set to zero.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Every call deletes by the same seed, so that estimators meet the same deletions on the same rows.
     scoring : str, callable or None
         What is scored: a name or a scorer of scikit-learn, greater is better; None is the estimator's own ``score``.

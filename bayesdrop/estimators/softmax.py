@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.centring import Settled, warn_of_counts
+from ..fitting.driver import announce
 from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
 from ..fitting.softmax_energy import SoftmaxEnergy
 from ..losses import Softmax
 from ..model import Model
 from ..rates import Fixed, RateMap
-from ..warnings import warn
 from .validation import default_names
 
 __all__ = ["fit_joint", "joint_energy", "joint_model", "joint_rates"]
@@ -56,8 +55,7 @@ def fit_joint(
     )  # fmt: skip
     if not estimator.corrupted_inputs:
         warn_of_counts(design, found.one_signed, default_names(estimator), model.fit_intercept)
-    if found.status.is_unfinished:
-        warn(found.status.value, ConvergenceWarning)
+    announce(found.status, found.iterations)
     weights = centred(settled.outward(found.weights))
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._typing import Float
-from .._validation import check_random_state
+from .._validation import check_random_state, takes_random_state
 from ..designs import in_memory
 from ..estimators.intact import intact
 from ..estimators.validation import FLOATS
@@ -78,7 +78,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         ``"deterministic"`` stops when a sweep lowers the loss by less than this share.
     max_iter : int, optional
         Most sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
-    random_state : int, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None
         Of the start and the masks of the iterative solvers.
 
     Attributes
@@ -135,6 +135,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     sampled_objective_trace_: Float[np.ndarray, " steps"] | None
     data_singular_values_: Float[np.ndarray, " k"] | None
 
+    @takes_random_state
     def __init__(
         self,
         n_components: int | None = None,

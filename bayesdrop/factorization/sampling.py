@@ -8,7 +8,16 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import Bool, Float
-from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
+from .._validation import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_number,
+    drawn_seed,
+    shown,
+    takes_seed,
+)
 from ..data.dataset import feature_names_of
 from ..designs import in_memory
 from ..posterior.arviz_groups.builder import build_groups, draws_dataset, provenance
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["sample_factorization"]
 
 
+@takes_seed
 def sample_factorization(
     X: Any,
     n_components: int,
@@ -75,7 +85,7 @@ def sample_factorization(
         ``"nan"``: NaN is an entry that was not observed.
     draws, tune, chains : int
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
-    seed : int or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key
         Same seed, same result, on one machine.
     keep_fitted : bool
         Add the group ``predictions`` with every draw of the fitted matrix ``Σ_k r_k u_ik v_jk``, missing entries
@@ -120,6 +130,7 @@ def sample_factorization(
     check_counts(draws, tune, chains)
     check_flag(keep_fitted, "keep_fitted")
     check_flag(progress, "progress")
+    seed = drawn_seed(seed)
     check_number(scale, "scale", above=0)
     if sigma is not None:
         check_number(sigma, "sigma", above=0, advice="None learns it")

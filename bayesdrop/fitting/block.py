@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._progress import waiting
 from .._typing import Bool, Float, Num, PerRow
 from ..designs import Design
 from ..model import Model
@@ -63,6 +64,7 @@ class BlockFit:
 
 
 @double_range()
+@waiting("fit", "step")
 def fit_block(
     model: Model,
     design: Design,

@@ -8,17 +8,22 @@ rounds within cycles, and its state, a number for each non-zero entry of the dat
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from .._progress import step
 from .._typing import Bool
+from ..warnings import warn
 from .protocols import Minimiser
 from .shapes import FeatureBlock, ProblemVector
 
-__all__ = ["ROUND_OFF", "Status", "Trace", "minimise", "status_at"]
+__all__ = ["ROUND_OFF", "Status", "Trace", "announce", "minimise", "status_at"]
+
+_log = logging.getLogger("bayesdrop")
 
 # A weight is zero where its part ½w² of the penalty is below this share of the energy.
 ROUND_OFF = 1e-20
@@ -121,11 +126,27 @@ def minimise(
         state = part if whole else state.merge(live, part)
         trace.iterations += 1
         trace.values.append(state.objective)
+        step()
+        if _log.isEnabledFor(logging.DEBUG):
+            left = float(np.max(state.remaining / np.maximum(np.abs(state.value), np.finfo(float).tiny)))
+            _log.debug(
+                "iteration %d: objective %.10g, relative suboptimality %.1e, %d of %d problems left",
+                trace.iterations, np.sum(state.objective), left, K - int(np.sum(done)), K,
+            )  # fmt: skip
         if np.all(done):
             trace.status = Status.ROUND_OFF if np.any(stuck) else Status.CONVERGED
             return state, done
     trace.status = Status.MAX_ITERATIONS
     return state, done
+
+
+def announce(status: Status, iterations: int) -> None:
+    """Log how a fit ended, and warn of one that is not finished."""
+    _log.info("fit after %d iterations: %s", iterations, status.value)
+    if status.is_unfinished:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warn(status.value, ConvergenceWarning)
 
 
 def status_at(weights: FeatureBlock, value: ProblemVector, status: Status) -> Status:

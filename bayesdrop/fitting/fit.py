@@ -15,11 +15,11 @@ from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
-from ..warnings import warn
 from .auxiliary import first_problem
 from .block import BlockFit, fit_block
 from .by_formula import stated
 from .centring import Settled, settle, warn_of_counts
+from .driver import announce
 from .energy import Energy
 from .many_classes import ClassFit, fit_dataset
 from .newton import Newton
@@ -144,9 +144,6 @@ def fit(
 
 
 def _warn_of(settled: Settled, found: BlockFit | ClassFit, data: Dataset) -> None:
-    """Warn of columns that dropout takes where they never are, and of a fit that is not finished."""
+    """Warn of columns that dropout takes where they never are, and say how the fit ended."""
     warn_of_counts(settled.design, found.one_signed, data.feature_names, settled.model.fit_intercept)
-    if found.status.is_unfinished:
-        from sklearn.exceptions import ConvergenceWarning
-
-        warn(found.status.value, ConvergenceWarning)
+    announce(found.status, found.iterations)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from .._progress import waiting
 from .._typing import Bool, Float, Num, PerRow
 from ..data.dataset import Dataset
 from ..designs import Design
@@ -133,6 +134,7 @@ def softmax_energy(
     )
 
 
+@waiting("fit", "step")
 def fit_classes(
     model: Model,
     design: Design,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
-from .._validation import check_choice, check_count, check_instance, check_random_state
+from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
 from ..designs import in_memory
 from ..designs.dask.methods import by_blocks
 from ..estimators.base import DropoutEstimator
@@ -19,7 +19,7 @@ from ..estimators.classes import ClassScores, check_rows, shares, signs, weigh_c
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import FLOATS, default_names
-from ..fitting.driver import Trace
+from ..fitting.driver import Trace, announce
 from ..fitting.overflow import double_range, refuse_overflow
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
@@ -28,7 +28,6 @@ from ..losses.softmax_forms import FORMS
 from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
-from ..warnings import warn
 from .criteria import Criterion, OneVersusRest, Softmax
 from .energy import Block, LatentEnergy, Parameters, blocks_of
 from .lbfgs import LBFGS
@@ -120,7 +119,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         )
         method = self._method(X.shape[0])
         trace, posterior, occurrences = Trace(), None, None
-        with double_range():
+        with double_range(), waiting("fit", "step"):
             start = self._last_fit(X.shape[1], classes)
             plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
             if start is None:
@@ -134,8 +133,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             else:
                 found = method.minimise(energy, start, trace, plan.most)
         refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
-        if trace.status.is_unfinished:
-            warn(trace.status.value, ConvergenceWarning)
+        announce(trace.status, trace.iterations)
         self.classes_ = classes
         self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
         self.hidden_intercept_ = found.hidden[-1].copy()
@@ -272,6 +270,7 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     (True, (300, 8))
     """
 
+    @takes_random_state
     def __init__(
         self,
         rates: Any = None,
@@ -338,6 +337,7 @@ class LatentDropoutSVC(LatentClassifier):
     True
     """
 
+    @takes_random_state
     def __init__(
         self,
         rates: Any = None,

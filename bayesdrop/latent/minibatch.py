@@ -53,7 +53,7 @@ class Minibatch:
         check_count(self.batch_size, "batch_size")
         check_count(self.epochs, "epochs")
         check_number(self.step_size, "step_size", least=1e-12)
-        check_seed(self.seed)
+        object.__setattr__(self, "seed", check_seed(self.seed))
         check_number(self.tol, "tol", least=0)
 
     def plan(self, starts: int, learns: bool) -> Plan:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_count, check_flag, shown
+from .._validation import check_count, check_flag, drawn_seed, shown, takes_seed
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..description import attributes
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["sample_latent"]
 
 
+@takes_seed
 def sample_latent(
     model: Model,
     X: Any,
@@ -68,7 +69,7 @@ def sample_latent(
         Hidden units, at least 1.
     draws, tune, chains : int
         Draws kept of each chain, draws thrown away before them, and chains.
-    seed : int or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key
         Same seed, same result, on one machine.
     method : NUTS, optional
         ``bd.NUTS()`` by default.
@@ -117,6 +118,7 @@ def sample_latent(
     check_counts(draws, tune, chains)
     check_count(n_hidden, "n_hidden", most=10**6)
     check_flag(progress, "progress")
+    seed = drawn_seed(seed)
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
         raise ValueError(
             f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "

@@ -43,10 +43,10 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
     >>> objective_trace(bd.fit(bd.Model(), X, y)).get_xlabel()
     'Iteration'
     """
-    from matplotlib.ticker import MaxNLocator
-
     check_fit(fit)
     ax = new_axes(ax, 6.4, 3.8)
+    from matplotlib.ticker import MaxNLocator
+
     trace = np.asarray(fit.objective_trace)
     iteration = np.arange(1, len(trace) + 1)
     ax.axhline(trace[-1], color=GREY, linewidth=0.8, linestyle="--", label=f"last value, {trace[-1]:.6g}")

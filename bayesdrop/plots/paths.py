@@ -19,6 +19,7 @@ from .._validation import (
     check_seed,
     refuse_masked,
     shown,
+    takes_seed,
 )
 from .style import (
     BLUE,
@@ -143,6 +144,7 @@ def _name_ends(
     ax.legend([*handles, *rest], texts, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
 
 
+@takes_seed
 def deletion_robustness(
     models: Any,
     X: Any,
@@ -150,7 +152,7 @@ def deletion_robustness(
     *,
     rates: Any = None,
     repeats: int = 20,
-    seed: int = 0,
+    seed: Any = 0,
     scoring: Any = "accuracy",
     error: bool = False,
     ax: Any = None,
@@ -170,7 +172,7 @@ def deletion_robustness(
         Probabilities of deletion in [0, 1]; ``np.linspace(0, 0.9, 10)`` by default.
     repeats : int
         Deletions at each rate, 2 or more.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Same seed, same deletions.
     scoring : str, callable or None
         As :func:`bayesdrop.deletion_scorer` takes it.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_axes, check_figure
+from .._validation import check_axes, check_figure, extra
 
 __all__ = [
     "BLUE",
@@ -44,22 +44,22 @@ RATE_LABEL = "Dropout rate (probability of being dropped)"
 WEIGHT_LABEL = "Weight (change of the score per unit of the feature)"
 
 
+def _pyplot() -> Any:
+    return extra("matplotlib.pyplot", "bd.plots needs", "plot")
+
+
 def new_axes(ax: Any, width: float, height: float) -> Any:
     """The given axes, or new ones of a size in inches; raise TypeError on what is neither axes nor None."""
     if check_axes(ax) is not None:
         return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    return _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def new_figure(figure: Any, width: float, height: float) -> Any:
     """The given figure, or a new one of a size in inches; raise TypeError on what is neither a figure nor None."""
     if check_figure(figure) is not None:
         return figure
-    import matplotlib.pyplot as plt
-
-    return plt.figure(figsize=(width, height), layout="constrained")
+    return _pyplot().figure(figsize=(width, height), layout="constrained")
 
 
 def series_style(j: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from .._display import Shown
 from .._typing import Float, PerRow
-from .._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown
+from .._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown, takes_seed
 from ..data.counts import check_responses
 from ..data.dataset import as_dataset
 from ..designs import as_design, as_local_design, as_sampling_design
@@ -166,13 +166,14 @@ def _log_means(draws: Draws, matrix: Any, target: PerRow) -> Float[np.ndarray, "
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
 
+@takes_seed
 def kfold(
     model: Model,
     X: Any,
     y: Any,
     *,
     cv: Any = 5,
-    seed: int = 0,
+    seed: Any = 0,
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     **options: Any,
@@ -186,7 +187,7 @@ def kfold(
     cv : int or splitter
         Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
         test folds hold each row once.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Of the folds and the draws.
     **options
         Those of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
@@ -221,7 +222,7 @@ def kfold(
     ((12,), '2 folds')
     """
     check_model(model)
-    check_seed(seed)
+    seed = check_seed(seed)
     loss = model.loss
     data = as_dataset(
         X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass, model.missing

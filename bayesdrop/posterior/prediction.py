@@ -22,7 +22,7 @@ import numpy as np
 
 from .._display import Shown
 from .._typing import Float, Shaped
-from .._validation import check_flag, check_number, check_seed
+from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws import Draws, blocks, match_columns
@@ -189,8 +189,9 @@ class Prediction(Shown):
         return "\n".join([self._title, *lines, *([self.note] if self.note else [])])
 
 
+@takes_seed
 def predict(
-    post: Any, X: Any, *, probability: float | int = 0.9, corrupted_inputs: bool = False, seed: int = 0
+    post: Any, X: Any, *, probability: float | int = 0.9, corrupted_inputs: bool = False, seed: Any = 0
 ) -> Prediction:
     """Predict new rows, with the uncertainty of the posterior, or by a point fit.
 
@@ -208,7 +209,7 @@ def predict(
         Say that the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b`` and nothing is
         averaged over the noise. By default a row suffers the noise of the model and every draw averages over it, with
         its own rates.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Of the responses that the interval of a new response is read from (numbers only); all else is deterministic.
 
     Returns
@@ -258,7 +259,7 @@ def predict(
     {'Bob': 'no', 'Cas': 'yes'}
     """
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
-    check_seed(seed)
+    seed = check_seed(seed)
     check_flag(corrupted_inputs, "corrupted_inputs")
     draws = read_result(post)
     tails = [(1 - probability) / 2, (1 + probability) / 2]

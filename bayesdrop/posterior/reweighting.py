@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Float, Int, PerRow
-from .._validation import check_seed
+from .._validation import check_seed, takes_seed
 from ..warnings import ApproximationWarning
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
@@ -36,7 +36,8 @@ __all__ = ["reweight"]
 _NO_MEAN = 1.0
 
 
-def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int = 0) -> Any:
+@takes_seed
+def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any = 0) -> Any:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
     These samplers integrate the masks as if scores were normal. Each draw is given the weight of the exact likelihood
@@ -51,7 +52,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
         collections are gone through once, a block at a time.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Of the resampling. Same seed, same result.
 
     Returns
@@ -88,7 +89,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
     >>> bd.groups.dataset(exact, "posterior")["rate"].sizes == bd.groups.dataset(post, "posterior")["rate"].sizes
     True
     """
-    check_seed(seed)
+    seed = check_seed(seed)
     found = read_draws(post, draws)
     posterior = read_group(post, "posterior")
     attrs = {**getattr(post, "attrs", {}), **posterior.attrs}

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arviz import arviz_beside
-from .._validation import check_count, check_flag, check_instance, check_names, check_number
+from .._validation import (
+    check_count,
+    check_flag,
+    check_instance,
+    check_names,
+    check_number,
+    drawn_seed,
+    takes_seed,
+)
 from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
@@ -49,6 +57,7 @@ _MOST_DRAWS, _MOST_CHAINS = 10**8, 10**5
 _TARGETS = {False: "noising", True: "marginalised"}
 
 
+@takes_seed
 def sample(
     model: Model | str,
     X: Any,
@@ -92,7 +101,7 @@ def sample(
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
         is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
         for ``bd.NUTS()``.
-    seed : int or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
@@ -190,6 +199,7 @@ def sample(
     check_counts(draws, tune, chains)
     check_flag(log_likelihood, "log_likelihood")
     check_flag(progress, "progress")
+    seed = drawn_seed(seed)
     check_count(masks, "masks")
     _check_ending(stop, max_seconds, chains)
     variables = _checked_variables(variables, log_likelihood)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Float, Shaped
-from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown
+from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.dataset import Dataset, feature_names_of
 from ..description import attributes
 from ..designs import in_memory
@@ -39,11 +39,12 @@ _MOST_DRAWS = 10**8
 _MOST_STREAMED = 1 << 28
 
 
+@takes_seed
 def posterior_predictive(
     post: Any,
     X: Any,
     *,
-    seed: int = 0,
+    seed: Any = 0,
     draws: int | None = None,
     new: bool = False,
     corrupted_inputs: bool = False,
@@ -57,7 +58,7 @@ def posterior_predictive(
     X : array, data frame, scipy sparse or Blocks (n, p)
         The rows that were sampled (without those of weight 0), or new ones with ``new=True``. ``bd.Blocks`` are read
         once, a block at a time, of which the responses depend as on the seed.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Same seed, same result.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default.
@@ -150,11 +151,12 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 
+@takes_seed
 def prior_draws(
     model: Model,
     X: Any,
     draws: int = 500,
-    seed: int = 0,
+    seed: Any = 0,
     *,
     intercept_scale: float | int | None = None,
     feature_names: Any = None,
@@ -170,7 +172,7 @@ def prior_draws(
         Rows to simulate responses for. They also count how often a feature occurs, for priors of a relative strength.
     draws : int
         Number of draws.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Same seed, same result.
     intercept_scale : float, optional
         Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
@@ -205,7 +207,7 @@ def prior_draws(
     check_model(model)
     labels = _labels(model, classes)
     check_count(draws, "draws", most=_MOST_DRAWS)
-    check_seed(seed)
+    seed = check_seed(seed)
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(
             "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "

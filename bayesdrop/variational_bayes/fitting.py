@@ -21,7 +21,7 @@ import numpy as np
 from scipy import special
 
 from .._typing import Float
-from .._validation import check_choice, check_count, check_number, check_seed
+from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..fitting.centring import Settled, moved, settle
@@ -46,6 +46,7 @@ _COARSE = 100.0
 _MOST_STARTS = 10**6
 
 
+@takes_seed
 def variational(
     model: Model,
     X: Any,
@@ -53,7 +54,7 @@ def variational(
     *,
     covariance: str | None = None,
     n_init: int = 4,
-    seed: int = 0,
+    seed: Any = 0,
     tol: float = 1e-7,
     max_iter: int = 2000,
     sample_weight: Any = None,
@@ -75,7 +76,7 @@ def variational(
         independent, in memory and time in proportion to the non-zero entries. By default full up to 1,000 features.
     n_init : int
         Ascents from different rates and perturbed weights and masks; the one with the best bound counts.
-    seed : int
+    seed : int, numpy.random.Generator or RandomState
         Same seed, same result, on one machine.
     tol : float
         Stop when a cycle of three rounds raises the bound by less than this share of it. All starts run to 100 times

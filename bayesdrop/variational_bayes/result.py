@@ -9,7 +9,7 @@ import numpy as np
 
 from .._display import Shown
 from .._typing import Float, PerRow, Shaped
-from .._validation import check_count, check_seed
+from .._validation import check_count, check_seed, takes_seed
 from ..description import attributes
 from ..fitting.centring import moved
 from ..fitting.result import RatePosterior, centred_columns
@@ -94,7 +94,8 @@ class Variational(Shown):
         """Evidence lower bound, the largest found."""
         return float(self.elbo_trace[-1])
 
-    def to_arviz(self, draws: int = 1000, seed: int = 0) -> Any:
+    @takes_seed
+    def to_arviz(self, draws: int = 1000, seed: Any = 0) -> Any:
         """Independent draws from the approximation, as ArviZ groups like those of ``bd.sample``.
 
         There is one chain of independent draws: R-hat and effective sample sizes of it are meaningless, for they see
@@ -106,7 +107,7 @@ class Variational(Shown):
         ----------
         draws : int
             Number of draws.
-        seed : int
+        seed : int, numpy.random.Generator or RandomState
             Same seed, same draws.
 
         Returns

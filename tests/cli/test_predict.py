@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import bayesdrop as bd
 from bayesdrop.data.tables import encode
@@ -67,6 +68,63 @@ def test_levels_that_are_new_count_as_none(command, fitted, tmp_path):
     shop.to_csv(tmp_path / "new.csv", index=False)
     result = command("predict", "model", "new.csv")
     assert "'color' has levels that no row had before, taken for none: 'mauve' (30 rows)." in result.stdout
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_missing_values_are_those_of_the_library(command, shop, tmp_path, monkeypatch, sparse):
+    """A number as NaN, a factor as NaN in all of its indicators; the rest is standardised by what is there."""
+    if sparse:
+        monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 0)
+    generator = np.random.default_rng(1)
+    for name in ("age", "color", "member"):
+        shop[name] = shop[name].astype(object).where(generator.random(len(shop)) > 0.2)
+    shop.iloc[90, shop.columns.get_loc("color")] = "mauve"
+    shop[:90].to_csv(tmp_path / "old.csv", index=False)
+    shop[90:].to_csv(tmp_path / "new.csv", index=False)
+    fitted = command(
+        "fit", "old.csv", "--target", "bought", "--rates", "0.2", "--missing", "--report", "--out", "model"
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    gone = shop[:90].isna().sum()
+    assert f"missing entries, taken for dropped ones: 'age' ({gone['age']} of 90)" in " ".join(fitted.stdout.split())
+    result = command("predict", "model", "new.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "'mauve' (1 row)" in result.stdout
+    assert "'nan'" not in result.stdout
+    written = pd.read_csv(tmp_path / "predictions.csv")
+
+    def features(rows):
+        age = rows["age"].astype(float)
+        visits, known = rows["visits"], shop[:90]
+        parts = [(age - known["age"].astype(float).mean()) / known["age"].astype(float).std(ddof=0)]
+        parts += [(visits - known["visits"].mean()) / known["visits"].std(ddof=0)]
+        for name, levels in (("color", ["blue", "green", "red"]), ("member", [False, True])):
+            parts += [(rows[name] == level).astype(float).where(rows[name].notna()) for level in levels]
+        return np.column_stack(parts)
+
+    X, model = features(shop[:90]), bd.Model(rates=bd.Fixed(0.2), missing="nan")
+    fit = bd.fit(model, csr_array(X) if sparse else X, shop["bought"][:90])
+    np.testing.assert_allclose(written["probability_yes"], fit.predict(features(shop[90:])).mean, rtol=1e-8)
+
+
+def test_missing_values_are_refused_with_the_option_that_takes_them(command, fitted, shop, tmp_path):
+    fitted("bought", "--rates", "0.1")
+    holes = shop.assign(age=shop["age"].where(shop.index > 3), bought=shop["bought"].where(shop.index < 99))
+    holes.to_csv(tmp_path / "holes.csv", index=False)
+    result = command("fit", "holes.csv", "--target", "member")
+    assert "missing values in 'age' (4 of 120), 'bought' (21 of 120); --missing takes them for dropped" in result.stderr
+    result = command("fit", "holes.csv", "--target", "bought", "--missing")
+    assert "missing values in 'bought' (21 of 120); remove those rows" in result.stderr
+    result = command("predict", "model", "holes.csv")
+    assert (
+        "missing values in 'age' (4 of 120); fill them in or remove those rows; what was fitted with" in result.stderr
+    )
+    holes.assign(age=np.nan).to_csv(tmp_path / "holes.csv", index=False)
+    result = command("fit", "holes.csv", "--target", "member", "--missing")
+    assert "column 'age' has no value in any row; leave it out with --drop" in result.stderr
+    np.save(tmp_path / "x.npy", np.eye(4))
+    result = command("fit", "x.npy", "--missing")
+    assert "--missing: features that are read in blocks have" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
-    ("_typing", "_validation", "_arviz", "_display", "warnings"),
+    ("_typing", "_validation", "_arviz", "_compile_cache", "_display", "_progress", "warnings"),
     ("_atomic_files", "distributions"),
     ("priors",),
     ("noise", "losses", "rates"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._validation import check_count, check_instance, check_number, shown
+from ..._validation import check_count, check_instance, check_number, extra, shown
 
 __all__ = ["cluster"]
 
@@ -59,11 +59,7 @@ def cluster(
     >>> result.status.name
     'CONVERGED'
     """
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError("cluster: Dask's scheduler is not installed; pip install 'bayesdrop[dask]'.") from error
-
+    client = extra("distributed", "bd.cluster needs", "dask").Client
     if not isinstance(address, str) or not address:
         raise TypeError(
             'address: expected the address of a scheduler such as "tcp://10.0.0.1:8786", or "local" to start workers '
@@ -78,7 +74,7 @@ def cluster(
         limit = "auto" if memory is None else memory
         try:
             # A port of its own for the dashboard, since the usual one may be taken by another cluster.
-            return Client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
+            return client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
         except RuntimeError as error:
             raise RuntimeError(
                 "workers: no worker process could be started here. In a script call bd.cluster below "
@@ -91,7 +87,7 @@ def cluster(
             "workers, memory: these are for a cluster that is started here; leave them out with an address."
         )
     try:
-        return Client(address, timeout=timeout)
+        return client(address, timeout=timeout)
     except (OSError, TimeoutError) as error:
         raise TimeoutError(
             f"address: no Dask scheduler answered at {address!r} within {timeout:g} s. Check the address and that "

@@ -16,12 +16,14 @@ that of a result.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..._progress import quietly, step, waiting
 from ..._typing import Float
 from .blocks import Block, Held
 from .families import Family
@@ -29,6 +31,8 @@ from .folds import Fold
 from .table import Key, Table
 
 __all__ = ["Search", "Solver"]
+
+_log = logging.getLogger("bayesdrop")
 
 # Standard errors, in pairs, beyond which a candidate is dismissed, and how many go on along C or to other folds.
 _WORSE, _FINALISTS = 2.0, 3
@@ -130,12 +134,14 @@ class Search:
             return None
         return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
 
+    @waiting("search", "fit")
     def complete(self) -> list[Key]:
         """Try everything on every fold; return all candidates."""
         keys = [(float(C), m) for C in self.Cs for m in range(len(self._place))]
         self._try(keys, range(len(self.folds)))
         return keys
 
+    @waiting("search", "fit")
     def climb(self) -> list[Key]:
         """Search as said above; return the candidates that were tried on every fold."""
         count = len(self.folds)
@@ -243,10 +249,14 @@ class Search:
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
             self.table.add(key, group[fold], self.losses(key, group[fold], held))
+            step()
 
         block = self._spread(family, chosen, C, folds, earlier, take)
         if block.rates.size <= _KEPT:
             self._blocks[number, C, group.start] = block
+        for m in numbers:
+            name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
+            _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
     def _spread(
         self,
@@ -277,5 +287,6 @@ def _alone(
 ) -> tuple[Block, dict[int, Held]]:
     """Fits on one fold, with what they make of the rows that they do not see."""
     found: dict[int, Held] = {}
-    block = solver.solve(family, chosen, C, [fold], earlier, lambda _, member, held: found.update({member: held}))
+    with quietly():
+        block = solver.solve(family, chosen, C, [fold], earlier, lambda _, member, held: found.update({member: held}))
     return block, found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["Candidate", "Selection", "conclude"]
+
+_log = logging.getLogger("bayesdrop")
 
 
 @dataclass(frozen=True)
@@ -183,4 +186,6 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    return Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, search.start(best))
+    found = Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, search.start(best))
+    _log.info("chosen of %d candidates: %r", len(candidates), found)
+    return found

@@ -27,6 +27,7 @@ from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
 from .rate_slices import has_rates
 from .row_factor import RowFactor, by_rows, row_factor
+from .row_padding import padded_rows
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows
 from .streamed_kernel import StreamedKernel, StreamedOperands
@@ -251,6 +252,7 @@ def bind_start(
     if kinked and rounded:
         width = _ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+    operands = padded_rows(operands)
     if learnt is None:
         return Bound(density, operands, density, centre, factor, kinked, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)

@@ -24,15 +24,16 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from filelock import FileLock, Timeout
 from jaxtyping import PRNGKeyArray
 
-from ..._atomic_files import exclusive, replacing
+from ..._atomic_files import replacing
 from ..._typing import Shaped
 from ..._validation import check_path
 from .fingerprint import differences
@@ -247,13 +248,14 @@ def open_checkpoint(path: Any, fingerprint: Mapping[str, Any]) -> Iterator[Check
                 "path in one that does."
             )
         folder.mkdir()
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive(folder / _LOCK))
-        except BlockingIOError:
-            raise ValueError(
-                f"checkpoint: another run is writing to {folder}; wait for it, or give another path."
-            ) from None
+    lock = FileLock(folder / _LOCK, timeout=0)  # the system drops it when the process ends, however it ends
+    try:
+        held = lock.acquire()
+    except Timeout:
+        raise ValueError(
+            f"checkpoint: another run is writing to {folder}; wait for it, or give another path."
+        ) from None
+    with held:
         # Once more: another process may have written between the look and the lock.
         yield Checkpoint(folder, fingerprint, _find(folder, fingerprint))
 

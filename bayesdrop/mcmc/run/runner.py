@@ -16,6 +16,7 @@ does not depend on its speed), the end of the time budget. An interruption may c
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ..._compile_cache import compile_cache
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ..protocols import Kernel
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "as_key", "run"]
 
+_log = logging.getLogger("bayesdrop")
 # How long a chunk should last.
 _SECONDS = 0.5
 
@@ -91,16 +94,17 @@ def as_key(seed: Any) -> PRNGKeyArray:
     >>> as_key(0).shape
     ()
     """
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        if not 0 <= int(seed) < 2**32:
-            raise ValueError(f"seed: expected a whole number from 0 to 2³² − 1 or a JAX key, got {shown(seed)}.")
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32:
         return jax.random.key(np.uint32(seed))
     if isinstance(seed, jax.Array | np.ndarray):
         if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
             return seed  # type: ignore[return-value]  # no NumPy array has a dtype of keys
         if seed.dtype == np.uint32 and seed.shape == (2,):
             return jax.random.wrap_key_data(jnp.asarray(seed))
-    raise ValueError(f"seed: expected a whole number or one JAX key such as jax.random.key(0), got {shown(seed)}.")
+    raise ValueError(
+        "seed: expected a whole number from 0 to 2³² − 1, a generator of NumPy or one JAX key such as "
+        f"jax.random.key(0), got {shown(seed)}."
+    )
 
 
 def run(
@@ -123,7 +127,8 @@ def run(
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
 
-    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again.
+    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again. What is compiled is
+    kept for other processes, see :mod:`bayesdrop._compile_cache`.
 
     Parameters
     ----------
@@ -165,7 +170,8 @@ def run(
         kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
         meanwhile, kept, finish,
     )  # fmt: skip
-    return runner.run(key, chains, progress)
+    with compile_cache():
+        return runner.run(key, chains, progress)
 
 
 @dataclass
@@ -236,6 +242,9 @@ class _Runner:
                 if not self.parts:
                     raise
         self._save()
+        _log.info(
+            "%d chains, %d of %d draws each in %.1f s: %s", chains, self.done, self.total, self._seconds(), stopped
+        )
         if not self.parts:
             raise TimeoutError(self._no_draw())
         kept = self.total - self.tune  # a checkpoint may hold more
@@ -282,7 +291,10 @@ class _Runner:
             clock = time.perf_counter()
             self._chunk(count)
             # The first chunk is one draw and the compilation.
-            rate = 2 if first else count * _SECONDS / max(time.perf_counter() - clock, 1e-6)
+            took = time.perf_counter() - clock
+            if first:
+                _log.debug("compiled, and the first draw taken, in %.1f s", took)
+            rate = 2 if first else count * _SECONDS / max(took, 1e-6)
             size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
             bar.update(count)

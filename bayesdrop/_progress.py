@@ -1,0 +1,80 @@
+"""A line in the terminal for what takes more than a second, and nothing anywhere else.
+
+Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
+lasts, where standard error is a terminal; the fits within a search are part of its line. Chains have a bar of their
+own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["Line", "quietly", "step", "waiting"]
+
+# What is over before is not shown.
+_SECONDS = 1.0
+
+
+class Line:
+    """The line of one task; ``shown`` is False within another task, which has a line already."""
+
+    def __init__(self, task: str, unit: str, shown: bool) -> None:
+        self._task, self._unit = task, unit
+        self._count, self._begin = 0, time.perf_counter()
+        self._bar: Any = None
+        self._shown = shown
+
+    def step(self, count: int = 1) -> None:
+        """Count so many steps."""
+        self._count += count
+        if self._bar is not None:
+            self._bar.update(count)
+        elif self._shown and time.perf_counter() - self._begin > _SECONDS and sys.stderr and sys.stderr.isatty():
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(desc=self._task, initial=self._count, unit=self._unit, leave=False)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+_current: ContextVar[Line | None] = ContextVar("task", default=None)
+
+
+@contextlib.contextmanager
+def waiting(task: str, unit: str, shown: bool = True) -> Iterator[Line]:
+    """Show a task by its line, unless it is part of another.
+
+    Examples
+    --------
+    >>> with waiting("fit", "step") as line, waiting("part of it", "step"):
+    ...     step()
+    >>> line._count
+    0
+    """
+    line = Line(task, unit, shown and _current.get() is None)
+    token = _current.set(line)
+    try:
+        yield line
+    finally:
+        _current.reset(token)
+        line.close()
+
+
+def quietly() -> contextlib.AbstractContextManager[Line]:
+    """Show nothing, as in one of several processes."""
+    return waiting("", "", shown=False)
+
+
+def step() -> None:
+    """Count a step of the innermost task."""
+    line = _current.get()
+    if line is not None:
+        line.step()
