@@ -5,7 +5,7 @@ conditioned systems. Each is a maximum over an interval,
 
     c φ(y, s) = max { β(t − s) − e|β| : l <= β <= u },
 
-so that the weights are ``w = P⁻¹Xᵀβ`` with
+so that the weights are ``w = P⁻¹Xᵀβ`` (an offset of the scores is taken off ``t``) with
 
     β = argmin ½ βᵀXP⁻¹Xᵀβ − tᵀβ + e‖β‖₁   subject to   l <= β <= u,   Σβ = 0 where there is an intercept.
 
@@ -82,6 +82,8 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> tuple[Weight
     result, gap, pull = weights.copy(), np.empty(weights.shape[1]), np.empty(weight.shape)
     for k in range(weights.shape[1]):
         interval = loss.interval(energy.target[:, k], weight[:, k])
+        if energy.offset is not None:
+            interval = interval._replace(centre=interval.centre - energy.offset[:, 0])
         found = _solve(energy, rows, interval, float(weights[-1, k]), tol, k)
         if found is None:
             return None
@@ -96,6 +98,7 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     """
     weight = np.broadcast_to(energy.weight, mean.shape)
     centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
+    centre = centre if energy.offset is None else centre - energy.offset
     # With a width there are two kinks, and β is between zero and one of the ends.
     above = (width > 0) & ((pull > 0) | ((pull == 0) & (mean < centre)))
     below = (width > 0) & ~above

@@ -18,7 +18,8 @@ from .._validation import check_seed
 from ..warnings import ApproximationWarning
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
-from .draws import Draws, match_columns, read_draws, read_group
+from .draws import Draws, read_draws, read_group, stored_offset
+from .new_rows import match_columns
 from .pareto import smoothed_log_weights
 from .pointwise import observed_response
 from .problems import approximation_problem
@@ -98,7 +99,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: int =
     target = observed_response(post, found, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    ratios = errors_of(found, matrix, target, weight).sum(axis=1)
+    ratios = errors_of(found, matrix, target, weight, stored_offset(post)).sum(axis=1)
     log_weights, k = smoothed_log_weights(ratios)
     if k > _NO_MEAN:
         raise ValueError(

@@ -25,7 +25,8 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
-from .draws import Draws, blocks, match_columns, match_design, read_draws, read_group
+from .draws import Draws, blocks, read_draws, read_group, stored_offset
+from .new_rows import match_columns, match_design, match_offset
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,6 +45,7 @@ def posterior_predictive(
     draws: int | None = None,
     new: bool = False,
     corrupted_inputs: bool = False,
+    offset: Any = None,
 ) -> Any:
     """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
 
@@ -62,6 +64,8 @@ def posterior_predictive(
         ArviZ has it, and is not compared with ``observed_data``.
     corrupted_inputs : bool
         Say that the rows are corrupted already, so that no noise is drawn.
+    offset : array (n,) or float, optional
+        Known part of the score of each new row, needed if those that were sampled had one; of these it is known.
 
     Returns
     -------
@@ -94,8 +98,12 @@ def posterior_predictive(
     matrix = match_columns(X, found.feature_names, found.model)
     if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])
+        if offset is not None:
+            raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
+        offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    simulated = _responses(found, matrix, np.random.default_rng(check_seed(seed)), corrupted_inputs)
+    known = match_offset(found, offset, matrix.shape[0])
+    simulated = _responses(found, matrix, np.random.default_rng(check_seed(seed)), corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
@@ -109,7 +117,13 @@ def check_rows(post: Any, n: int) -> None:
         )
 
 
-def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+def _responses(
+    draws: Draws,
+    X: Any,
+    generator: np.random.Generator,
+    corrupted_inputs: bool,
+    offset: Float[np.ndarray, " n"] | None = None,
+) -> xr.Dataset:
     """One response of each row and draw, as a group of ArviZ."""
     import xarray as xr
 
@@ -121,6 +135,7 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
     noised = draws.noised_class_scores if loss.multiclass else draws.noised_scores
     for part in blocks(draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = noised(X, part, generator, corrupted_inputs)
+        score = score if offset is None else score + offset[:, None]
         drawn = loss.sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
     coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}

@@ -78,6 +78,7 @@ class HMC:
     kicks: int | None = None
     dtype: str = "float32"
     integrates_masks: ClassVar[bool] = True
+    takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
@@ -301,6 +302,7 @@ def operands_of(
         fixed_rate=real(rate_map.initial),
         index=jnp.asarray(rate_map.index, dtype=jnp.int32),
         rate_prior=jax.tree.map(real, prior),
+        offset=None if data.offset is None else real(data.offset),
     )
 
 
