@@ -341,7 +341,10 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
             multiclass=loss.multiclass,
         ),
         constants=model_constants(
-            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size),
+            model,
+            rate_map,
+            np.asarray(data.weight),
+            lambda: data.occurrences(rate_map.index, rate_map.size),
             data.offset,
         ),  # fmt: skip
     )

@@ -152,7 +152,10 @@ class Variational(Shown):
             coords=model_coords(self.rate_map, self.feature_names),
             observed=observed_group(self.y, self.classes, binary=loss.binary, counts=loss.largest_count is not None),
             constants=model_constants(
-                self.stated, self.rate_map, self.row_weight, lambda: None if rate is None else rate.occurrences,
+                self.stated,
+                self.rate_map,
+                self.row_weight,
+                lambda: None if rate is None else rate.occurrences,
                 self.offset,
             ),  # fmt: skip
         )

@@ -84,7 +84,9 @@ def test_of_numbers_it_is_taken_off_the_response(name, kind, rate):
     X, y, offset = data(name)
     model = bd.Model(LOSSES[name], noise=bd.Dropout(centre=None), rates=bd.Fixed(rate))
     known = bd.fit(model, kind(X), y, offset=offset, method=TIGHT)
-    same(known, bd.fit(model, kind(X), y - offset, method=TIGHT), rtol=1e-4 if rate == 0 and name != "squared" else 1e-6)
+    less = bd.fit(model, kind(X), y - offset, method=TIGHT)
+    # Where the noise rounds no kink the minimum is flat to the tolerance.
+    same(known, less, rtol=1e-4 if rate == 0 and name != "squared" else 1e-6)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -205,7 +207,8 @@ def test_predictions_add_that_of_new_rows():
     chance = 1 / (1 + np.exp(-(offset + X @ fit.weight + fit.intercept)))
     np.testing.assert_allclose(bd.predict(fit, X, offset=offset).mean, chance)
     np.testing.assert_allclose(fit.predict(X, offset=offset, corrupted_inputs=True).mean, chance)
-    np.testing.assert_allclose(bd.elpd(fit, X, y, offset=offset).pointwise, np.log(np.where(y == "yes", chance, 1 - chance)))
+    own = np.where(y == "yes", chance, 1 - chance)
+    np.testing.assert_allclose(bd.elpd(fit, X, y, offset=offset).pointwise, np.log(own))
     assert bd.weights_table(fit, X, y)["sd"].notna().all()
     effect = bd.marginal_effects(fit, X, offset=offset)["effect"]
     np.testing.assert_allclose(effect, np.mean(chance * (1 - chance)) * fit.weight, rtol=1e-4)
