@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
+from bayesdrop.mcmc.gibbs.joint_move import joint_moves
 from bayesdrop.mcmc.hmc.density import Density
 from bayesdrop.mcmc.hmc.method import bind_density
 from bayesdrop.mcmc.hmc.noisy_approximation import noisy_approximation
@@ -151,6 +152,25 @@ def test_scores_of_a_state_are_those_of_its_weights_and_masks(rates):
             state = jax.jit(kernel.sweep)(operands, state)
             score = operands.columns.product(state.kept, state.effective, N) + state.intercept[:, None] + offset[None]
             np.testing.assert_allclose(state.score, score, rtol=1e-10, atol=1e-10)
+
+
+def test_joint_moves_go_with_a_constant_as_with_the_intercept():
+    """The same key, the metric moved along: the same trajectories, masks and decisions."""
+    with jax.enable_x64(True):
+        kernel, plain = problem_of("logistic", bd.PerFeature(), None).bind(bd.Gibbs(dtype="float64"), 0)
+        _, known = problem_of("logistic", bd.PerFeature(), 0.7).bind(bd.Gibbs(dtype="float64"), 0)
+        go = jax.jit(lambda operands, state: joint_moves(kernel, 2, operands, state, jnp.asarray(False)))
+        accepted = 0
+        for key in jax.random.split(jax.random.key(0), 12):
+            state = kernel.init(plain, key, CHAINS)
+            metric = state.metric._replace(mean=state.metric.mean.at[3].add(-0.7))
+            one = go(plain, state)
+            other = go(known, state._replace(intercept=state.intercept - 0.7, metric=metric))
+            accepted += int(jnp.sum(jnp.any(one.effective != state.effective, axis=1)))
+            np.testing.assert_allclose(other.effective, one.effective, rtol=1e-8)
+            np.testing.assert_allclose(other.score, one.score, rtol=1e-8)
+            np.testing.assert_array_equal(other.kept[0], one.kept[0])
+        assert 0 < accepted < 12 * CHAINS
 
 
 @pytest.mark.parametrize("find", ["weights", "scores", "noisy scores", "free rates"])
