@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float, Int, PerRow, Shaped
-from .._validation import check_names
+from .._validation import check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking
+from .class_weights import weigh_classes
 
-__all__ = ["Dataset", "as_dataset", "feature_names_of"]
+__all__ = ["Dataset", "as_dataset", "check_offset", "feature_names_of"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Dataset:
         Names of the columns, ``x0, x1, …`` where the input has none.
     classes : array (K,) or None
         The user's labels, of two the negative class first; None in a regression.
+    offset : array (n,) or None
+        Known part of every row's score.
     """
 
     design: Design
@@ -40,6 +43,7 @@ class Dataset:
     weight: PerRow
     feature_names: list[str]
     classes: Shaped[np.ndarray, " K"] | None
+    offset: Float[np.ndarray, " n"] | None = None
 
     @property
     def X(self) -> Any:
@@ -48,8 +52,31 @@ class Dataset:
 
     def with_weight(self) -> Dataset:
         """Leave out the rows of weight zero, which are no data, unless their design has to keep them."""
-        design, weight, target = self.design.drop_zero_weight(self.weight, self.target)
-        return replace(self, design=design, target=target, weight=weight)
+        more = () if self.offset is None else (self.offset,)
+        design, weight, target, *rest = self.design.drop_zero_weight(self.weight, self.target, *more)
+        return replace(self, design=design, target=target, weight=weight, offset=rest[0] if rest else None)
+
+    def with_offset(self, offset: Any, multiclass: bool = False) -> Dataset:
+        """Give every row's score a known part, numbers (n,) or one number for all rows; None for none.
+
+        Raises
+        ------
+        ValueError
+            If it is none of these, each row has a score for each of many classes, or the rows lie elsewhere.
+        """
+        if offset is None:
+            return self
+        if multiclass:
+            raise ValueError(
+                "offset: expected a model of one score a row, got one with a score for each class; leave the offset "
+                "out, or fit one class against the rest: bd.Logistic() and y == one_class."
+            )
+        if not isinstance(self.design.zeros(1), np.ndarray):
+            raise ValueError(
+                "offset: expected rows in the memory of this process, or bd.Blocks, got rows on a cluster or on "
+                "devices; pass an array or a scipy sparse matrix."
+            )
+        return replace(self, offset=check_offset(offset, self.design.shape[0]))
 
     def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:
         """Some rows, by their numbers, brought to memory in the order of the data."""
@@ -57,19 +84,50 @@ class Dataset:
 
         keep = np.zeros(self.design.shape[0], dtype=bool)
         keep[rows] = True
-        parts = self.design.each_block(_kept, keep, self.target, self.weight)
-        matrices = [matrix for matrix, _, _ in parts if matrix.shape[0]]
+        more = () if self.offset is None else (self.offset,)
+        parts = self.design.each_block(_kept, keep, self.target, self.weight, *more)
+        matrices = [matrix for matrix, *_ in parts if matrix.shape[0]]
         whole = vstack(matrices, format="csr") if any(map(issparse, matrices)) else np.concatenate(matrices)
-        target, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-        return replace(self, design=as_design(whole), target=target, weight=weight)
+        target, weight, *rest = (np.concatenate([part[k] for part in parts]) for k in range(1, len(parts[0])))
+        return replace(self, design=as_design(whole), target=target, weight=weight, offset=rest[0] if rest else None)
 
     def occurrences(self, index: Int[np.ndarray, " p"], size: int) -> Float[np.ndarray, " size"]:
         """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
         return np.bincount(index, weights=self.design.occurrences(self.weight), minlength=size)[:size]
 
 
-def _kept(matrix: Any, keep: PerRow, target: PerRow, weight: PerRow) -> tuple[Any, PerRow, PerRow]:
-    return matrix[keep], target[keep], weight[keep]
+def _kept(matrix: Any, keep: PerRow, *rows: PerRow) -> tuple[Any, ...]:
+    return matrix[keep], *(part[keep] for part in rows)
+
+
+def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
+    """Known parts of the scores of ``n`` rows, from as many numbers or one.
+
+    Raises
+    ------
+    ValueError
+        If they are something else, or not finite.
+
+    Examples
+    --------
+    >>> check_offset(0.5, 2).tolist()
+    [0.5, 0.5]
+    >>> check_offset([-np.inf, 0.0], 2)
+    Traceback (most recent call last):
+    ValueError: offset: expected finite numbers, got 1 of 2 NaN or infinite; an exposure of 0 has the logarithm -inf,
+    and its row, whose count is 0, says nothing: leave it out.
+    """
+    found = check_numbers(offset, "offset", f"{n} numbers (one per row), or one for all rows")
+    found = np.full(n, float(found)) if found.ndim == 0 else found
+    if found.shape != (n,):
+        raise ValueError(f"offset: expected {n} numbers (one per row), or one for all rows, got shape {found.shape}.")
+    wrong = int(np.sum(~np.isfinite(found)))
+    if wrong:
+        raise ValueError(
+            f"offset: expected finite numbers, got {wrong} of {n} NaN or infinite; an exposure of 0 has the logarithm "
+            "-inf, and its row, whose count is 0, says nothing: leave it out."
+        )
+    return found
 
 
 def feature_names_of(X: Any) -> list[str]:
@@ -97,11 +155,12 @@ def as_dataset(
     wrap: Callable[..., Design] = as_local_design,
     multiclass: bool = False,
     missing: str | None = None,
+    class_weight: Any = None,
 ) -> Dataset:
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
     With ``multiclass`` the labels of two classes or more are coded by their numbers; with ``missing="nan"`` NaN among
-    the features is a missing entry.
+    the features is a missing entry. Row weights are multiplied by those of their classes (:func:`.weigh_classes`).
 
     ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
     works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
@@ -111,7 +170,8 @@ def as_dataset(
     ------
     ValueError
         On NaN, infinite, complex or text features, no rows or columns, other than two classes (of many: fewer, one
-        for every row, or one without rows of some weight), or weights and names that do not fit.
+        for every row, or one without rows of some weight), or weights and names that do not fit, such as weights of
+        classes where there are none.
     TypeError
         If features that are elsewhere are needed in memory.
 
@@ -130,8 +190,12 @@ def as_dataset(
         given = [str(name) for name in given]
     names = [f"x{d}" for d in range(p)] if given is None else check_names(given, p)
     if multiclass:
-        return _many(design, y, sample_weight, names)
+        return _many(design, y, sample_weight, names, class_weight)
     if not binary:
+        if class_weight is not None:
+            raise ValueError(
+                "class_weight: y holds numbers, which have no classes; leave it out, and weigh rows by sample_weight."
+            )
         target = design.targets(y)
         return Dataset(design, target, design.row_weights(sample_weight), names, None)
     classes, code = design.codes(y)
@@ -147,10 +211,11 @@ def as_dataset(
     for label, total in zip(classes, design.class_totals(code, weight, 2), strict=True):
         if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
+    weight = weigh_classes(class_weight, classes, code, weight, design)
     return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes)
 
 
-def _many(design: Design, y: Any, sample_weight: Any, names: list[str]) -> Dataset:
+def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_weight: Any) -> Dataset:
     """Labels of several classes by their numbers."""
     classes, code = design.codes(y)
     weight = design.row_weights(sample_weight)
@@ -168,4 +233,4 @@ def _many(design: Design, y: Any, sample_weight: Any, names: list[str]) -> Datas
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out or "
             "give a row some weight."
         )
-    return Dataset(design, code, weight, names, classes)
+    return Dataset(design, code, weigh_classes(class_weight, classes, code, weight, design), names, classes)

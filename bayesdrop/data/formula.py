@@ -13,7 +13,8 @@ Two things differ from a formula for least squares, for the weights here are pen
   for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
   ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
 
-``ill['yes'] ~ …`` makes a response of truth values, true for that label, which is the positive class then.
+``ill['yes'] ~ …`` makes a response of truth values, true for that label, which is the positive class then. A term
+``offset(np.log(days))`` is a known part of every row's score and no feature.
 
 A formula may hold Python expressions, which are run: take none from strangers.
 """
@@ -21,7 +22,6 @@ A formula may hold Python expressions, which are run: take none from strangers.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,10 +30,12 @@ from typing import Any
 import numpy as np
 
 from .._display import Shown
-from .._typing import Shaped
+from .._typing import Float, Shaped
 from .._validation import check_choice, check_flag, check_instance, extra
 from .formula_checks import check_columns, check_finite, is_label, mark_missing, with_label
-from .frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
+from .formula_encoding import encode, levels_of, with_columns, without_intercept, words
+from .formula_offset import offset_by, offset_learnt, without_offsets
+from .frames import listed, no_column, refuse_missing, to_pandas
 
 __all__ = ["FormulaDesign", "from_formula"]
 
@@ -60,6 +62,8 @@ class FormulaDesign(Shown):
         Levels, contrasts and statistics of stateful transforms.
     missing : None or "nan"
         Whether missing values are NaN in ``X``, or refused.
+    offset : array (n,) or None
+        Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
     """
 
     X: Any
@@ -72,6 +76,8 @@ class FormulaDesign(Shown):
     _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
     _context: dict[str, Any] = field(repr=False)
     missing: str | None = None
+    offset: Float[np.ndarray, " n"] | None = None
+    _offset_spec: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<FormulaDesign: {self}>"
@@ -109,10 +115,7 @@ class FormulaDesign(Shown):
         """
         import pandas as pd
 
-        frame = to_pandas(data)
-        absent = sorted({str(name) for name in self.spec.required_variables} - set(frame.columns))
-        if absent:
-            raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
+        frame = with_columns(data, self.spec)
         for expression, (column, levels) in self._levels.items():
             values = frame[column]
             unseen = values[values.notna() & ~values.isin(levels)]
@@ -125,9 +128,22 @@ class FormulaDesign(Shown):
                 )
             if expression == column:  # formulaic would take a column of numbers for a number
                 frame = frame.assign(**{column: pd.Categorical(values, categories=levels)})
-        X = _without_intercept(_encode(self.spec, frame, self._context, self.missing), self.spec)
+        X = without_intercept(encode(self.spec, frame, self._context, self.missing), self.spec)
         check_finite(X, self.groups, self.missing, new=True)
         return X if hasattr(self.X, "nnz") else mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame)
+
+    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
+        """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
+
+        Examples
+        --------
+        >>> design = from_formula("~ age + offset(np.log(days))", {"age": [20.0, 40.0], "days": [1.0, 2.0]})
+        >>> design.offset_of({"days": [1.0]}).tolist()
+        [0.0]
+        """
+        if self._offset_spec is None:
+            return None
+        return offset_by(self._offset_spec, with_columns(data, self._offset_spec), self._context)
 
     def frame(self, X: Any = None) -> Any:
         """Return features as a pandas data frame, which hands its names to the estimators.
@@ -230,27 +246,31 @@ def from_formula(
     check_choice(missing, "missing", (None, "nan"))
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
-    parsed, label = with_label(formula)
-    left, right = _parse(parsed, frame)
+    stated, label = with_label(formula)
+    parsed, known = without_offsets(stated)
+    left, right = _parse(parsed, frame, known)
     has_intercept = any(term.degree == 0 for term in right)
     y = None if left is None else _response(left, right, frame, context)
     if y is not None and label is not None:
         y = is_label(y, label)
-    matrix = _encode(right, frame, context, missing, ensure_full_rank=full_rank)
+    matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank)
     spec = matrix.model_spec
-    X = _without_intercept(matrix, spec)
+    X = without_intercept(matrix, spec)
     columns = [(str(term), j) for term, indices in spec.term_indices.items() if term.degree for j in indices]
     groups, names = [term for term, _ in columns], [spec.column_names[j] for _, j in columns]
     check_columns(names, spec, frame, full_rank)
     check_finite(X, groups, missing)
     is_sparse = bool(spec.factor_contrasts) and missing is None if sparse is None else sparse
-    levels = _levels(spec, frame)
+    levels = levels_of(spec, frame)
     rows = X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame)
-    return FormulaDesign(rows, y, names, groups, formula, has_intercept, spec, levels, context, missing)
+    offset, learnt = (None, None) if known is None else offset_learnt(known, frame, context)
+    return FormulaDesign(
+        rows, y, names, groups, formula, has_intercept, spec, levels, context, missing, offset, learnt
+    )  # fmt: skip
 
 
-def _parse(formula: Any, frame: Any) -> tuple[Any, Any]:
-    """Left side or None, and right side, as lists of terms."""
+def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, Any]:
+    """Left side or None, and right side, as lists of terms; ``.`` stands for no column of the offset."""
     extra("formulaic", "from_formula needs", "formula")
     from formulaic import Formula, SimpleFormula
     from formulaic.errors import FormulaicError
@@ -258,8 +278,9 @@ def _parse(formula: Any, frame: Any) -> tuple[Any, Any]:
     if not isinstance(formula, str):
         raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
     # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.
-    response = _words(formula.partition("~")[0]) if "~" in formula else set()
-    others = [name for name in frame.columns if name not in response]
+    taken = words(formula.partition("~")[0]) if "~" in formula else set()
+    taken |= words(offset or "")
+    others = [name for name in frame.columns if name not in taken]
     try:
         parsed = Formula(formula, _context={"__formulaic_variables_available__": others})
     except FormulaicError as error:
@@ -280,12 +301,6 @@ def _parse(formula: Any, frame: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _words(text: str) -> set[str]:
-    """What may be names of columns in a formula: no texts, no functions that are called, no keywords."""
-    text = re.sub("'[^']*'|\"[^\"]*\"", " ", text)
-    return {quoted or word for quoted, word in re.findall(r"`([^`]+)`|\b([^\W\d]\w*)\b(?!\s*\(|\s*=(?!=))", text)}
-
-
 def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, " n"]:
     from pandas.api import types
 
@@ -302,7 +317,7 @@ def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Sha
         if column.isna().any():
             refuse_missing([name], frame)
     else:
-        matrix = _encode(left, frame, context, output="pandas", ensure_full_rank=False)
+        matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
         if matrix.shape[1] != 1:
             raise ValueError(
                 f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
@@ -319,66 +334,3 @@ def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Sha
         raise ValueError(f"data: the response {name!r} holds {kind} values; expected numbers, text or categories.")
     y = np.asarray(column)
     return y.astype(str) if all(isinstance(label, str) for label in y) else np.array(list(y))
-
-
-def _encode(
-    source: Any,
-    frame: Any,
-    context: dict[str, Any],
-    missing: str | None = None,
-    output: str = "sparse",
-    **options: Any,
-) -> Any:
-    """Model matrix of a formula or of what a formula has learnt, in this module's words if it fails."""
-    from formulaic.errors import DataMismatchWarning, FactorEvaluationError, FormulaicError
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("error", DataMismatchWarning)
-        if missing is not None:
-            warnings.filterwarnings("ignore", r".*: \{(np\.float64\()?(nan|None|<NA>)\)?\}\.", DataMismatchWarning)
-        try:
-            na_action = "raise" if missing is None else "ignore"
-            return source.get_model_matrix(frame, context=context, output=output, na_action=na_action, **options)
-        except FactorEvaluationError as error:
-            if isinstance(error.__cause__, NameError):
-                name = re.findall(r"[`']([^`']+)[`']", str(error.__cause__))[0]
-                raise ValueError(
-                    f"formula: {no_column(name, frame.columns)} Functions and values of your own go into "
-                    f"context={{{name!r}: ...}}."
-                ) from None
-            raise ValueError(f"formula: {error}") from error
-        except DataMismatchWarning as error:
-            raise ValueError(f"data: levels that the formula does not know. {error}") from None
-        except (FormulaicError, TypeError) as error:
-            raise ValueError(f"data: the formula cannot be worked out on these columns. {error}") from error
-        except ValueError as error:
-            formula = getattr(source, "formula", source)
-            used = {word for term in formula for factor in term.factors for word in _words(f"`{factor.expr}`")}
-            used |= {word for term in formula for factor in term.factors for word in _words(factor.expr)}
-            refuse_missing([name for name in frame.columns if name in used], frame, ', or take missing="nan"')
-            refuse_kinds([name for name in frame.columns if name in used], frame)
-            null = re.match("Error encountered while checking for nulls in `(.*?)`: ", str(error))
-            if null is None:
-                raise ValueError(f"data: the formula cannot be worked out on these columns. {error}") from error
-            raise ValueError(
-                f"data: {null.group(1)!r} is not a number in some rows, though its columns are complete; leave those "
-                "rows out, or take another function."
-            ) from None
-
-
-def _without_intercept(matrix: Any, spec: Any) -> Any:
-    from scipy import sparse
-
-    kept = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
-    return sparse.csr_array(matrix.__wrapped__[:, kept], dtype=np.float64)
-
-
-def _levels(spec: Any, frame: Any) -> dict[str, tuple[str, list[Any]]]:
-    """Column and levels of each factor that is a column as it stands, by its expression."""
-    found: dict[str, tuple[str, list[Any]]] = {}
-    for factor, state in spec.factor_contrasts.items():
-        inner = re.fullmatch(r"C\(\s*`?([^`,()]+?)`?\s*(,.*)?\)", factor.expr)
-        column = factor.expr if factor.expr in frame else inner.group(1) if inner else None
-        if column is not None and column in frame:
-            found[factor.expr] = (column, list(state.levels))
-    return found

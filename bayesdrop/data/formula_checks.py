@@ -106,11 +106,6 @@ def with_label(formula: Any) -> tuple[Any, str | None]:
             "factor C(g) with a scale of weights that bd.sample learns, as by bd.Normal(bd.HalfNormal(1.0), "
             "groups=design.groups). For nested and varying effects take bambi."
         )
-    if re.search(r"\boffset\s*\(", formula):
-        raise ValueError(
-            "formula: offset(...) is not supported, for every term has a weight of its own; of counts, give events per "
-            "unit of exposure as the response and the exposure as sample_weight (bd.Poisson())."
-        )
     found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(['\"])(.*?)\2\]\s*~", formula)
     if found is None:
         return formula, None

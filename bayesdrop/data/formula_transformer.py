@@ -95,6 +95,11 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
             self.design_ = from_formula(
                 terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing
             )
+        if self.design_.offset is not None:
+            raise ValueError(
+                f"formula: a step of a pipeline hands on features alone, and offset(...) is none, in {self.formula!r}; "
+                "take it out, or fit by bd.fit(model, formula, data)."
+            )
         self.groups_ = self.design_.groups
         names = list(X) if isinstance(X, Mapping) else list(X.columns)
         self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)

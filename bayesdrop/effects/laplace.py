@@ -77,7 +77,10 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
         )
     data = as_dataset(
         X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing
-    ).with_weight()
+    )
+    if fit.offset is not None and len(fit.offset) != data.design.shape[0]:
+        raise _other_rows()
+    data = data.with_offset(fit.offset).with_weight()
     rate_map = fit.model.bind(fit.feature_names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnscaledWarning)  # the fit has warned
@@ -120,8 +123,8 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
 
 def _other_rows() -> ValueError:
     return ValueError(
-        "X: expected the rows that were fitted, with their y and sample_weight, and a fit that converged; the energy "
-        "of these rows has its minimum at other weights."
+        "X: expected the rows that were fitted, with their y and sample_weight (times the weight of the class, if "
+        "there was one), and a fit that converged; the energy of these rows has its minimum at other weights."
     )
 
 
@@ -138,7 +141,8 @@ def _gradient(model: Model, design: Any, data: Dataset, rates: Float[np.ndarray,
     moments = moments_for(model.loss.exponential, design, model.noise, rates[:, None], model.fit_intercept)
     loss = model.loss if moments.has_variance else model.loss.plain
     precision = np.append(model.weight_prior.precision(len(rates)), 0.0)[:, None]
-    energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], precision)
+    known = None if data.offset is None else data.offset[:, None]
+    energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], precision, offset=known)
 
     def of_one(weights: Float[np.ndarray, "q 1"]) -> tuple[float, Float[np.ndarray, "q 1"]]:
         mean, var = moments.scores(weights)

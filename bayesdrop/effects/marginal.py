@@ -23,11 +23,12 @@ from ..designs.rows import check_sample_weight
 from ..fitting.centring import shifted
 from ..fitting.summary import rows_of
 from ..noise.centre import centre_of
-from ..posterior.draws import Draws, blocks, match_design
+from ..posterior.draws import Draws, blocks
 from ..posterior.expected_response import expected_response
 from ..posterior.fitted_draws import draws_of_fit
 from ..posterior.masks.class_chances import class_chances
 from ..posterior.masks.expectation import class_probability
+from ..posterior.new_rows import match_design, match_offset
 from .laplace import laplace_covariance
 from .sources import PointFit, point_fits
 from .table import LAPLACE, POSTERIOR, read_posterior
@@ -49,6 +50,7 @@ def marginal_effects(
     features: Sequence[str] | None = None,
     sample_weight: Any = None,
     corrupted_inputs: bool = False,
+    offset: Any = None,
     draws: int = 25,
     probability: float | int = 0.9,
 ) -> Any:
@@ -69,6 +71,8 @@ def marginal_effects(
         Row weights of the average; with ``y`` they are those of the fit.
     corrupted_inputs : bool
         Say that the rows are corrupted already, so that no noise is averaged over; an estimator may say so itself.
+    offset : array (n,) or float, optional
+        Known part of the score of each row, needed if the rows of the fit had one.
     draws : int
         Draws of each chain of a posterior to take, spread evenly, at most all of them.
     probability : float
@@ -120,13 +124,15 @@ def marginal_effects(
     columns = np.array([first.feature_names.index(name) for name in names])
     complete = replace(first.model, missing=None)
     matrix = match_design(X, first.feature_names, complete, advice=_MISSING).matrix()
-    weight = check_sample_weight(sample_weight, matrix.shape[0])
+    weight, known = check_sample_weight(sample_weight, matrix.shape[0]), match_offset(first, offset, matrix.shape[0])
     parts: list[Any] = []
     for k, source in enumerate(sources):
         if fits is not None and y is not None:
-            parts.append(_of_fit(fits[k], source, X, y, sample_weight, matrix, columns, weight, corrupted_inputs))
+            parts.append(
+                _of_fit(fits[k], source, X, y, sample_weight, matrix, columns, weight, corrupted_inputs, known)
+            )
         else:
-            parts.append((_effects(source, matrix, columns, weight, corrupted_inputs), None))
+            parts.append((_effects(source, matrix, columns, weight, corrupted_inputs, known), None))
     table = _columns(parts, fits is None, probability)
     classes: Any = None
     if len(sources) > 1 and fits is not None:
@@ -182,6 +188,7 @@ def _of_fit(
     columns: Int[np.ndarray, " c"],
     weight: Float[np.ndarray, " n"],
     corrupted_inputs: bool,
+    offset: Float[np.ndarray, " n"] | None,
 ) -> tuple[Float[np.ndarray, "1 ..."], Float[np.ndarray, " rows"]]:
     """Effects at the weights of a fit, and their standard deviations by the delta method."""
     own_y, own_weight = one.rows(X, y, sample_weight)
@@ -200,7 +207,7 @@ def _of_fit(
         C=np.repeat(draws.C, len(moves)),
         free_rate=np.zeros((len(moves), 0)),
     )
-    effects = _effects(varied, matrix, columns, weight, corrupted_inputs)
+    effects = _effects(varied, matrix, columns, weight, corrupted_inputs, offset)
     flat = effects.reshape(len(moves), -1)
     able = step > 0
     slopes = np.where(
@@ -210,11 +217,13 @@ def _of_fit(
     return effects[:1], np.sqrt(np.maximum(variance, 0))
 
 
-def _expected(draws: Draws, corrupted_inputs: bool) -> Callable[[Any], Float[np.ndarray, "n S ..."]]:
-    """Expected responses of rows as the user has them, (n, S) or (n, S, K)."""
+def _expected(draws: Draws, corrupted_inputs: bool) -> Callable[[Any, Any], Float[np.ndarray, "n S ..."]]:
+    """Expected responses of rows as the user has them and their offsets, (n, S) or (n, S, K)."""
     loss, centre = draws.model.loss, centre_of(draws.model.noise)
-    made = class_chances if loss.multiclass else class_probability if loss.binary else expected_response
-    return lambda X: made(draws, shifted(X, centre), corrupted_inputs)
+    if loss.multiclass:
+        return lambda X, _: class_chances(draws, shifted(X, centre), corrupted_inputs)
+    made = class_probability if loss.binary else expected_response
+    return lambda X, offset: made(draws, shifted(X, centre), corrupted_inputs, offset=offset)
 
 
 def _effects(
@@ -223,6 +232,7 @@ def _effects(
     columns: Int[np.ndarray, " c"],
     weight: Float[np.ndarray, " n"],
     corrupted_inputs: bool,
+    offset: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "S ..."]:
     """Average slopes of the expected responses in the columns, (S, c) or (S, K, c)."""
     expected, classes = _expected(draws, corrupted_inputs), draws.weight.shape[1:-1]
@@ -231,9 +241,9 @@ def _effects(
     for j, d in enumerate(columns):
         step = _STEP * (_spread(X, int(d)) or 1.0)
         for rows in blocks(X.shape[0], draws.size * max(int(np.prod(classes)), 1)):
-            here = X[rows]
+            here, known = X[rows], None if offset is None else offset[rows]
             for factor, changed in _moved(draws, here, int(d), step):
-                values = expected(changed)
+                values = expected(changed, known)
                 found[..., j] += factor / total * np.tensordot(weight[rows], values, axes=1)
     return found
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.class_weights import weigh_classes
 from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..estimators.base import DropoutEstimator
-from ..estimators.classes import weigh_classes
 from ..estimators.softmax import joint_model
 from ..estimators.validation import default_names, missing_of
 from ..fitting.result import Fit

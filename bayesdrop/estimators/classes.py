@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 
 from .._typing import AnyArray, Float, PerRow, Shaped
-from .._validation import check_instance, refuse_surrogates, shown
+from .._validation import refuse_surrogates, shown
 from ..designs import Design
 from ..designs.dask.methods import by_blocks
 from .validation import check_training
 
-__all__ = ["ClassScores", "check_rows", "shares", "signs", "weigh_classes"]
+__all__ = ["ClassScores", "check_rows", "shares", "signs"]
 
 
 def check_rows(
@@ -57,24 +55,6 @@ def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarra
         raise TypeError(f"{name}: expected labels that are all numbers or all text, got {shown(values)}.") from None
     refuse_surrogates(found.tolist(), name)
     return found
-
-
-def weigh_classes(
-    class_weight: Any, classes: Shaped[AnyArray, " K"], code: PerRow, weight: PerRow, design: Design
-) -> PerRow:
-    """Weights of the rows of a design times those of their classes, (n,)."""
-    if class_weight is None:
-        return weight
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = design.class_totals(code, weight, len(classes))
-        factor = totals.sum() / (len(classes) * totals)
-    else:
-        expected = 'a dict from class to weight, "balanced" or None'
-        check_instance(class_weight, "class_weight", Mapping, expected)
-        factor = compute_class_weight(dict(class_weight), classes=classes, y=classes)
-        if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
-            raise ValueError(f"class_weight: expected finite numbers above 0, got {shown(class_weight)}.")
-    return weight * sum(factor[k] * (code == k) for k in range(len(classes)))
 
 
 def signs(code: PerRow, n_classes: int) -> PerRow:

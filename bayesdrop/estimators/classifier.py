@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
+from ..data.class_weights import weigh_classes
 from ..data.dataset import as_dataset
 from ..designs import as_design, as_sampling_design, with_missing
 from ..designs.dask.methods import by_blocks
@@ -23,7 +24,7 @@ from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, check_rows, shares, signs, unique_labels, weigh_classes
+from .classes import ClassScores, check_rows, shares, signs, unique_labels
 from .drawn_model import adapted
 from .intact import intact
 from .parameters import set_parameters, with_parameters

@@ -51,7 +51,8 @@ class Auxiliary:
     target : array (n,)
         Labels as −1 and +1, or numbers.
     mean, var : array (n,)
-        Moments of the scores under the noise; the variance with what is left of the smoothing of a kink.
+        Moments of the scores under the noise, offset included; the variance with what is left of the smoothing of a
+        kink.
     weight : array (n,)
         ``C`` times the row weight.
     row : int array (n,)
@@ -140,7 +141,8 @@ def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
     if pull is not None:
         mean, least = on_their_kinks(energy, mean, pull)
         var = var + least
-    return Auxiliary(loss, block(energy.target), mean, var, block(energy.weight), np.arange(len(state.mean)))
+    rows = np.arange(len(mean))
+    return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows)
 
 
 def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:

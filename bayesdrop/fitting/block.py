@@ -41,7 +41,8 @@ _MODEST = 1e-3
 class BlockFit:
     """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
     of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows, and so are
-    the moments ``mean`` and ``var`` of the scores, (n, K) each; ``energy`` is what was minimised, at the last rates.
+    the moments ``mean`` and ``var`` of the scores, (n, K) each, without an offset; ``energy`` is what was minimised, at
+    the last rates.
     """
 
     weights: WeightBlock
@@ -77,6 +78,7 @@ def fit_block(
     strength: ProblemVector | None = None,
     rate: FeatureBlock | None = None,
     many: bool | None = None,
+    offset: PerRow | None = None,
 ) -> BlockFit:
     """Fit ``K`` problems that share a matrix, as one block.
 
@@ -105,11 +107,16 @@ def fit_block(
         Fixed rates of each problem, in place of those of ``rate_map``.
     many : bool, optional
         Whether the problems are those of one class against the rest; by default where there are several.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
     check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
     model.noise.check(design.minimum())
+    known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
+    if votes is not None and known is not None:
+        votes = votes[0], votes[1] * model.loss.exposure(known)
     if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
@@ -128,7 +135,10 @@ def fit_block(
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
     if start is None and model.fit_intercept and model.loss.largest_count is not None:
         total = design.total(weight)
-        weights[-1] = model.loss.first_score(design.total(weight * target) / np.where(total > 0, total, 1.0))
+        total = np.where(total > 0, total, 1.0)
+        weights[-1] = model.loss.first_score(design.total(weight * target) / total)
+        if known is not None:
+            weights[-1] -= design.total(weight * known) / total
     if start is not None and rate_map.is_free:
         rate = rate_map.mean(start[1])
 
@@ -136,7 +146,7 @@ def fit_block(
         moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
-        return Energy(moments, loss, target, noisy, precision, plain)
+        return Energy(moments, loss, target, noisy, precision, plain, known)
 
     energy, trace = energy_at(rate), Trace()
     easier = energy.starting_energy()

@@ -13,7 +13,7 @@ from ..losses import Logistic, Softmax, Squared
 from ..model import Model
 from ..rates import Fixed
 
-__all__ = ["Stated", "stated"]
+__all__ = ["Stated", "offset_beside", "stated"]
 
 # Of a loss for numbers no rule learns rates: the rate that DropoutRidge has by default.
 _RATE = 0.1
@@ -79,6 +79,20 @@ def stated(model: Any, X: Any, y: Any, feature_names: Sequence[str] | None) -> S
     if isinstance(chosen, Model) and not design.has_intercept:
         chosen = replace(chosen, fit_intercept=False)
     return Stated(chosen, design.X, design.y, design.feature_names, design)
+
+
+def offset_beside(design: FormulaDesign | None, offset: Any) -> Any:
+    """The offset that came, or that of a formula; raise ValueError if both came.
+
+    Examples
+    --------
+    >>> offset_beside(None, 0.5)
+    0.5
+    """
+    known = None if design is None else design.offset
+    if known is not None and offset is not None:
+        raise ValueError("offset: the formula has an offset(...) of its own; put both into it, as in offset(a + b).")
+    return offset if known is None else known
 
 
 def _default(y: np.ndarray) -> Model:

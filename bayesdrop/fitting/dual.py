@@ -5,9 +5,9 @@ bound is that of the same intervals,
 
     c φ(y, s, v) = Σ max { β(t − s) + √v √((β − l)(u − β)) : l <= β <= u },
 
-for ``½(ζ + √(ζ² + v)) = max { αζ + √v √(α(1 − α)) : 0 <= α <= 1 }``. So the energy is the maximum over ``β`` of what is
-convex in ``w``: a quadratic, linear terms, and norms ``√v``. As ``√v <= ½(v/r + r)``, with equality at ``r = √v``, the
-weights that belong to ``β`` are
+for ``½(ζ + √(ζ² + v)) = max { αζ + √v √(α(1 − α)) : 0 <= α <= 1 }``; an offset of the scores is taken off ``t``. So
+the energy is the maximum over ``β`` of what is convex in ``w``: a quadratic, linear terms, and norms ``√v``. As
+``√v <= ½(v/r + r)``, with equality at ``r = √v``, the weights that belong to ``β`` are
 
     w = D⁻¹Mᵀβ,     D = P + q(σ/r),     σ = √((β − l)(u − β)),     q(s) = a∘(X²)ᵀs.
 
@@ -27,13 +27,13 @@ soon Newton's method goes on from there.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from .._typing import Float, PerRow
 from ..designs import Design
-from ..losses.protocols import Interval, PiecewiseLinear
+from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
@@ -101,6 +101,7 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     """
     weight = np.broadcast_to(energy.weight, mean.shape)
     centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
+    centre = centre if energy.offset is None else centre - energy.offset
     # With a width there are two kinks, and β is between zero and one of the ends.
     above = (width > 0) & ((pull > 0) | ((pull == 0) & (mean < centre)))
     below = (width > 0) & ~above
@@ -159,6 +160,7 @@ class _Task(NamedTuple):
         gain, _, quadratic, _, _ = (np.broadcast_to(part, shape)[:, k] for part in moments.coefficients)
         weight = np.broadcast_to(energy.weight, energy.target.shape)[:, k]
         centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target[:, k], weight)
+        centre = centre if energy.offset is None else centre - energy.offset[:, 0]
         kinks = [(centre, low, high)]
         if np.any(width):
             zero = np.zeros_like(width)

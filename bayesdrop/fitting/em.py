@@ -8,7 +8,7 @@ Zhang 2015, eq. 20). The energy never rises.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -81,10 +81,8 @@ class EM:
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One E-step and one M-step; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
-        moments, loss = energy.moments, cast(Augmented, energy.loss)
-        design, var = moments.design, state.var + state.smoothing**2
-        pseudo = design.rowwise(loss.pseudo, energy.target, state.mean, var, energy.weight, widths=var.shape[1:] * 2)
-        omega, kappa = design.persist(*pseudo)
+        moments = energy.moments
+        omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
         right = moments.mean_adjoint(kappa)
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)

@@ -1,11 +1,12 @@
 """The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
 
-    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, m_ik, 0),       c = C × row weight
+    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),    c = C × row weight
 
 Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
 a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
 loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
-(Wager, Wang & Liang 2013: rows without labels).
+(Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
+everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 
 from .._typing import Float, PerRow
 from ..losses import Derivatives, Loss
-from ..losses.protocols import Curved
+from ..losses.base import Pseudo
+from ..losses.protocols import Augmented, Curved
 from ..moments import ScoreMoments
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
@@ -59,6 +61,8 @@ class Energy:
         Prior precision, 0 for the intercept.
     plain_weight : array (n, 1) or (n, K), optional
         The ``d`` of the loss without noise; it may be negative.
+    offset : array (n, 1), optional
+        Known part of every row's score.
     """
 
     moments: ScoreMoments
@@ -67,6 +71,7 @@ class Energy:
     weight: PerRow
     precision: Float[np.ndarray, "q 1"]
     plain_weight: PerRow | None = None
+    offset: PerRow | None = None
 
     @property
     def convex(self) -> bool:
@@ -98,17 +103,21 @@ class Energy:
         def part(rows: PerRow) -> PerRow:
             return rows[:, columns] if rows.shape[1] > 1 else rows
 
-        plain = None if self.plain_weight is None else part(self.plain_weight)
-        moments = self.moments.select(columns)
+        plain, offset = (None if rows is None else part(rows) for rows in (self.plain_weight, self.offset))
         return replace(
-            self, moments=moments, target=self.target[:, columns], weight=part(self.weight), plain_weight=plain
-        )
+            self, moments=self.moments.select(columns), target=self.target[:, columns], weight=part(self.weight),
+            plain_weight=plain, offset=offset,
+        )  # fmt: skip
+
+    def scores(self, mean: PerRow) -> PerRow:
+        """Mean scores (n, K) from their linear parts (n, K): with the offset, if there is one."""
+        return mean if self.offset is None else mean + self.offset
 
     def value(
         self, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
     ) -> ProblemVector:
-        """Energy of each problem, (K,), given the scores' moments."""
-        design = self.moments.design
+        """Energy of each problem, (K,), given the moments of the scores' linear parts."""
+        design, mean = self.moments.design, self.scores(mean)
         cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
         if self.plain_weight is not None:
             cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
@@ -119,7 +128,7 @@ class Energy:
     ) -> Derivatives:
         """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved, which a minimiser asks for."""
         loss, plain = cast(Curved, self.loss), cast(Curved, self.loss.plain)
-        design, widths = self.moments.design, mean.shape[1:] * len(Derivatives._fields)
+        design, widths, mean = self.moments.design, mean.shape[1:] * len(Derivatives._fields), self.scores(mean)
         parts = design.rowwise(loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
         slopes = Derivatives(*(self.weight * part for part in parts))
         if self.plain_weight is not None:
@@ -130,6 +139,15 @@ class Energy:
                 mean_mean=slopes.mean_mean + self.plain_weight * more.mean_mean,
             )
         return Derivatives(*design.persist(*slopes))
+
+    def pseudo(self, mean: PerRow, var: PerRow) -> Pseudo:
+        """Pseudo-observations ``exp(κs − ½ωs²)`` of the linear parts ``s`` of the scores; the loss is Augmented."""
+        loss, design = cast(Augmented, self.loss), self.moments.design
+        parts = design.rowwise(
+            loss.pseudo, self.target, self.scores(mean), var, self.weight, widths=var.shape[1:] * 2
+        )  # fmt: skip
+        omega, kappa = parts
+        return Pseudo(*design.persist(omega, kappa if self.offset is None else kappa - omega * self.offset))
 
     def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""

@@ -17,7 +17,7 @@ from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
 from .auxiliary import first_problem
 from .block import BlockFit, fit_block
-from .by_formula import stated
+from .by_formula import offset_beside, stated
 from .centring import Settled, settle, warn_of_counts
 from .driver import announce
 from .energy import Energy
@@ -39,6 +39,8 @@ def fit(
     *,
     method: FitMethod[Energy, SolverState] | None = None,
     sample_weight: Any = None,
+    class_weight: Any = None,
+    offset: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Fit:
     """Fit weights and dropout rates to two classes, to more by ``bd.Softmax()``, or to numbers or counts.
@@ -60,6 +62,13 @@ def fit(
         ``bd.Newton()`` by default, and the only one for ``bd.Softmax()``.
     sample_weight : array (n,), optional
         Row weights, >= 0.
+    class_weight : dict or "balanced", optional
+        Weight of each label, which multiplies those of its rows; 1 for labels that are left out. ``"balanced"`` makes
+        all classes weigh the same.
+    offset : array (n,) or float, optional
+        Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor penalised, such as the logarithm of
+        the exposure of a count. Predictions of new rows need theirs. Of one score a row, and rows in memory or
+        ``bd.Blocks``. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
 
@@ -100,7 +109,9 @@ def fit(
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
-    all_rows = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing)
+    all_rows = as_dataset(
+        X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing, class_weight
+    ).with_offset(offset_beside(design, offset), many)
     data = all_rows.with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     names, tuned = data.feature_names, is_tuned(model.rates)
@@ -109,7 +120,9 @@ def fit(
     if tuned:
         labels: Any = data.classes
         target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
-        task = Task(settled.model, settled.design, target, data.weight, names, method, classes)
+        task = Task(
+            settled.model, settled.design, target, data.weight, names, method, classes, offset=data.offset
+        )  # fmt: skip
         chosen, selection = choose_strength(task)
         settled, model = replace(settled, model=chosen), replace(model, rates=chosen.rates)
         rate_map = model.bind(names)
@@ -118,7 +131,9 @@ def fit(
         joint, rest = fit_dataset(model, settled, data, rate_map, method, near)
         _warn_of(settled, rest, data)
         return replace(joint, selection=selection, formula=design)
-    block = fit_block(settled.model, settled.design, rate_map, data.target[:, None], data.weight, method)
+    block = fit_block(
+        settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, offset=data.offset
+    )  # fmt: skip
     _warn_of(settled, block, data)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
@@ -139,6 +154,7 @@ def fit(
         centre=settled.centre,
         selection=selection,
         formula=design,
+        offset=all_rows.offset,
         _auxiliary=first_problem(block.auxiliary, all_rows.weight),
     )
 

@@ -51,7 +51,7 @@ def left_out_scores(
     weights : array (p + 1, K)
         Where it is least.
     mean, var : array (n, K)
-        Moments of the scores there.
+        Moments of the scores there, without an offset, which what is returned lacks as well.
     corrupted_inputs : bool
         Whether rows that are left out come noised already.
 

@@ -12,7 +12,9 @@ A count has no sign, but speaks for a higher score as often as it counts and for
 counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
 classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
 ``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
-the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial.
+the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial. An offset of the scores is no
+feature and changes no sign; a Poisson count with the offset ``log e`` is that of ``e`` rows, which speak for a lower
+score ``e`` times.
 
 A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all
 features the one that is of no use; here half of its occurrences count each way, which under a flat prior is the rate ½.

@@ -169,6 +169,8 @@ class Fit(Shown):
         What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
     formula : FormulaDesign or None
         How a formula made the features, so that ``predict`` takes data frames with its columns; not saved.
+    offset : array (n,) or None
+        Known part of the score of each row that was fitted; new rows need one then.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -184,6 +186,7 @@ class Fit(Shown):
     centre: Float[np.ndarray, " p"] | None = None
     selection: Selection | None = None
     formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
+    offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -211,7 +214,7 @@ class Fit(Shown):
             'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
         )
 
-    def predict(self, X: Any, *, corrupted_inputs: bool = False) -> Any:
+    def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> Any:
         """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
         Parameters
@@ -221,6 +224,8 @@ class Fit(Shown):
             that it names.
         corrupted_inputs : bool
             Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
+        offset : array (n,) or float, optional
+            Known part of the score of each row, needed if the fit had one; of a formula it is read from a data frame.
 
         Returns
         -------
@@ -238,7 +243,7 @@ class Fit(Shown):
         # Through the front door: predictions are made of draws, which are made of fits.
         import bayesdrop
 
-        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs)
+        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
 
     def encoded(self, X: Any) -> Any:
         """Rows as the formula of this fit encodes them; what is no table, or has the features themselves, as it is.
@@ -250,10 +255,31 @@ class Fit(Shown):
         >>> fit.encoded({"ward": [2]}).toarray().tolist()
         [[0.0, 1.0]]
         """
+        formula = self._formula_of(X)
+        return X if formula is None else formula.transform(X)
+
+    def own_offset(self, X: Any, offset: Any) -> Any:
+        """The offset that came with new rows, or that which the formula of this fit reads from their columns.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> data = {"events": [1, 0, 2, 5], "age": [3.0, 1.0, 4.0, 2.0], "days": [10.0, 20, 30, 40]}
+        >>> fit = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.1)), "events ~ age + offset(np.log(days))", data)
+        >>> fit.own_offset({"age": [2.0], "days": [1.0]}, None).tolist()
+        [0.0]
+        """
+        formula = self._formula_of(X)
+        if formula is None or formula.offset is None or offset is not None:
+            return offset
+        return formula.offset_of(X)
+
+    def _formula_of(self, X: Any) -> FormulaDesign | None:
+        """The formula that encodes such rows; None if they are no table, or have the features themselves."""
         columns = list(X) if isinstance(X, Mapping) else getattr(X, "columns", None)
-        if self.formula is None or columns is None or {str(name) for name in columns} == set(self.feature_names):
-            return X
-        return self.formula.transform(X)
+        if columns is None or {str(name) for name in columns} == set(self.feature_names):
+            return None
+        return self.formula
 
     def summary(self, *, probability: float = 0.9) -> Any:
         """Weights and rates as a table, one row per feature, and class if there are many.

@@ -35,6 +35,8 @@ def fit_dataset(fit: Any) -> xr.Dataset:
     coords |= {dim: [str(label) for label in fit.classes] for dim in classes}
     if fit.centre is not None:
         data["centre"] = ("feature", fit.centre)
+    if fit.offset is not None:
+        data["offset"] = ("obs_id", fit.offset)
     posterior = fit.rate_posterior
     if posterior is not None:
         coords[posterior.dim] = posterior.names
@@ -109,6 +111,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "classes": classes,
             "model": model,
             "centre": data["centre"].values if "centre" in data else None,
+            "offset": data["offset"].values if "offset" in data else None,
         }
     except (ValueError, KeyError) as error:
         raise ValueError(f"Fit: this is no fit as Fit.save writes it: {str(error).rstrip('.')}.") from None

@@ -60,7 +60,7 @@ class SolverState(PerProblem):
     weights : array (p + 1, K)
         The weights, the intercepts last.
     mean, var : array (n, K)
-        Moments of their scores.
+        Moments of their scores, without the offset of the energy.
     value : array (K,)
         Energies, smoothed.
     smoothing : array (K,)
@@ -128,8 +128,8 @@ class SolverState(PerProblem):
     def _round_off(self, energy: Energy) -> ProblemVector:
         """Energy of residuals that are round-off of the scores, (K,)."""
         sums = energy.moments.design.total
-        unit = 8 * float(np.finfo(np.float64).eps)
-        return unit * np.maximum(_SMOOTHING * sums(energy.weight), sums(energy.weight * np.abs(self.mean)))
+        unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
+        return unit * np.maximum(_SMOOTHING * sums(energy.weight), sums(energy.weight * size))
 
     def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
         """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
 from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
+from ..data.class_weights import weigh_classes
 from ..designs import in_memory
 from ..designs.dask.methods import by_blocks
 from ..estimators.base import DropoutEstimator
-from ..estimators.classes import ClassScores, check_rows, shares, signs, weigh_classes
+from ..estimators.classes import ClassScores, check_rows, shares, signs
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import FLOATS, default_names

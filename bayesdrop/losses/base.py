@@ -179,6 +179,13 @@ class Loss(Protocol):
         """
         return (y > 0, y < 0) if self.binary else None
 
+    def exposure(self, offset: Scores) -> Scores:
+        """How many rows without an offset a row with one stands for, where its response is their sum; 1 by default.
+
+        So many times it speaks for a lower score.
+        """
+        return 0.0 * offset + 1.0
+
     def log_base_measure(self, y: Responses) -> Scores:
         """What ``log p(y | s)`` has beside ``−loss`` that depends on ``y`` alone; 0 by default."""
         return 0.0 * y

@@ -152,6 +152,10 @@ class Poisson(Loss):
         """
         return 1.0 * y, 0.0 * y + 1.0
 
+    def exposure(self, offset: Scores) -> Scores:
+        """``e^o``: a count of ``e`` units of exposure is the sum of ``e`` counts of one unit each."""
+        return np.exp(offset)
+
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log ȳ``."""
         return np.log(np.maximum(mean_response, 1e-6))

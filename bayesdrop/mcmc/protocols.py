@@ -75,6 +75,9 @@ class Sampler(Protocol):
         Draws that are thrown away by default, at least 1.
     integrates_masks : bool
         True if the masks of a model are integrated approximately, which the posterior then says.
+
+    One that adds ``data.offset``, where that is not None, to the scores says so by ``takes_offset = True``; others are
+    given none.
     """
 
     dtype: str

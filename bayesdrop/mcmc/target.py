@@ -60,6 +60,8 @@ class Problem:
         *,
         target: str | None = None,
         sample_weight: Any = None,
+        class_weight: Any = None,
+        offset: Any = None,
         feature_names: Sequence[str] | None = None,
         wrap: Callable[..., Design] = as_local_design,
     ) -> Problem:
@@ -77,7 +79,14 @@ class Problem:
         ([-1.0, 1.0], False)
         """
         many = model.loss.multiclass
-        given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing)
+        given = as_dataset(
+            X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing, class_weight
+        ).with_offset(offset, many)
+        if given.offset is not None and given.design.is_streamed:
+            raise ValueError(
+                "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
+                "all rows if they fit in memory, or a random sample of them."
+            )
         data = given.with_weight()
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
@@ -126,6 +135,11 @@ class Problem:
         TypeError
             If it makes no kernel.
         """
+        if self.data.offset is not None and not getattr(method, "takes_offset", False):
+            raise ValueError(
+                f"offset: {method!r} does not say that it takes one (takes_offset = True); leave the offset out, or "
+                "take bd.Gibbs(), bd.HMC() or bd.NUTS()."
+            )
         bind = method.bind_streamed if self.data.design.is_streamed else method.bind
         kernel, operands = bind(
             self.settled.model, self.data, self.rate_map, tune, marginalised=self.marginalised

@@ -102,7 +102,11 @@ def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> Approxima
         size = min(max(int(held * _WORK / (entries * draws.size)) // _GROUPS, 2), held // _GROUPS)
         chosen = _dealt(data.target, size * _GROUPS, seed)
         groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
-    errors = [errors_of(draws, X[rows], data.target[rows], data.weight[rows]) for rows in groups]
+    offset: Any = data.offset
+    errors = [
+        errors_of(draws, X[rows], data.target[rows], data.weight[rows], None if offset is None else offset[rows])
+        for rows in groups
+    ]
     looked_at = sum(len(rows) for rows in groups)
     sums = np.stack([part.sum(axis=1) * (n / part.shape[1]) for part in errors])
     variance, uncertainty = _common_variance(sums) if len(groups) > 1 else _variance(sums[0])
@@ -123,7 +127,9 @@ def _dealt(target: PerRow, size: int, seed: int) -> Int[np.ndarray, " size"]:
     return order[np.linspace(0, len(target) - 1, size).astype(int)]
 
 
-def errors_of(draws: Draws, X: Any, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
+def errors_of(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> Float[np.ndarray, "S n"]:
     """Log-likelihood over masks less the one under normal scores, by draw and row: (S, n).
 
     Parameters
@@ -132,15 +138,18 @@ def errors_of(draws: Draws, X: Any, target: PerRow, weight: PerRow) -> Float[np.
         Draws of a model with masks.
     X, target, weight
         Rows (n, p), their signs or numbers (n,) and their weights (n,).
+    offset : array (n,), optional
+        Known part of every row's score.
     """
     n = X.shape[0]
     design, user = as_design(X), "the error of the approximation"
     loss = require(draws.model.loss.plain, Scored, user, "write its cost under normal scores")
     constant = require(loss, Simulated, user, "write the constant of its density").log_constant
     powers = draws.power * weight
-    found = log_likelihood_group(draws, X, target, weight)["y"].values.reshape(draws.size, n).copy()
+    found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, n).copy()
     for few in blocks(draws.size, max(design.shape)):
         mean, var = draws.moments(design, few)
+        mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
         cost = loss.score_cost(sign, mean, var, powers[:, None] * draws.C[few]).value
         base = draws.C[few, None] * loss.log_base_measure(target)

@@ -18,9 +18,8 @@ import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, Shaped
 from .._validation import check_count
-from ..data.dataset import feature_names_of
 from ..description import stored_classes, stored_model
-from ..designs import Design, as_design, as_local_design, checking
+from ..designs import as_design
 from ..model import Model
 from ..moments import ScoreMoments
 from ..noise.centre import centre_of
@@ -34,12 +33,10 @@ __all__ = [
     "BLOCK",
     "Draws",
     "blocks",
-    "column_order",
     "draws_of",
-    "match_columns",
-    "match_design",
     "read_draws",
     "read_group",
+    "stored_offset",
 ]
 
 # What scores and likelihoods are made of.
@@ -78,6 +75,8 @@ class Draws:
         The user's labels, of two the negative class first.
     steps : dict of arrays
         Coordinates ``chain`` and ``draw``.
+    has_offset : bool
+        True if rows have a known part of their score beside the draws, which whoever gives rows gives too.
     """
 
     model: Model
@@ -92,6 +91,7 @@ class Draws:
     marginalised: bool
     classes: Shaped[np.ndarray, " K"] | None
     steps: dict[str, Shaped[np.ndarray, " _"]]
+    has_offset: bool = False
 
     @property
     def size(self) -> int:
@@ -115,7 +115,10 @@ class Draws:
     def moments(
         self, design: Any, part: slice, corrupted_inputs: bool = False
     ) -> tuple[Float[AnyArray, "n draws"], Float[AnyArray, "n draws"]]:
-        """Mean and variance of the score under the noise, (n, draws) each; as it stands if already corrupted."""
+        """Mean and variance of the score under the noise, (n, draws) each; as it stands if already corrupted.
+
+        Like all that is made of rows here it is without their offsets.
+        """
         weights = np.vstack([self.weight[part].T.astype(np.float64), self.intercept[part]])
         if corrupted_inputs:
             mean = design.matvec(weights[:-1]) + weights[-1]
@@ -264,7 +267,14 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
         thin,
         marginalised=attrs.get("target") == "marginalised",
         classes=stored_classes(attrs),
+        has_offset=stored_offset(post) is not None,
     )
+
+
+def stored_offset(post: Any) -> Float[np.ndarray, " n"] | None:
+    """Known parts of the scores of the rows that were sampled, (n,); None if there are none."""
+    constant: Any = dataset(post, "constant_data") if "constant_data" in group_names(post) else {}
+    return constant["offset"].values if "offset" in constant else None
 
 
 def draws_of(
@@ -274,6 +284,7 @@ def draws_of(
     *,
     marginalised: bool,
     classes: Shaped[np.ndarray, " 2"] | None = None,
+    has_offset: bool = False,
 ) -> Draws:
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
     many = ("class",) if model.loss.multiclass else ()
@@ -353,64 +364,5 @@ def draws_of(
         marginalised=marginalised,
         classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")},
+        has_offset=has_offset,
     )
-
-
-def match_columns(X: Any, names: list[str], model: Model) -> Any:
-    """Check new rows against the columns that were sampled, as :func:`match_design`, and centre them.
-
-    Returns
-    -------
-    array or csr (n, p)
-        The rows less the centre of the model's noise; what is missing is 0 there.
-    """
-    design, centre = match_design(X, names, model), centre_of(model.noise)
-    return (design if centre is None else design.shifted(centre)).matrix()
-
-
-def match_design(X: Any, names: list[str], model: Model, **advice: str) -> Design:
-    """Check new rows against the columns that were sampled; a data frame's columns are put in their order.
-
-    ``advice`` says what to do about NaN, where the model does not take it for missing entries.
-
-    Raises
-    ------
-    ValueError
-        On another number of columns, other names, infinite or text entries, NaN unless the model takes it for missing
-        entries, data outside the noise's domain, or sparse rows where the noise is centred.
-    """
-    from sklearn.utils import check_array
-
-    order = column_order(X, names)
-
-    def check(X: Any, **options: Any) -> Any:
-        matrix = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", **options)
-        return matrix if order is None or matrix.shape[1] != len(order) else matrix[:, order]
-
-    design = as_local_design(X, checking(check, model.missing, centre_of(model.noise), **advice))
-    if design.shape[1] != len(names):
-        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {design.shape[1]}.")
-    model.noise.check(design.minimum())
-    return design
-
-
-def column_order(X: Any, names: list[str]) -> list[int] | None:
-    """Where the columns that were sampled stand in new rows with names; None if in order, or if there are no names.
-
-    Raises
-    ------
-    ValueError
-        If there are others.
-    """
-    plain = [f"x{d}" for d in range(len(names))]
-    columns = names if getattr(X, "columns", None) is None or names == plain else feature_names_of(X)
-    if columns == names:
-        return None
-    missing = [name for name in names if name not in columns]
-    strange = [name for name in columns if name not in names]
-    if missing or strange or len(columns) != len(names):
-        raise ValueError(
-            f"X: expected the {len(names)} columns that were sampled, got {len(columns)}; missing: "
-            f"{missing[:5]}, unknown: {strange[:5]}. Give the same columns, in any order."
-        )
-    return [columns.index(name) for name in names]

@@ -36,31 +36,39 @@ class DrawnScores:
         Rows that fit them.
     corrupted_inputs : bool
         There is no noise to average over.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
 
     draws: Draws
     X: Any
     corrupted_inputs: bool = False
+    offset: Float[np.ndarray, " n"] | None = None
 
     def mean(self) -> Float[np.ndarray, "n S"]:
         """``E s``, (n, S)."""
         design, expected = as_design(self.X), np.empty((self.X.shape[0], self.draws.size))
         for part in blocks(self.draws.size, max(self.X.shape)):
             expected[:, part], _ = self.draws.moments(design, part, self.corrupted_inputs)
-        return expected
+        return self._with_offset(expected)
 
     def log_exponential(self) -> Float[np.ndarray, "n S"]:
         """``log E e^s``, (n, S)."""
         if self.corrupted_inputs:
             return self.mean()
-        return self.draws.log_exponential(self.X)
+        return self._with_offset(self.draws.log_exponential(self.X))
 
     def sigmoid(self) -> Float[np.ndarray, "n S"]:
         """``E σ(s)``, (n, S)."""
-        return probability_of(self.draws, self.X, Logistic(), self.corrupted_inputs)
+        return probability_of(self.draws, self.X, Logistic(), self.corrupted_inputs, offset=self.offset)
+
+    def _with_offset(self, score: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n S"]:
+        return score if self.offset is None else score + self.offset[:, None]
 
 
-def expected_response(draws: Draws, X: Any, corrupted_inputs: bool = False) -> Float[np.ndarray, "n S"]:
+def expected_response(
+    draws: Draws, X: Any, corrupted_inputs: bool = False, offset: Float[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, "n S"]:
     """Expected response of each row and draw, (n, S); the arguments are those of :class:`DrawnScores`."""
     with np.errstate(over="ignore"):  # a mean beyond double precision is infinite
-        return np.asarray(draws.model.loss.expected_response(DrawnScores(draws, X, corrupted_inputs)))
+        return np.asarray(draws.model.loss.expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))

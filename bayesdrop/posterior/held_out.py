@@ -22,12 +22,13 @@ from .._display import Shown
 from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown, takes_seed
 from ..data.counts import check_responses
-from ..data.dataset import as_dataset
+from ..data.dataset import as_dataset, check_offset
 from ..designs import as_design, as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
 from ..model import Model, check_model
-from .draws import Draws, match_columns, read_draws
+from .draws import Draws, read_draws
 from .fitted_draws import read_result
+from .new_rows import match_columns, match_offset
 from .pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
 from .row_blocks import row_blocks
 from .sampling import sample
@@ -97,7 +98,7 @@ def _standard_error(values: Float[np.ndarray, " n"]) -> float:
     return float(np.sqrt(len(values)) * np.std(values, ddof=0)) if len(values) > 1 else float("nan")
 
 
-def elpd(post: Any, X: Any, y: Any) -> Elpd:
+def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
     """Log predictive densities of new rows, by a posterior or a point fit.
 
     Parameters
@@ -109,6 +110,8 @@ def elpd(post: Any, X: Any, y: Any) -> Elpd:
         at a time, and a Dask collection is scored by its workers.
     y : sequence (n,)
         Their labels, numbers or counts.
+    offset : array (n,) or float, optional
+        Known part of the score of each row, needed if those that were sampled or fitted had one.
 
     Returns
     -------
@@ -134,12 +137,12 @@ def elpd(post: Any, X: Any, y: Any) -> Elpd:
     <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
     """
     draws = read_result(post)
-    pointwise = _pointwise(draws, X, y)
+    pointwise = _pointwise(draws, X, y, offset)
     warn_of_pseudo_likelihood(draws, weighted=False)
     return Elpd(pointwise)
 
 
-def _pointwise(draws: Draws, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
     streamed = row_blocks(X, draws)
     matrix = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
@@ -154,14 +157,16 @@ def _pointwise(draws: Draws, X: Any, y: Any) -> Float[np.ndarray, " n"]:
     else:
         target = design.targets(y)
         check_responses(loss, design, target, fit_intercept=False)
+    known = match_offset(draws, offset, design.shape[0])
     if streamed is None:
-        return _log_means(draws, matrix, target)
-    return np.concatenate(streamed.each(partial(_log_means, draws), target))
+        return _log_means(draws, matrix, target, known)
+    more = () if known is None else (design.targets(known),)
+    return np.concatenate(streamed.each(partial(_log_means, draws), target, *more))
 
 
-def _log_means(draws: Draws, matrix: Any, target: PerRow) -> Float[np.ndarray, " n"]:
+def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None = None) -> Float[np.ndarray, " n"]:
     """Log predictive density of some rows in memory."""
-    group = log_likelihood_group(draws, matrix, target, np.ones(len(target)))
+    group = log_likelihood_group(draws, matrix, target, np.ones(len(target)), offset=offset)
     logs = group["y"].values.reshape(-1, len(target))
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
@@ -175,6 +180,7 @@ def kfold(
     cv: Any = 5,
     seed: Any = 0,
     sample_weight: Any = None,
+    offset: Any = None,
     feature_names: Sequence[str] | None = None,
     **options: Any,
 ) -> Elpd:
@@ -182,7 +188,7 @@ def kfold(
 
     Parameters
     ----------
-    model, X, y, sample_weight, feature_names
+    model, X, y, sample_weight, offset, feature_names
         As of :func:`bayesdrop.sample`. Held-out rows count alike, whatever their weights.
     cv : int or splitter
         Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
@@ -236,6 +242,7 @@ def kfold(
     # Rows as a design, which knows of the missing ones.
     rows: Any = as_local_design(data.design)
     labels, weight = np.asarray(y), check_sample_weight(sample_weight, rows.shape[0])
+    known = None if offset is None else check_offset(offset, rows.shape[0])
     folds = _folds(cv, rows.matrix(), labels, seed, classes=loss.binary or loss.multiclass)
     pointwise = np.full(len(labels), np.nan)
     draws: Any = None
@@ -243,11 +250,12 @@ def kfold(
         given = None if sample_weight is None else weight[train]
         post = sample(
             model, rows[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
-            **options,
+            offset=None if known is None else known[train], **options,
         )  # fmt: skip
         draws = read_draws(post, few=True)
-        pointwise[test] = _pointwise(draws, rows[test], labels[test])
-    warn_of_pseudo_likelihood(draws, sample_weight is not None)
+        pointwise[test] = _pointwise(draws, rows[test], labels[test], None if known is None else known[test])
+    weighted = sample_weight is not None or options.get("class_weight") is not None
+    warn_of_pseudo_likelihood(draws, weighted)
     return Elpd(pointwise, f"{len(folds)} folds")
 
 

@@ -27,9 +27,10 @@ from ..moments import ScoreMoments
 from ..warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from .arviz_groups.groups import extend, group_names
 from .arviz_groups.responses import read_response
-from .draws import Draws, blocks, match_columns, read_draws, read_group
+from .draws import Draws, blocks, read_draws, read_group, stored_offset
 from .masks.class_chances import class_log_likelihood
 from .masks.expectation import MASKS, expectation
+from .new_rows import match_columns
 from .row_blocks import RowBlocks, row_blocks
 from .simulation import check_rows
 from .smoothed_loo import smoothed_loo
@@ -54,7 +55,7 @@ _MOST = 1 << 28
 
 
 def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> Any:
-    """Add the log likelihood of each draw and row, its masks summed out.
+    """Add the log likelihood of each draw and row, its masks summed out; offsets are those that were sampled.
 
     Parameters
     ----------
@@ -112,19 +113,20 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     target = observed_response(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
+    offset = stored_offset(post)
     if path is not None:
-        parts = _parts(draws, matrix if streamed is None else streamed, target, weight, masks)
+        parts = _parts(draws, matrix if streamed is None else streamed, target, weight, masks, offset)
         write_group(path, draws, parts, len(target))
         group = open_group(path, draws, len(target))
     elif streamed is None:
-        group = log_likelihood_group(draws, matrix, target, weight, masks)
+        group = log_likelihood_group(draws, matrix, target, weight, masks, offset)
     else:
-        group = streamed_group(draws, streamed, target, weight, masks)
+        group = streamed_group(draws, streamed, target, weight, masks, offset)
     return extend(post, {GROUP: group})
 
 
 def _parts(
-    draws: Draws, rows: Any, target: PerRow, weight: PerRow, masks: int
+    draws: Draws, rows: Any, target: PerRow, weight: PerRow, masks: int, offset: PerRow | None
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
     """Log-likelihoods of some rows after the other, in memory or streamed."""
     step = max(STEP // draws.size, 1)
@@ -132,7 +134,8 @@ def _parts(
         for start in range(0, matrix.shape[0], step):
             some = slice(start, min(start + step, matrix.shape[0]))
             here = slice(place.start + some.start, place.start + some.stop)
-            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], masks)
+            known = None if offset is None else offset[here]
+            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], masks, known)
             yield here, found["y"].values
 
 
@@ -166,8 +169,10 @@ def coded_response(draws: Draws, came: Shaped[np.ndarray, " n"]) -> Shaped[np.nd
     return came
 
 
-def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS) -> xr.Dataset:
-    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers and row weights (n,)."""
+def log_likelihood_group(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+) -> xr.Dataset:
+    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers, row weights and offsets (n,)."""
     import xarray as xr
 
     n = X.shape[0]
@@ -176,11 +181,11 @@ def log_likelihood_group(draws: Draws, X: Any, target: PerRow, weight: PerRow, m
         values = _of_classes(draws, X, target, weight, masks)
     elif draws.marginalised or not draws.model.noise.has_rate:
         values = np.empty((draws.size, n))
-        _marginal(draws, X, target, weight, values)
+        _marginal(draws, X, target, weight, values, offset)
     else:
         loss = require(draws.model.loss, Scored, "a log-likelihood over masks", "write its cost under normal scores")
         require(loss, Simulated, "a log-likelihood", "write the constant of its density")
-        values = expectation(draws, X, _Likelihood(draws, target, weight), masks=masks).T
+        values = expectation(draws, X, _Likelihood(draws, target, weight), masks=masks, offset=offset).T
     shape = (*draws.shape, n)
     coords = {**draws.steps, "obs_id": np.arange(n)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
@@ -196,17 +201,21 @@ def check_size(draws: int, n: int) -> None:
         )
 
 
-def streamed_group(draws: Draws, rows: RowBlocks, target: PerRow, weight: PerRow, masks: int = MASKS) -> xr.Dataset:
+def streamed_group(
+    draws: Draws, rows: RowBlocks, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+) -> xr.Dataset:
     """The same of rows that are streamed, a block at a time; raise ValueError if the group would fill memory."""
     import xarray as xr
 
     check_size(draws.size, rows.design.shape[0])
-    parts = rows.each(partial(_block_group, draws, masks), target, weight)
+    parts = rows.each(partial(_block_group, draws, masks), target, weight, *(() if offset is None else (offset,)))
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
 
 
-def _block_group(draws: Draws, masks: int, X: Any, target: PerRow, weight: PerRow) -> xr.Dataset:
-    return log_likelihood_group(draws, X, target, weight, masks)
+def _block_group(
+    draws: Draws, masks: int, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> xr.Dataset:
+    return log_likelihood_group(draws, X, target, weight, masks, offset)
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
@@ -229,13 +238,16 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) 
     return values
 
 
-def _marginal(draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"]) -> None:
+def _marginal(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None
+) -> None:
     """``−C s_i φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
     loss = require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
     for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
         design = as_design(X[rows])
         for part in blocks(draws.size, max(design.shape)):
             mean, var = draws.moments(design, part)
+            mean = mean if offset is None else mean + offset[rows, None]
             y = np.broadcast_to(target[rows, None], mean.shape)
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs

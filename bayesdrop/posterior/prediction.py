@@ -25,11 +25,12 @@ from .._typing import Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.result import Fit
 from ..losses.protocols import Simulated, require
-from .draws import Draws, blocks, match_columns
+from .draws import Draws, blocks
 from .expected_response import expected_response
 from .fitted_draws import read_result
 from .masks.class_chances import class_chances
 from .masks.expectation import class_probability
+from .new_rows import match_columns, match_offset
 from .row_blocks import row_blocks
 
 if TYPE_CHECKING:
@@ -191,7 +192,13 @@ class Prediction(Shown):
 
 @takes_seed
 def predict(
-    post: Any, X: Any, *, probability: float | int = 0.9, corrupted_inputs: bool = False, seed: Any = 0
+    post: Any,
+    X: Any,
+    *,
+    probability: float | int = 0.9,
+    corrupted_inputs: bool = False,
+    offset: Any = None,
+    seed: Any = 0,
 ) -> Prediction:
     """Predict new rows, with the uncertainty of the posterior, or by a point fit.
 
@@ -209,6 +216,9 @@ def predict(
         Say that the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b`` and nothing is
         averaged over the noise. By default a row suffers the noise of the model and every draw averages over it, with
         its own rates.
+    offset : array (n,) or float, optional
+        Known part of the score of each row, needed if the rows that were sampled or fitted had one; 0 for an exposure
+        of one unit. A fit by a formula reads it from a data frame.
     seed : int, numpy.random.Generator or RandomState
         Of the responses that the interval of a new response is read from (numbers only); all else is deterministic.
 
@@ -225,7 +235,7 @@ def predict(
     ------
     TypeError, ValueError
         If ``post`` is not from ``bd.sample`` or ``bd.fit``, ``X`` does not have its columns, or holds NaN that is not
-        missing to the model, or ``probability`` lies outside (0, 1).
+        missing to the model, ``probability`` lies outside (0, 1), or offsets are missing or no numbers.
 
     Warns
     -----
@@ -272,12 +282,15 @@ def predict(
         seed=seed,
     )
     labels = _row_labels(X)
+    offset = post.own_offset(X, offset) if isinstance(post, Fit) else offset
     X = post.encoded(X) if isinstance(post, Fit) else X
     streamed = row_blocks(X, draws)
     if streamed is None:
-        found = replace(made(match_columns(X, draws.feature_names, draws.model)), rows=labels)
+        matrix = match_columns(X, draws.feature_names, draws.model)
+        found = replace(made(matrix, match_offset(draws, offset, matrix.shape[0])), rows=labels)
     else:
-        found = _joined(streamed.each(made))
+        known = match_offset(draws, offset, streamed.design.shape[0])
+        found = _joined(streamed.each(made) if known is None else streamed.each(made, streamed.design.targets(known)))
     return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
 
 
@@ -298,7 +311,14 @@ def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:
 
 
 def _predict_one(
-    draws: Draws, matrix: Any, probability: float, tails: list[float], corrupted_inputs: bool, seed: int
+    draws: Draws,
+    matrix: Any,
+    offset: Float[np.ndarray, " n"] | None = None,
+    *,
+    probability: float,
+    tails: list[float],
+    corrupted_inputs: bool,
+    seed: int,
 ) -> Prediction:
     """Probabilities of the positive class of two, or expected numbers."""
     loss = draws.model.loss
@@ -308,11 +328,12 @@ def _predict_one(
     repeats = 1 if loss.binary else -(-_RESPONSES // total)
     generator = np.random.default_rng(seed)
     for rows in blocks(n, total * repeats):
+        known = None if offset is None else offset[rows]
         if loss.binary:
-            expected = class_probability(draws, matrix[rows], corrupted_inputs)
+            expected = class_probability(draws, matrix[rows], corrupted_inputs, offset=known)
         else:
-            expected = expected_response(draws, matrix[rows], corrupted_inputs)
-            drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs)
+            expected = expected_response(draws, matrix[rows], corrupted_inputs, known)
+            drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs, known)
             response[:, rows] = np.quantile(drawn, tails, axis=1)
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
         interval[:, rows] = np.quantile(expected, tails, axis=1)
@@ -327,9 +348,16 @@ def _predict_one(
 
 
 def _predict_classes(
-    draws: Draws, X: Any, probability: float, tails: list[float], corrupted_inputs: bool, seed: int
+    draws: Draws,
+    X: Any,
+    offset: None = None,
+    *,
+    probability: float,
+    tails: list[float],
+    corrupted_inputs: bool,
+    seed: int,
 ) -> Prediction:
-    """Probabilities of many classes."""
+    """Probabilities of many classes, which have no offset."""
     n, K = X.shape[0], draws.weight.shape[1]
     mean, sd, interval = np.empty((n, K)), np.empty((n, K)), np.empty((2, n, K))
     for rows in blocks(n, draws.size * K):
@@ -342,7 +370,12 @@ def _predict_classes(
 
 
 def _responses(
-    draws: Draws, X: Any, repeats: int, generator: np.random.Generator, corrupted_inputs: bool
+    draws: Draws,
+    X: Any,
+    repeats: int,
+    generator: np.random.Generator,
+    corrupted_inputs: bool,
+    offset: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "n draws"]:
     """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
     loss = require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
@@ -354,6 +387,7 @@ def _responses(
         intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
         copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C)
         score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
+        score = score if offset is None else score + offset[:, None]
         columns = slice(part.start * draws.size, part.stop * draws.size)
         drawn[:, columns] = loss.sample_response(generator, score, C)
     return drawn

@@ -20,7 +20,8 @@ from ..warnings import ApproximationWarning
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
 from .arviz_groups.summaries import SUMMARY, THINNED
-from .draws import Draws, match_columns, read_draws, read_group
+from .draws import Draws, read_draws, read_group, stored_offset
+from .new_rows import match_columns
 from .pareto import smoothed_log_weights
 from .pointwise import observed_response
 from .problems import approximation_problem
@@ -105,9 +106,11 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     if streamed is None:
-        ratios = errors_of(found, matrix, target, weight).sum(axis=1)
+        ratios = errors_of(found, matrix, target, weight, stored_offset(post)).sum(axis=1)
     else:
-        ratios = np.sum(streamed.each(partial(_ratios, found), target, weight), axis=0)
+        offset = stored_offset(post)
+        vectors = (target, weight) if offset is None else (target, weight, offset)
+        ratios = np.sum(streamed.each(partial(_ratios, found), *vectors), axis=0)
     log_weights, k = smoothed_log_weights(ratios)
     if k > _NO_MEAN:
         raise ValueError(
@@ -140,9 +143,11 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     return assemble(groups, attrs)
 
 
-def _ratios(draws: Draws, matrix: Any, target: PerRow, weight: PerRow) -> Float[np.ndarray, " S"]:
+def _ratios(
+    draws: Draws, matrix: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> Float[np.ndarray, " S"]:
     """Log weight of every draw from some rows."""
-    return np.asarray(errors_of(draws, matrix, target, weight).sum(axis=1))
+    return np.asarray(errors_of(draws, matrix, target, weight, offset).sum(axis=1))
 
 
 def _resampled(group: xr.Dataset, draws: Draws, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:

@@ -10,7 +10,8 @@ from typing import Any
 from .._typing import PerRow
 from ..designs import Design, as_streamed_design
 from ..model import Model
-from .draws import Draws, column_order, match_columns
+from .draws import Draws
+from .new_rows import column_order, match_columns
 
 __all__ = ["RowBlocks", "row_blocks"]
 

@@ -23,7 +23,7 @@ from .._validation import (
 from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
-from ..fitting.by_formula import stated
+from ..fitting.by_formula import offset_beside, stated
 from ..fitting.result import centred_columns
 from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
@@ -70,6 +70,8 @@ def sample(
     method: Any = None,
     target: str | None = None,
     sample_weight: Any = None,
+    class_weight: Any = None,
+    offset: Any = None,
     feature_names: Sequence[str] | None = None,
     log_likelihood: bool = False,
     masks: int = MASKS,
@@ -86,7 +88,8 @@ def sample(
     model : Model or str
         Any model: every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``, as
         :func:`bayesdrop.fit` takes it. The attribute ``formula`` of the result then has it; new rows for
-        :func:`bayesdrop.predict` are encoded by ``bd.from_formula(formula, data).transform(rows)``.
+        :func:`bayesdrop.predict` are encoded by ``bd.from_formula(formula, data).transform(rows)``, and their offsets
+        are ``.offset_of(rows)``.
     X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
@@ -115,6 +118,14 @@ def sample(
         above 0, else "marginalised"; without noise the two are one.
     sample_weight : array (n,), optional
         Row weights, >= 0: powers of the rows' likelihoods. Rows of weight 0 are left out.
+    class_weight : dict or "balanced", optional
+        Weight of each label, which multiplies those of its rows (1 for labels that are left out); ``"balanced"`` makes
+        all classes weigh the same. The likelihood of each row is raised to the product: a power likelihood, whose
+        posterior is that of a weighted loss and no longer of the data as they were drawn.
+    offset : array (n,) or float, optional
+        Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor drawn, such as the logarithm of the
+        exposure of a count. It is kept in ``constant_data``, and predictions of new rows need theirs. Of one score a
+        row, and rows in memory. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     log_likelihood : bool
@@ -204,7 +215,8 @@ def sample(
     _check_ending(stop, max_seconds, chains)
     variables = _checked_variables(variables, log_likelihood)
     problem = Problem.of(
-        model, X, y, target=target, sample_weight=sample_weight, feature_names=feature_names, wrap=as_sampling_design
+        model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
+        offset=offset_beside(design, offset), feature_names=feature_names, wrap=as_sampling_design,
     )  # fmt: skip
     settled, data, marginalised = problem.settled, problem.data, problem.marginalised
     method = problem.method(method)
@@ -224,7 +236,9 @@ def sample(
             rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
             groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
         else:
-            groups["log_likelihood"] = log_likelihood_group(found, data.X, data.target, data.weight, masks)
+            groups["log_likelihood"] = log_likelihood_group(
+                found, data.X, data.target, data.weight, masks, data.offset
+            )  # fmt: skip
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
@@ -373,7 +387,11 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
             multiclass=loss.multiclass,
         ),
         constants=model_constants(
-            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size)
-        ),
+            model,
+            rate_map,
+            np.asarray(data.weight),
+            lambda: data.occurrences(rate_map.index, rate_map.size),
+            data.offset,
+        ),  # fmt: skip
     )
     return groups | summary_groups(result, groups["posterior"], problem.coords)

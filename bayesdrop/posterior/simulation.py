@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Float, Shaped
+from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.dataset import Dataset, feature_names_of
 from ..description import attributes
@@ -25,7 +25,8 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
-from .draws import Draws, blocks, match_columns, match_design, read_draws, read_group
+from .draws import Draws, blocks, read_draws, read_group, stored_offset
+from .new_rows import match_columns, match_design, match_offset
 from .row_blocks import RowBlocks, row_blocks
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def posterior_predictive(
     draws: int | None = None,
     new: bool = False,
     corrupted_inputs: bool = False,
+    offset: Any = None,
 ) -> Any:
     """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
 
@@ -67,6 +69,8 @@ def posterior_predictive(
         ArviZ has it, and is not compared with ``observed_data``.
     corrupted_inputs : bool
         Say that the rows are corrupted already, so that no noise is drawn.
+    offset : array (n,) or float, optional
+        Known part of the score of each new row, needed if those that were sampled had one; of these it is known.
 
     Returns
     -------
@@ -100,16 +104,25 @@ def posterior_predictive(
     matrix = match_columns(X, found.feature_names, found.model) if streamed is None else streamed.design
     if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])
+        if offset is not None:
+            raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
+        offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    generator = np.random.default_rng(check_seed(seed))
+    generator, known = np.random.default_rng(check_seed(seed)), match_offset(found, offset, matrix.shape[0])
     if streamed is None:
-        simulated = _responses(found, matrix, generator, corrupted_inputs)
+        simulated = _responses(found, matrix, generator, corrupted_inputs, known)
     else:
-        simulated = _of_blocks(found, streamed, generator, corrupted_inputs)
+        simulated = _of_blocks(found, streamed, generator, corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
-def _of_blocks(draws: Draws, rows: RowBlocks, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+def _of_blocks(
+    draws: Draws,
+    rows: RowBlocks,
+    generator: np.random.Generator,
+    corrupted_inputs: bool,
+    offset: PerRow | None,
+) -> xr.Dataset:
     """Responses of rows that are streamed, a block at a time; raise ValueError if they would fill memory."""
     import xarray as xr
 
@@ -119,7 +132,11 @@ def _of_blocks(draws: Draws, rows: RowBlocks, generator: np.random.Generator, co
             f"draws: expected at most {_MOST_STREAMED:,} responses, one for each draw and row, of rows that are not in "
             f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
         )
-    parts = [_responses(draws, matrix, generator, corrupted_inputs) for _, matrix in rows.parts() if matrix.shape[0]]
+    parts = [
+        _responses(draws, matrix, generator, corrupted_inputs, None if offset is None else offset[place])
+        for place, matrix in rows.parts()
+        if matrix.shape[0]
+    ]
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
 
 
@@ -133,7 +150,13 @@ def check_rows(post: Any, n: int) -> None:
         )
 
 
-def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_inputs: bool) -> xr.Dataset:
+def _responses(
+    draws: Draws,
+    X: Any,
+    generator: np.random.Generator,
+    corrupted_inputs: bool,
+    offset: Float[np.ndarray, " n"] | None = None,
+) -> xr.Dataset:
     """One response of each row and draw, as a group of ArviZ."""
     import xarray as xr
 
@@ -145,6 +168,7 @@ def _responses(draws: Draws, X: Any, generator: np.random.Generator, corrupted_i
     noised = draws.noised_class_scores if loss.multiclass else draws.noised_scores
     for part in blocks(draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = noised(X, part, generator, corrupted_inputs)
+        score = score if offset is None else score + offset[:, None]
         drawn = loss.sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
     coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}

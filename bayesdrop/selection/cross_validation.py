@@ -9,8 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import AnyArray, Float, Shaped
+from ..data.class_weights import weigh_classes
 from ..designs.rows import check_sample_weight
-from ..estimators.classes import signs, weigh_classes
+from ..estimators.classes import signs
 from ..estimators.classifier import DropoutLogisticRegression, DropoutSVC
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters

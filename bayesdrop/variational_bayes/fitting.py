@@ -58,6 +58,7 @@ def variational(
     tol: float = 1e-7,
     max_iter: int = 2000,
     sample_weight: Any = None,
+    offset: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Variational:
     """Approximate the posterior of weights, intercept and dropout rates by a mean field.
@@ -86,6 +87,8 @@ def variational(
     sample_weight : array (n,), optional
         Row weights, >= 0: powers of the rows' likelihoods ``p(y_i | w, b, η)``, masks summed out, so that a weight of 2
         is the row twice. ``bd.sample`` weighs the loss and counts each mask once; at weights of 1 both are one.
+    offset : array (n,) or float, optional
+        Known part of every row's score, as :func:`bayesdrop.sample` takes it.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
 
@@ -136,7 +139,7 @@ def variational(
     max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
     given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, missing=model.missing)
-    data = given.with_weight()
+    data = given.with_offset(offset).with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
@@ -213,6 +216,7 @@ def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | N
         n_rates=rate_map.size,
         rate_prior=rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size)),
         fixed_rate=rate_map.initial,
+        offset=0.0 if data.offset is None else data.offset,
     )
 
 
@@ -287,6 +291,7 @@ def _result(
         model=model,
         y=data.target,
         row_weight=data.weight,
+        offset=data.offset,
         rate_map=rate_map,
         stated=settled.stated,
         inner_intercept_sd=float(deviation[-1]),

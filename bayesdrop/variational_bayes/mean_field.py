@@ -4,7 +4,7 @@ r"""The mean field of the feature-noising model: its evidence lower bound, and o
 
 With ``z_id = x_id ρ_id`` and ``S = Σ + μμᵀ`` the score ``ψ_i = b + Σ_d w_d x_id α_id`` has the moments
 
-    m_i = μ_b + z_iᵀμ,      v_i = (z_i, 1)ᵀ Σ (z_i, 1) + Σ_d x_id² ρ_id (1 − ρ_id) S_dd.
+    m_i = o_i + μ_b + z_iᵀμ,      v_i = (z_i, 1)ᵀ Σ (z_i, 1) + Σ_d x_id² ρ_id (1 − ρ_id) S_dd.
 
 Given these, the best ``q(λ)`` of the augmentations of Polson & Scott (2011, theorem 1) and of Polson, Scott & Windle
 (2013, theorem 1) leaves exactly ``−C φ(y_i, m_i, v_i)`` of the expected log-likelihood, ``φ`` being the augmentation
@@ -17,7 +17,7 @@ the average of the second term taken over ``q(η)``, and the flat intercept ente
 
 Updates (Jaakkola & Jordan 2000; Bishop 2006, section 10.2), with ``(ω, κ)`` the loss's expected pseudo-observation:
 
-    q(w, b)   precision P + E Zᵀ diag(sω) Z, mean from Zᵀ(sκ);  fully factorised: the same mean, variances 1/diagonal
+    q(w, b)   precision P + E Zᵀ diag(sω) Z, mean from Zᵀ{s(κ − ωo)};  factorised: the same mean, variances 1/diagonal
     q(α_id)   logit ρ_id = E log(1 − η) − E log η + x_id {κ_i μ_d − ω_i (½ x_id S_dd + E[w_d ψ_i without d])}
     q(η_j)    ∝ p(η_j) η_j^d (1 − η_j)^k,  d = Σ s_i (1 − ρ_id), k = Σ s_i ρ_id;  Beta(A + d, B + k) of Beta(A, B)
 
@@ -74,6 +74,8 @@ class Problem:
         Prior of the free rates.
     fixed_rate : array (p,)
         The rates, if they are fixed.
+    offset : array (n,) or float
+        Known part ``o`` of the scores.
     """
 
     entries: Entries
@@ -88,6 +90,7 @@ class Problem:
     n_rates: int
     rate_prior: Any
     fixed_rate: Float[np.ndarray, " p"]
+    offset: Any = 0.0
 
     @property
     def is_free(self) -> bool:
@@ -167,7 +170,8 @@ class MeanField:
 
     def score_mean(self) -> Float[np.ndarray, " n"]:
         """``m``, (n,)."""
-        return self.problem.entries.row_sums(self.expected(), self.mean[:-1]) + self.mean[-1]
+        linear = self.problem.entries.row_sums(self.expected(), self.mean[:-1]) + self.mean[-1]
+        return linear + self.problem.offset
 
     def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and variance of the scores, (n,) each."""
@@ -251,7 +255,8 @@ class MeanField:
         """Best ``q(w, b)`` given the rest; if it is factorised, means jointly and all variances."""
         problem, entries = self.problem, self.problem.entries
         z = self.expected()
-        omega, kappa = problem.weight * self.omega, problem.weight * self.kappa
+        omega = problem.weight * self.omega
+        kappa = problem.weight * self.kappa - omega * problem.offset
         own = problem.precision + entries.column_sums(entries.value * z * (1 - self.keep), omega)
         right = np.append(entries.column_sums(z, kappa), np.sum(kappa))
         size = len(right) if problem.fit_intercept else len(right) - 1

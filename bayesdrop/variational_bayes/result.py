@@ -62,6 +62,8 @@ class Variational(Shown):
         The model with numbers for what it says of its columns: the centre of the noise, the scales of the prior.
     inner_intercept_sd : float
         Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
+    offset : array (n,) or None
+        Known parts of the scores of the rows of weight above 0.
     """
 
     weight_mean: Float[np.ndarray, " p"]
@@ -83,6 +85,7 @@ class Variational(Shown):
     rate_map: RateMap
     stated: Model
     inner_intercept_sd: float
+    offset: Float[np.ndarray, " n"] | None = None
 
     @property
     def centre(self) -> Float[np.ndarray, " p"] | None:
@@ -150,8 +153,12 @@ class Variational(Shown):
             coords=model_coords(self.rate_map, self.feature_names),
             observed=observed_group(self.y, self.classes, binary=loss.binary, counts=loss.largest_count is not None),
             constants=model_constants(
-                self.stated, self.rate_map, self.row_weight, lambda: None if rate is None else rate.occurrences
-            ),
+                self.stated,
+                self.rate_map,
+                self.row_weight,
+                lambda: None if rate is None else rate.occurrences,
+                self.offset,
+            ),  # fmt: skip
         )
         form = "diagonal" if self.covariance is None else "full"
         attrs = provenance(

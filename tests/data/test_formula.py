@@ -458,7 +458,16 @@ def test_a_label_is_the_positive_class(data):
     ("call", "message"),
     [
         (lambda data: bd.fit("ill ~ (1|site)", data), "a term by group.*take bambi"),
-        (lambda data: bd.fit("ill ~ age + offset(age)", data), r"offset\(...\) is not supported"),
+        (lambda data: bd.fit("ill ~ age:offset(dose)", data), r"offset\(...\) is no term that others go with"),
+        (lambda data: bd.fit("ill ~ age - offset(dose)", data), "add it by itself"),
+        (lambda data: bd.fit("ill + offset(dose) ~ age", data), "add it by itself"),
+        (lambda data: bd.fit("ill ~ age + offset(dose", data), "add it by itself"),
+        (lambda data: bd.fit("ill ~ offset(dose)", data), "no terms"),
+        (lambda data: bd.fit("ill ~ age + offset(site)", data), r"offset\(site\) is no number"),
+        (lambda data: bd.fit("ill ~ age + offset(nothing)", data), "nothing"),
+        (lambda data: bd.fit("ill ~ age + offset(np.log(0 * dose))", data), "infinite or no number in 80 of 80 rows"),
+        (lambda data: bd.fit("ill ~ age + offset(dose)", data, offset=1.0), "the formula has an offset"),
+        (lambda data: bd.FormulaTransformer("age + offset(dose)").fit(data), "features alone"),
         (lambda data: bd.fit("~ age", data), "expected a response, as in 'y ~ age'"),
         (lambda data: bd.fit("ill ~ age", data, data["ill"]), "the formula names the response"),
         (lambda data: bd.fit(bd.Model(), data[["age"]]), "expected a response beside X"),
@@ -485,3 +494,33 @@ def test_a_step_of_a_pipeline_learns_on_its_own_rows(data):
     expected = bd.DropoutLogisticRegression(0.1).fit(design.X, half["ill"]).predict_proba(design.transform(rest))
     np.testing.assert_array_equal(fitted.predict_proba(rest.drop(columns="ill")), expected)
     assert np.all(np.isfinite(cross_val_score(pipeline, data.drop(columns="ill"), data["ill"], cv=3)))
+
+
+def test_an_offset_is_no_term(data):
+    """``offset(...)``, wherever it stands among the terms, is the argument of that name."""
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.1))
+    known = np.log(data["dose"].to_numpy() + 3) + data["age"].to_numpy()
+    by_hand = bd.fit(model, "cost ~ site + `two words`", data, offset=known)
+    for terms in (
+        "site + `two words` + offset(np.log(dose + 3) + age)",
+        "offset(np.log(dose + 3)) + site + offset(age) + `two words`",
+        "site + offset( (np.log((dose + 3))) ) + offset(age)+`two words`",
+    ):
+        fit = bd.fit(model, f"cost ~ {terms}", data)
+        assert fit.feature_names == by_hand.feature_names
+        np.testing.assert_allclose(fit.weight, by_hand.weight, rtol=1e-9)
+        np.testing.assert_allclose(fit.offset, known)
+    new = data[:3]
+    np.testing.assert_allclose(fit.predict(new).mean, by_hand.predict(new, offset=known[:3]).mean)
+    np.testing.assert_allclose(fit.predict(new, offset=0.0).mean + known[:3], fit.predict(new).mean)
+    np.testing.assert_allclose(fit.formula.offset_of(new), known[:3])
+    with pytest.raises(ValueError, match="dose"):
+        fit.predict(new[["site", "two words", "age"]])
+
+
+def test_an_offset_learns_on_the_first_rows_and_is_no_other_column(data):
+    design = bd.from_formula("cost ~ . - ill - sex - site - grade + offset(center(age))", data)
+    assert design.groups == ["dose", "two words"]
+    np.testing.assert_allclose(design.offset, data["age"] - data["age"].mean())
+    np.testing.assert_allclose(design.offset_of(data[:2]), design.offset[:2])
+    assert bd.from_formula("cost ~ age", data).offset_of(data) is None

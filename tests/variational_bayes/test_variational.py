@@ -531,3 +531,28 @@ def test_the_pieces_are_public_enough_to_build_by_hand():
     field.update_masks()
     odds = special.digamma(3) - special.digamma(2) + 2 * 0.5 - 0.5 * 4 * (0.1 + 0.25)
     assert field.keep[0] == pytest.approx(special.expit(odds))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive(0.3), bd.Squared()])
+def test_an_offset_of_numbers_is_taken_off_the_response(loss, covariance):
+    X, y = data(binary=False)
+    offset = np.random.default_rng(8).normal(size=len(y))
+    model = bd.Model(loss, rates=bd.PerFeature(bd.Beta(2, 3)))
+    known = run(model, X, y, offset=offset, covariance=covariance)
+    less = run(model, X, y - offset, covariance=covariance)
+    np.testing.assert_allclose(known.weight_mean, less.weight_mean, rtol=1e-6)
+    np.testing.assert_allclose(known.elbo, less.elbo, rtol=1e-9)
+    post = known.to_arviz(draws=20)
+    np.testing.assert_array_equal(bd.groups.dataset(post, "constant_data")["offset"], offset)
+    one, other = (bd.predict(post, X, offset=o).mean for o in (offset, 0.0))
+    np.testing.assert_allclose(one, other + offset)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_a_constant_offset_is_the_intercept(covariance):
+    X, y = data()
+    model = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))
+    one, other = (run(model, X, y, offset=offset, covariance=covariance, n_init=1, tol=1e-12) for offset in (None, 0.4))
+    np.testing.assert_allclose(other.elbo, one.elbo, rtol=1e-8)
+    np.testing.assert_allclose(other.intercept_mean + 0.4, one.intercept_mean, atol=1e-4)

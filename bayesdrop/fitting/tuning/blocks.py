@@ -95,6 +95,8 @@ class BlockSolver:
         Whether held-out rows come noised already.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
 
     model: Model
@@ -105,6 +107,7 @@ class BlockSolver:
     method: Any
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
+    offset: Float[np.ndarray, " n"] | None = None
 
     def solve(
         self,
@@ -136,7 +139,7 @@ class BlockSolver:
             found = fit_block(
                 self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
                 np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
-                strength=np.full(len(places), C), many=J > 1, rate=rate,
+                strength=np.full(len(places), C), many=J > 1, rate=rate, offset=self.offset,
             )  # fmt: skip
             size = (len(count), len(members[some]), J)
             weights[:, few, some] = found.weights.reshape(p + 1, *size)
@@ -147,6 +150,7 @@ class BlockSolver:
             elif self.corrupted_inputs:
                 mean = self.design.matvec(found.weights[:-1]) + found.weights[-1]
                 var = np.zeros_like(mean)
+            mean = found.energy.scores(mean)
             for f, fold in enumerate(count):
                 for s in range(size[1]):
                     columns = slice((f * size[1] + s) * J, (f * size[1] + s + 1) * J)

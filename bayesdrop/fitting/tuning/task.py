@@ -59,6 +59,8 @@ class Task:
         Whether rows to come are noised already.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
+    offset : array (n,), optional
+        Known part of every row's score, where there is one score a row.
     """
 
     model: Model
@@ -70,6 +72,7 @@ class Task:
     n_classes: int | None = None
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
+    offset: Float[np.ndarray, " n"] | None = None
 
     @property
     def is_here(self) -> bool:
@@ -148,7 +151,7 @@ class Task:
         if self.n_classes is None:
             return BlockSolver(
                 self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,
-                self.unlabelled,
+                self.unlabelled, self.offset,
             )  # fmt: skip
         return JointSolver(
             self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,

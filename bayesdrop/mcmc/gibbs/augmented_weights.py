@@ -1,15 +1,16 @@
 r"""Weights and intercept where noise is averaged inside the loss, drawn through the loss's auxiliary variables.
 
-    (w, b) ~ N(0, P⁻¹) × flat × Π_i exp{−C s_i φ(y_i, m_i, v_i)},
+    (w, b) ~ N(0, P⁻¹) × flat × Π_i exp{−C s_i φ(y_i, o_i + m_i, v_i)},
     m = X(g∘w) + b,    v = X²(a∘w²) + X(b∘w²) + c0ᵀw²
 
-with ``φ`` the augmentation bound. The same auxiliary variables that make the bound make it conjugate: with
+with ``φ`` the augmentation bound and ``o`` a known offset.
+The same auxiliary variables that make the bound make it conjugate: with
 ``r² = ζ² + v`` the hinge's ``exp{−½C(ζ + r)}`` is a mixture of ``exp{−½ω r² − ½Cζ}`` over ``λ ~ GIG(½, 1, c²r²)``
 (Polson & Scott 2011; Chen, Zhu, Chen & Chen 2015, section 4.1), the logistic ``(2 cosh ½r)^{−C}`` one over
 ``PG(C, r)`` (Polson, Scott & Windle 2013). Given them, ``v`` is a quadratic form of the weights and adds to their
 precision:
 
-    (w, b) | ω, κ ~ N(Q⁻¹ Mᵀκ, Q⁻¹),    Q = P + MᵀΩM + diag{a∘(X²)ᵀω + b∘Xᵀω + c0 Σω}.
+    (w, b) | ω, κ ~ N(Q⁻¹ Mᵀ(κ − ω∘o), Q⁻¹),    Q = P + MᵀΩM + diag{a∘(X²)ᵀω + b∘Xᵀω + c0 Σω}.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -47,11 +48,14 @@ class NoisedFeatures(NamedTuple):
         Quadratic variance function of the noise; no gain is 0, and no shift is looked at.
     target : array (n,)
         Labels −1 and +1 or numbers.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
 
     columns: Columns
     coefficients: Coefficients
     target: Float[jax.Array, " n"]
+    offset: Float[jax.Array, " n"] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class AugmentedWeights:
         """Mean and variance of the scores: weights (C, p) and intercepts (C,) to (C, n) each."""
         n, columns, parts = features.target.shape[0], features.columns, features.coefficients
         mean = columns.full_product(parts.gain * weight, n) + intercept[:, None]
+        mean = mean if features.offset is None else mean + features.offset[None]
         var, square = jnp.zeros_like(mean), weight * weight
         if self.quadratic:
             var = var + columns.full_squared_product(parts.quadratic * square, n)
@@ -126,6 +131,8 @@ class AugmentedWeights:
         target = jnp.broadcast_to(features.target[None], (chains, n)).reshape(-1)
         pseudo = self.loss.sample_pseudo(key_aux, target, mean.reshape(-1), var.reshape(-1), flat)
         omega, kappa = (jnp.broadcast_to(part, (chains * n,)).reshape(chains, n) for part in pseudo)
+        if features.offset is not None:
+            kappa = kappa - omega * features.offset[None]
         everything = tuple(
             jnp.ones((block.values.shape[0], chains, block.values.shape[1]), bool) for block in features.columns.blocks
         )

@@ -96,7 +96,7 @@ def joint_moves(
     def surrogate(theta: Float[jax.Array, "C D"]) -> Float[jax.Array, " C"]:
         point = _unpack(kernel, operands, state, theta)
         logit = kernel.feature_logit(operands, point.logit)
-        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit)
+        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit, operands.offset)
         return likelihood + _log_prior(kernel, operands, state, point)
 
     def one(_: Any, carry: Any) -> Any:
@@ -107,7 +107,9 @@ def joint_moves(
         point = _unpack(kernel, operands, state, proposed)
         uniform = uniform_masks(key_masks, state.kept)
         logit = kernel.feature_logit(operands, point.logit)
-        ratio, score, kept = mask_pass(*data, point.weight, point.intercept, logit, state.kept, uniform)
+        ratio, score, kept = mask_pass(
+            *data, point.weight, point.intercept, logit, state.kept, uniform, operands.offset
+        )  # fmt: skip
         new_target = ratio + _log_prior(kernel, operands, state, point)
         gain = new_target - log_target + change
         inside = jnp.isfinite(gain) & jnp.all(jnp.isfinite(proposed), axis=-1)
@@ -130,6 +132,6 @@ def joint_moves(
         return new._replace(metric=metric), choose(new_target, log_target)
 
     logit = kernel.feature_logit(operands, state.logit)
-    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None)
+    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, operands.offset)
     log_target = ratio + _log_prior(kernel, operands, state, _Coordinates.of(state))
     return jax.lax.fori_loop(0, count, one, (state, log_target))[0]

@@ -1,7 +1,7 @@
 r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks included.
 
     w ~ N(0, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
-    y_i ~ exp{−C s_i · loss(y_i, Σ_d w_d k(η_d) x_id α_id + b)/σ²}
+    y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound). ``P``, the parameters of a Beta
 prior of the rates, and ``σ²`` (else 1) may be unknown. One sweep is
@@ -138,7 +138,7 @@ class GibbsKernel(NoisingModel):
             intercept=jnp.zeros(chains, dtype),
             logit=free,
             kept=tuple(kept),
-            score=columns.product(kept, effective, n),
+            score=operands.with_offset(columns.product(kept, effective, n)),
             precision=precision,
             scales=scales,
             log_scale=log_scale,
@@ -176,8 +176,9 @@ class GibbsKernel(NoisingModel):
     ) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn.
 
-        Scores have ``offset`` (C, n) beside weights and intercept, if it is given.
+        Scores have ``offset`` (C, n) beside weights and intercept, if it is given or among the operands.
         """
+        offset = offset if operands.offset is None else operands.offset[None]
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss, offset)

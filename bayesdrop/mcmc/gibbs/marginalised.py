@@ -2,9 +2,10 @@ r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged 
 
     U = ½ wᵀPw + C Σ_i s_i φ(y_i, m_i, v_i)
 
-with the moments ``m_i`` and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each sweep draws weights and
-intercept as :mod:`.augmented_weights` does. Without noise this is the Gibbs sampler of the Bayesian support vector
-machine and of logistic regression. Scale mixtures of the weights' prior and an unknown noise variance add a draw each.
+with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
+sweep draws weights and intercept as :mod:`.augmented_weights` does. Without noise this is the Gibbs sampler of the
+Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown noise
+variance add a draw each.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -53,6 +54,8 @@ class MarginalOperands(NamedTuple):
         Scales that normal weights share and that are drawn.
     variance_shape, variance_scale : array ()
         Inverse gamma prior of the noise variance, where it is drawn.
+    offset : array (n,), optional
+        Known part of every row's score, which the means of a state have.
     """
 
     columns: Columns
@@ -64,11 +67,12 @@ class MarginalOperands(NamedTuple):
     learnt: ScaleOperands | None
     variance_shape: Float[jax.Array, ""]
     variance_scale: Float[jax.Array, ""]
+    offset: Float[jax.Array, " n"] | None = None
 
     @property
     def features(self) -> NoisedFeatures:
         """What the draw of the weights reads."""
-        return NoisedFeatures(self.columns, self.coefficients, self.target)
+        return NoisedFeatures(self.columns, self.coefficients, self.target, self.offset)
 
 
 class MarginalState(NamedTuple):
@@ -184,9 +188,11 @@ class MarginalKernel:
         start = draw_given_weights(key_weights, learnt, state.weight, state.log_scale)
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if learnt.size.shape[0] == 1:  # all that is no intercept
-                return state.mean - state.intercept[:, None], state.var
-            return self.weights.moments(operands.features, state.weight * mask[None], jnp.zeros_like(state.intercept))
+            if learnt.size.shape[0] == 1:  # all that is no intercept and no offset
+                known = 0.0 if operands.offset is None else operands.offset[None]
+                return state.mean - known - state.intercept[:, None], state.var
+            own = operands.features._replace(offset=None)
+            return self.weights.moments(own, state.weight * mask[None], jnp.zeros_like(state.intercept))
 
         (mean, var), log_scale = draw_along_rays(
             key_rays,
@@ -288,4 +294,5 @@ def bind_marginal(
         learnt=scale_operands(learnt, dtype),
         variance_shape=real(1.0 if variance is None else variance.shape),
         variance_scale=real(1.0 if variance is None else variance.scale),
+        offset=None if data.offset is None else real(data.offset),
     )

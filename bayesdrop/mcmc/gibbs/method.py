@@ -73,6 +73,7 @@ class Gibbs:
     dtype: str = "float32"
     weights: str = "auto"
     integrates_masks: ClassVar[bool] = False
+    takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 300
 
     def __post_init__(self) -> None:
@@ -184,6 +185,7 @@ class Gibbs:
             variance_scale=real(1.0 if variance is None else variance.scale),
             first_power=real(first_power),
             tune=jnp.int32(tune),
+            offset=None if data.offset is None else real(data.offset),
         )
         return kernel, operands
 
@@ -193,6 +195,7 @@ def _first_power(model: Model, data: Dataset) -> float:
     if not model.loss.quadratic:
         return 1.0
     total = float(data.weight.sum())
-    centred = data.target - float(data.weight @ data.target) / total
+    known = data.target if data.offset is None else data.target - data.offset
+    centred = known - float(data.weight @ known) / total
     spread = model.C * float(data.weight @ (centred * centred)) / total
     return 1.0 / max(spread, 1.0)

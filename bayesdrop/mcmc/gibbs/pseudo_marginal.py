@@ -105,10 +105,12 @@ def _moments(
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
     n: int,
+    offset: Float[jax.Array, " n"] | None,
 ) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
     """Mean and variance of the scores over the masks: (C, n) each."""
     drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
     mean = columns.full_product(weight * keep, n) + intercept[:, None]
+    mean = mean if offset is None else mean + offset[None]
     return mean, columns.full_squared_product(weight * weight * drop * keep, n)
 
 
@@ -122,6 +124,7 @@ def mask_pass(
     logit: Float[jax.Array, "C p"],
     kept: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
+    offset: Float[jax.Array, " n"] | None = None,
 ) -> tuple[Float[jax.Array, " C"], Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...]]:
     """Go through the columns with the look-ahead proposal; draw masks, or score given ones.
 
@@ -135,6 +138,8 @@ def mask_pass(
         Masks to score, one array per block; not read if ``uniform`` is given.
     uniform : sequence of arrays (q, C, m), or None
         Uniform numbers to draw masks with.
+    offset : array (n,), optional
+        Known part of the scores.
 
     Returns
     -------
@@ -142,7 +147,7 @@ def mask_pass(
         ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks.
     """
     chains, n = weight.shape[0], target.shape[0]
-    mean, var = _moments(columns, weight, intercept, logit, n)
+    mean, var = _moments(columns, weight, intercept, logit, n, offset)
 
     def body(carry: Any, inputs: Any) -> Any:
         mean, var, total = carry
@@ -184,9 +189,10 @@ def surrogate_likelihood(
     weight: Float[jax.Array, "C p"],
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
+    offset: Float[jax.Array, " n"] | None = None,
 ) -> Float[jax.Array, " C"]:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
-    mean, var = _moments(columns, weight, intercept, logit, target.shape[0])
+    mean, var = _moments(columns, weight, intercept, logit, target.shape[0], offset)
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
     return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES), axis=-1)

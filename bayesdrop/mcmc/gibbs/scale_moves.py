@@ -126,7 +126,7 @@ def move_scales(
 
     def share(mask: Float[jax.Array, " p"]) -> Scores:
         if learnt.size.shape[0] == 1:  # all that is no intercept
-            return (state.score - state.intercept[:, None],)
+            return (operands.with_offset(state.score, -1.0) - state.intercept[:, None],)
         return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
 
     (score,), log_scale = draw_along_rays(

@@ -50,6 +50,8 @@ class Operands(NamedTuple):
         Power of the likelihood that warm-up begins with, where it is tempered.
     tune : int array ()
         Number of first draws during which the sampler adapts.
+    offset : array (n,), optional
+        Known part of every row's score, which the scores of a state have.
     """
 
     columns: Columns
@@ -67,6 +69,11 @@ class Operands(NamedTuple):
     variance_scale: Float[jax.Array, ""]
     first_power: Float[jax.Array, ""]
     tune: Int[jax.Array, ""]
+    offset: Float[jax.Array, " n"] | None = None
+
+    def with_offset(self, score: Float[jax.Array, "C n"], sign: float = 1.0) -> Float[jax.Array, "C n"]:
+        """Scores (C, n) with the offset, or with ``sign`` −1 without it."""
+        return score if self.offset is None else score + sign * self.offset[None]
 
 
 class State(NamedTuple):
@@ -81,7 +88,7 @@ class State(NamedTuple):
     kept : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (C, n)
-        Scores of the masked rows.
+        Scores of the masked rows, offset included.
     precision : array (C, p)
         Prior precision of the weights.
     scales : pytree of arrays (C, …)

@@ -10,7 +10,8 @@ with the ``expectation`` of the loss, or the noising model with its masks integr
 
 the expectation as :mod:`bayesdrop.losses.normal_score` has it. The rates are ``η = Φ(u)``: on this probit scale a flat
 prior is standard normal and a posterior is close to normal. ``m_i`` and ``v_i`` are the moments of the noised score
-(:mod:`bayesdrop.moments`). Derivatives are in closed form but for the chain rule through the two moments.
+(:mod:`bayesdrop.moments`); a known offset is added where the loss is looked at. Derivatives are in closed form but for
+the chain rule through the two moments.
 
 A loss with kinks may have them rounded in the gradient, never in the density: its slope at a score ``s`` is then the
 mean slope over ``s ± h``, which is ``(loss(s + h) − loss(s − h)) / 2h``. A trajectory may follow any field of forces
@@ -64,6 +65,8 @@ class DensityOperands(NamedTuple):
         Prior of the free rates.
     width : array (n,), optional
         Half-width ``h`` over which the slopes of each row are averaged, positive; by default they are not.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
 
     matrix: Matrix
@@ -74,6 +77,7 @@ class DensityOperands(NamedTuple):
     index: Int[jax.Array, " p"]  # type: ignore[assignment]  # tuples have a method of this name
     rate_prior: Any
     width: Float[jax.Array, " n"] | None = None
+    offset: Float[jax.Array, " n"] | None = None
 
 
 class Loadings(NamedTuple):
@@ -234,7 +238,7 @@ class Density:
         return Loadings(gain * weight, level, quadratic * square, linear * square, jnp.sum(constant * square, axis=1))
 
     def moments(self, operands: DensityOperands, theta: Point) -> tuple[PerScore, ...]:
-        """Mean of the scores (C, n), and their variance if the noise gives them one."""
+        """Mean of the scores (C, n) without an offset, and their variance if the noise gives them one."""
         load = self.loadings(operands, theta)
         if self.quadratic:
             mean, var = pair_product(operands.matrix, load.mean, load.quadratic)
@@ -261,8 +265,12 @@ class Density:
         return total
 
     def cost(self, operands: DensityOperands, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
-        """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each."""
+        """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each.
+
+        The mean is that of :meth:`moments`; the offset is added here, wherever the scores come from.
+        """
         width = None if operands.width is None else operands.width[None]
+        mean = mean if operands.offset is None else mean + operands.offset[None]
         return self.score_cost(operands.target[None], operands.row_weight[None], width, mean, var)
 
     def score_cost(self, y: Any, weight: Any, width: Any, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:

@@ -82,6 +82,7 @@ class HMC:
     kicks: int | None = None
     dtype: str = "float32"
     masks: str = "normal"
+    takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class HMC:
             )
         summed = self.masks == "summed" and not marginalised
         if summed:
-            _check_sums(model, len(data.feature_names))
+            _check_sums(model, data)
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
         kernel, operands = self._kernel(bound, data, rate_map, tune)
         if not summed:
@@ -180,9 +181,11 @@ class HMC:
         )
 
 
-def _check_sums(model: Model, p: int) -> None:
+def _check_sums(model: Model, data: Dataset) -> None:
     """Raise ValueError unless the masks of each row can be summed."""
     loss, prior = model.loss, model.weight_prior
+    if data.offset is not None:
+        raise ValueError("offset: scores whose masks are summed have none; leave it out, or take bd.Gibbs().")
     if isinstance(loss.plain, Thresholded) and prior.gaussian and not loss.multiclass:
         return
     raise ValueError(
@@ -362,6 +365,7 @@ def operands_of(
         fixed_rate=real(rate_map.initial),
         index=jnp.asarray(rate_map.index, dtype=jnp.int32),
         rate_prior=jax.tree.map(real, prior),
+        offset=None if data.offset is None else real(data.offset),
     )
 
 

@@ -62,12 +62,13 @@ Slopes = Callable[[Float[np.ndarray, "n nodes"], Float[np.ndarray, "n nodes"]], 
 
 
 def _slopes(model: Model, data: Dataset, integrated: bool) -> Slopes:
-    """Derivatives of the cost of each row in the moments of its score."""
+    """Derivatives of the cost of each row in the moments of its score, which come without an offset."""
     loss: Any = model.loss.plain if integrated else model.loss
     weight, y = (model.C * data.weight)[:, None], data.target[:, None]
+    known = 0.0 if data.offset is None else data.offset[:, None]
 
     def slopes(mean: Any, var: Any) -> tuple[Any, Any]:
-        target, times = np.broadcast_to(y, mean.shape), np.broadcast_to(weight, mean.shape)
+        target, times, mean = np.broadcast_to(y, mean.shape), np.broadcast_to(weight, mean.shape), mean + known
         if integrated:
             cost = loss.score_cost(target, mean, var, times)
             return cost.mean, cost.var

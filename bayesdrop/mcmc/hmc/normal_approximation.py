@@ -64,15 +64,17 @@ def normal_approximation(
     if (kinked or averaged) and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
-    energy = Energy(moments, loss, data.target[:, None], weight, precision)
+    known = None if data.offset is None else data.offset[:, None]
+    energy = Energy(moments, loss, data.target[:, None], weight, precision, offset=known)
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (kinked and dense):
         weights, factor = _smoothed(energy, keep)
     else:
-        known = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
+        fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
         start = fit_block(
-            known, design, known.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=1e-6)
-        )
+            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=1e-6),
+            offset=data.offset,
+        )  # fmt: skip
         weights, smoothing = start.weights, np.zeros((1, 1))
         if kinked:
             # A rough spread of the scores under the prior keeps the curvature finite.

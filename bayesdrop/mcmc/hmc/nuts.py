@@ -55,6 +55,7 @@ class NUTS:
     max_tree_depth: int = 10
     dtype: str = "float64"
     integrates_masks: ClassVar[bool] = True
+    takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 1000
 
     def __post_init__(self) -> None:

@@ -62,4 +62,5 @@ def padded_rows(operands: DensityOperands) -> DensityOperands:
         target=below(operands.target, "edge"),
         row_weight=below(operands.row_weight),
         width=below(operands.width, constant_values=1.0),
+        offset=below(operands.offset),
     )

@@ -5,7 +5,8 @@ Archambeau 2009, section 3) has precision ``P + XᵀDX`` with a number for each 
 
     g_i = E ∂cost_i(s_i),    D_i = E ∂²cost_i(s_i),    s_i ~ N(m_i, v_i),
 
-``m`` and ``v`` being the mean and variance of the scores under the approximation itself. With ``K = XP⁻¹Xᵀ`` and
+``m`` and ``v`` being the mean and variance of the scores under the approximation itself (less a known offset, which
+``cost_i`` adds). With ``K = XP⁻¹Xᵀ`` and
 ``L Lᵀ = 1 + D^½KD^½`` a step is Newton's as for a Gaussian process (Rasmussen & Williams 2006, algorithm 3.1):
 
     d = Dm − g,   a = d − D^½(LLᵀ)⁻¹D^½Kd,   m ← Ka,   v ← diag(K − KD^½(LLᵀ)⁻¹D^½K),
@@ -87,11 +88,11 @@ def score_approximation(model: Model, data: Dataset) -> ScoreApproximation:
     loss = replace(loss, expectation="gaussian") if gaussian else loss
     n, p = data.design.shape
     gram = data.design.outer_gram(1 / model.weight_prior.precision(p))
-    weight = model.C * data.weight
+    weight, known = model.C * data.weight, 0.0 if data.offset is None else data.offset
     mean, variance = np.zeros(n), np.maximum(np.diagonal(gram), 1e-12)
     dual, curvature, pull = np.zeros((3, n))
     for number in range(_STEPS):
-        slopes = loss.derivatives(data.target, mean, variance if gaussian else 0 * variance)
+        slopes = loss.derivatives(data.target, mean + known, variance if gaussian else 0 * variance)
         slope, bend = weight * slopes.mean, weight * np.maximum(slopes.mean_mean, 0)
         bend = np.maximum(bend, _FLAT * (bend.max() or 1.0))
         share = _SHARE if number else 1.0

@@ -37,7 +37,7 @@ def fingerprint(data: Dataset, key: PRNGKeyArray, **settings: Any) -> Table:
     Parameters
     ----------
     data : Dataset
-        Features (n, p), targets and weights (n,), and names (p,).
+        Features (n, p), targets, weights and offsets (n,), and names (p,).
     key : key
         Typed JAX key.
     **settings
@@ -60,6 +60,8 @@ def fingerprint(data: Dataset, key: PRNGKeyArray, **settings: Any) -> Table:
         "seed": _seed(key),
         **{f"{package} version": version(package) for package in ("bayesdrop", "jax")},
     }
+    if data.offset is not None:
+        table["offset"] = _checksum(data.offset)
     for name, value in settings.items():
         table |= describe(name, value)
     return table

@@ -1,4 +1,4 @@
-"""What a posterior stores of a model beside its draws: names along the dims, priors, fixed rates and row weights."""
+"""What a posterior stores beside its draws: names along the dims, priors, fixed rates, row weights and offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model_coords(rate_map: RateMap, feature_names: Sequence[str]) -> dict[str, A
 
 
 def model_constants(
-    model: Model, rate_map: RateMap, row_weight: Any, occurrences: Callable[[], Any]
+    model: Model, rate_map: RateMap, row_weight: Any, occurrences: Callable[[], Any], offset: Any = None
 ) -> dict[str, tuple[Any, Any]]:
     """Dims and values of the group ``constant_data``, by name.
 
@@ -48,6 +48,8 @@ def model_constants(
     occurrences : callable
         Gives the weighted number of non-zero entries behind each free rate (k,), on which a prior may depend; it is
         called only where the rates have a prior of their own.
+    offset : array (n,), optional
+        Known part of every row's score.
 
     Examples
     --------
@@ -75,4 +77,6 @@ def model_constants(
         constants["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
     if np.any(row_weight != 1):
         constants["row_weight"] = ("obs_id", row_weight)
+    if offset is not None:
+        constants["offset"] = ("obs_id", offset)
     return constants

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,10 @@ from ...designs import as_design
 from ...losses.protocols import Classifying, require
 from ...warnings import AccuracyWarning, warn
 from ..draws import Draws, blocks
+from .score_functions import Moved, Probability, ScoreFunction
 from .score_law import Exact, NearNormal, TwoPoint, integrate
 
-__all__ = ["ERROR", "MASKS", "ScoreFunction", "class_probability", "expectation", "probability_of"]
+__all__ = ["ERROR", "MASKS", "class_probability", "expectation", "probability_of"]
 
 ERROR = 2e-3
 MASKS = 64
@@ -42,52 +42,12 @@ MASKS = 64
 _ENTRIES = 14
 
 
-@runtime_checkable
-class ScoreFunction(Protocol):
-    """A function of the score of a row under a draw."""
-
-    @property
-    def logarithmic(self) -> bool:
-        """True if it returns the logarithm of a positive function; else its values lie between 0 and 1."""
-
-    def __call__(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
-    ) -> Float[np.ndarray, "N M"]:
-        """Values (N, M) at scores (N, M), for the rows and draws numbered by (N,) each."""
-
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
-    ) -> Float[np.ndarray, " N"]:
-        """Slope of the logarithm of its expectation in the mean of the score, about, (N,); 0 will do."""
-
-
-@dataclass(frozen=True)
-class _Probability:
-    draws: Draws
-    loss: Classifying
-    logarithmic: bool = False
-
-    def __call__(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
-    ) -> Float[np.ndarray, "N M"]:
-        return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
-
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
-    ) -> Float[np.ndarray, " N"]:
-        return np.zeros(len(rows))
-
-
 def class_probability(
-    draws: Draws, X: Any, corrupted_inputs: bool = False, masks: int = MASKS
+    draws: Draws,
+    X: Any,
+    corrupted_inputs: bool = False,
+    masks: int = MASKS,
+    offset: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "n S"]:
     """Probability of the positive class of each row and draw, averaged over the noise: (n, S), to :data:`ERROR`.
 
@@ -101,26 +61,41 @@ def class_probability(
         Say that there is no noise to average over.
     masks : int
         Rows of no more masks have them enumerated.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
     advice = "take one of two classes, such as bd.Logistic()"
     loss = require(draws.model.loss, Classifying, "a class probability", advice)
-    return probability_of(draws, X, loss, corrupted_inputs, masks)
+    return probability_of(draws, X, loss, corrupted_inputs, masks, offset)
 
 
 def probability_of(
-    draws: Draws, X: Any, loss: Classifying, corrupted_inputs: bool = False, masks: int = MASKS
+    draws: Draws,
+    X: Any,
+    loss: Classifying,
+    corrupted_inputs: bool = False,
+    masks: int = MASKS,
+    offset: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "n S"]:
     """The same for the probability that a loss, which need not be the model's, makes of a score."""
     if not corrupted_inputs:
-        return np.asarray(np.clip(expectation(draws, X, _Probability(draws, loss), masks=masks), 0.0, 1.0))
-    values, design = np.empty((X.shape[0], draws.size)), as_design(X)
+        found = expectation(draws, X, Probability(draws, loss), masks=masks, offset=offset)
+        return np.asarray(np.clip(found, 0.0, 1.0))
+    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
     for part in blocks(draws.size, max(X.shape)):
         score, _ = draws.moments(design, part, True)
-        values[:, part] = loss.probability(score, draws.C[None, part])
+        values[:, part] = loss.probability(score + known, draws.C[None, part])
     return values
 
 
-def expectation(draws: Draws, X: Any, function: ScoreFunction, *, masks: int = MASKS) -> Float[np.ndarray, "n S"]:
+def expectation(
+    draws: Draws,
+    X: Any,
+    function: ScoreFunction,
+    *,
+    masks: int = MASKS,
+    offset: Float[np.ndarray, " n"] | None = None,
+) -> Float[np.ndarray, "n S"]:
     """``E f(s)``, or its logarithm where the function is one, for each row and draw: (n, S).
 
     Parameters
@@ -133,12 +108,15 @@ def expectation(draws: Draws, X: Any, function: ScoreFunction, *, masks: int = M
         The function.
     masks : int
         Rows of no more masks have them enumerated.
+    offset : array (n,), optional
+        Known part of every row's score.
 
     Warns
     -----
     AccuracyWarning
         If the error of some cannot be shown to be below :data:`ERROR`.
     """
+    function = function if offset is None else Moved(function, offset)
     values = np.empty((X.shape[0], draws.size))
     worst, failed = 0.0, 0
     entries = X.nnz / max(X.shape[0], 1) if hasattr(X, "nnz") else X.shape[1]
