@@ -20,7 +20,8 @@ from ..data.dataset import as_dataset
 from ..designs import as_design, as_sampling_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
-from ..losses import Hinge, Logistic, Loss, Softmax
+from ..fitting.tuning.selection import Selection
+from ..losses import Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
@@ -33,13 +34,14 @@ from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
 
-__all__ = ["DropoutLogisticRegression", "DropoutSVC"]
+__all__ = ["DropoutClassifier", "DropoutLogisticRegression"]
 
 
-class _DropoutClassifier(ClassScores, DropoutEstimator):
+class DropoutClassifier(ClassScores, DropoutEstimator):
     """Shared by the classifiers; a subclass names its loss."""
 
     classes_: Shaped[np.ndarray, " K"]
+    selection_: Selection | None
     class_weight: Any
 
     def _default_rates(self) -> Any:
@@ -226,7 +228,7 @@ class _DropoutClassifier(ClassScores, DropoutEstimator):
 
 
 @with_parameters
-class DropoutLogisticRegression(_DropoutClassifier):
+class DropoutLogisticRegression(DropoutClassifier):
     """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
@@ -338,64 +340,3 @@ class DropoutLogisticRegression(_DropoutClassifier):
         self
         """
         return self._fit(X, y, sample_weight, unlabelled, unlabelled_weight)
-
-
-@with_parameters
-class DropoutSVC(_DropoutClassifier):
-    """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
-
-    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
-    Chen 2015, section 4.1) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
-    linear SVM. ``predict_proba`` is the normalised pseudo-likelihood of the hinge, averaged over the noise as by
-    :func:`bayesdrop.predict`: its steepness depends on C, and it is no calibrated probability. Nor is it a function of
-    the mean score, so two rows of nearly the same ``decision_function`` may come in the other order. ``C`` is c of
-    Chen et al. (2015).
-
-    Parameters
-    ----------
-    {rates}
-    {C}
-    {noise}
-    expectation : str
-        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    {class_weight}
-    {common}
-
-    Attributes
-    ----------
-    {classifier}
-    {selection}
-    {fitted}
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), DropoutSVC(C=0.1)).fit(X, y)
-    >>> bool(model.score(X, y) > 0.97)
-    True
-    """
-
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        set_parameters(self, locals())
-
-    def _loss(self) -> Loss:
-        return Hinge(expectation=self.expectation)

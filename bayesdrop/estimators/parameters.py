@@ -102,6 +102,9 @@ _TEXTS = {
     objective_trace_ : array ``(n_iter_,)``
         Energy after each step.
 """,
+    "calibration": """    calibration_ : Calibration or None
+        ``slope`` and ``intercept`` of the probability as a function of the score; None if no rows were held out.
+""",
     "selection": """    selection_ : Selection or None
         What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
 """,

@@ -42,7 +42,7 @@ __all__ = ["Prediction", "predict"]
 _RESPONSES = 40_000
 _NOT_CALIBRATED = (
     "Not calibrated: the loss is no likelihood, so these are normalised pseudo-likelihoods, whose steepness depends "
-    "on C. Use bd.Logistic() for probabilities."
+    "on C. Use bd.Logistic() for probabilities, or DropoutSVC, which has those of held-out scores."
 )
 
 

@@ -160,7 +160,7 @@ class DropoutCV(BaseEstimator):
         losses = _by_row(task, folds) if own else _by_scorer(self.scorer_, plain, given, X, y, weight, folds)
         search = Search(
             task.solver(loose=own, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
-            losses, task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
+            task.kept(losses, folds), task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
             avoid_plain=task.avoids_plain,
         )  # fmt: skip
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)

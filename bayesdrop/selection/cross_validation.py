@@ -12,10 +12,11 @@ from .._typing import AnyArray, Float, Shaped
 from ..data.class_weights import weigh_classes
 from ..designs.rows import check_sample_weight
 from ..estimators.classes import signs
-from ..estimators.classifier import DropoutLogisticRegression, DropoutSVC
+from ..estimators.classifier import DropoutLogisticRegression
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.softmax import joint_model
+from ..estimators.svc import DropoutSVC
 from ..estimators.validation import check_here, check_training
 from ..fitting.tuning.task import Task
 from ..rates import Tuned
@@ -28,7 +29,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
     """Shared by the classifiers; a subclass names the plain one."""
 
     classes_: Shaped[np.ndarray, " K"]
-    _own = (*FITTED, "classes_")
+    _own: tuple[str, ...] = (*FITTED, "classes_")
 
     def _default_candidates(self) -> list[Any]:
         return Tuned().candidates
@@ -175,6 +176,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
 class DropoutSVCCV(_DropoutClassifierCV):
     """:class:`DropoutSVC` with the dropout rates and ``C`` chosen by cross-validation.
 
+    Probabilities are those that held-out scores of the choice had; see ``calibration_`` of :class:`DropoutSVC`.
+
     Parameters
     ----------
     {search}
@@ -186,6 +189,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     ----------
     {chosen}
     {classifier}
+    {calibration}
     {fitted}
 
     Examples
@@ -196,6 +200,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
     >>> bool(model.score(X, y) > 0.9)
     True
     """
+
+    _own = (*_DropoutClassifierCV._own, "calibration_")
 
     def __init__(
         self,
@@ -221,3 +227,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
 
     def _plain(self) -> type:
         return DropoutSVC
+
+    def _keep(self, best: Any) -> None:
+        best.calibration_ = self.selection_.calibration
+        super()._keep(best)

@@ -79,7 +79,7 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
     folds, candidates = task.folds(cv), tuned.candidates
     search = Search(
         task.solver(loose=True, alone=folds[0].alone), families_of(candidates, task.names), np.array([model.C]), folds,
-        task.weight, lambda key, fold, held: task.losses(folds[fold], key[0], held),
+        task.weight, task.kept(lambda key, fold, held: task.losses(folds[fold], key[0], held), folds),
         task.size * len(folds) * len(candidates), avoid_plain=task.avoids_plain,
     )  # fmt: skip
     found = conclude(search, search.climb(), task.scoring, tuned.one_standard_error)

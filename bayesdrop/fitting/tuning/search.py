@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -30,7 +30,10 @@ from .families import Family
 from .folds import Fold
 from .table import Key, Table
 
-__all__ = ["Search", "Solver"]
+__all__ = ["Losses", "Search", "Solver"]
+
+Losses: TypeAlias = Callable[[Key, int, Held], Float[np.ndarray, " m"]]
+"""Losses of the held-out rows of a candidate on the fold of a number."""
 
 _log = logging.getLogger("bayesdrop")
 
@@ -89,7 +92,7 @@ class Search:
     weight : array (n,)
         Row weights.
     losses : callable
-        ``losses(rows, mean, var, C)`` or any ``losses(key, fold, held)``; see ``by_row``.
+        ``losses(key, fold, held)``; see ``by_row``.
     size : float
         Numbers in an array of the block of all candidates and folds at one ``C``.
     by_row : bool
@@ -105,7 +108,7 @@ class Search:
     Cs: Float[np.ndarray, " c"]
     folds: list[Fold]
     weight: Float[np.ndarray, " n"]
-    losses: Callable[[Key, int, Held], Float[np.ndarray, " m"]]
+    losses: Losses
     size: float = 0.0
     by_row: bool = True
     n_jobs: int | None = None

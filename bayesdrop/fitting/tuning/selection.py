@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float
+from .calibration import Calibration, HeldOut
 from .search import Search
 from .table import Key
 
@@ -95,6 +96,8 @@ class Selection(Shown):
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     near : tuple, optional
         Weights and rates of the choice, of several classes jointly and of all rows, where the fit with it starts.
+    calibration : Calibration, optional
+        Probabilities from the scores of the choice on held-out rows, for a loss that has none of its own.
     """
 
     candidates: list[Candidate]
@@ -103,6 +106,7 @@ class Selection(Shown):
     one_standard_error: bool = False
     alone: bool = False
     near: Any = field(default=None, repr=False, compare=False)
+    calibration: Calibration | None = field(default=None, repr=False, compare=False)
 
     @property
     def chosen(self) -> Candidate:
@@ -186,6 +190,8 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    found = Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, search.start(best))
+    calibration = search.losses.calibration(best) if isinstance(search.losses, HeldOut) else None
+    alone, near = search.folds[0].alone, search.start(best)
+    found = Selection(candidates, place, scoring, one_standard_error, alone, near, calibration)
     _log.info("chosen of %d candidates: %r", len(candidates), found)
     return found

@@ -16,10 +16,11 @@ from ..newton import Newton
 from ..preconditioners import Cholesky
 from ..softmax_hessian import MOST_COORDINATES
 from .blocks import BlockSolver, Held
+from .calibration import HeldOut
 from .classes import JointSolver
 from .folds import LEAVE_ONE_OUT, Fold, make_folds
 from .scores import RowLosses, joint_losses
-from .search import Solver
+from .search import Losses, Solver
 
 __all__ = ["Task"]
 
@@ -157,6 +158,12 @@ class Task:
             self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,
             method.max_iter, self.corrupted_inputs, self.unlabelled,
         )  # fmt: skip
+
+    def kept(self, losses: Losses, folds: Sequence[Fold]) -> Losses:
+        """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
+        if self.n_classes is not None or not self.model.loss.binary or self.model.loss.normalised:
+            return losses
+        return HeldOut(losses, folds, self.target, self.weight, self.corrupted_inputs)
 
     def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""

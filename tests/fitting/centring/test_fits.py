@@ -44,7 +44,10 @@ def test_relative_prior_and_centre_are_standardised_columns(kind, rates, far):
     np.testing.assert_allclose(raw.coef_ * sd, plain.coef_, atol=2e-6)
     np.testing.assert_allclose(raw.intercept_ + raw.coef_ @ mean, plain.intercept_, atol=2e-6)
     np.testing.assert_allclose(raw.rates_, plain.rates_, atol=1e-9)
-    np.testing.assert_allclose(raw.predict_proba(X), plain.predict_proba((X - mean) / sd), atol=2e-6)
+    # The scores of held-out rows are those of loose fits.
+    held_out = kind is bd.DropoutSVC and rates is None
+    chances = raw.predict_proba(X), plain.predict_proba((X - mean) / sd)
+    np.testing.assert_allclose(*chances, atol=2e-3 if held_out else 2e-6)
     np.testing.assert_allclose(raw.centre_, mean, rtol=1e-12)
     assert plain.centre_ is None
 
@@ -173,7 +176,7 @@ def test_path_and_cross_validation_centre_each_fit(far):
     np.testing.assert_allclose(path.intercepts_[1], alone.intercept_, atol=1e-3)
     chosen = bd.DropoutSVCCV(rates=[0.4], Cs=[1.0], cv=2).fit(X, y)
     np.testing.assert_allclose(chosen.centre_, alone.centre_)
-    np.testing.assert_allclose(chosen.predict_proba(X), alone.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(chosen.decision_function(X), alone.decision_function(X), atol=1e-3)
 
 
 def test_blocks_of_rows_keep_the_centre_they_begin_with(far):

@@ -1,0 +1,199 @@
+r"""Probabilities from held-out scores, for losses that are no likelihood.
+
+The hinge says which side of a plane a row is on and has no probability of its own. Where a search has held rows out,
+their scores and their classes say what a score is worth (Platt 1999):
+
+    P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
+
+with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
+positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are means of a class probability under a
+flat prior, so that two coefficients do not fit scores that happen to be separated. Newton's method with
+back-tracking (Lin, Lin & Weng 2007).
+
+Of several classes, one against the rest, it is one slope (Guo, Pleiss, Sun & Weinberger 2017), so that the most
+probable class is the one with the largest score,
+
+    P(y = k | s) = e^{a s_k} / Σ_l e^{a s_l},    a > 0,
+
+with targets ``(N_k + 1)/(N_k + K)`` of the own class and ``1/(N_k + K)`` of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from ..._typing import Bool, Float, Num
+from ...losses.softmax_forms import log_sum_exp
+from .blocks import Held
+from .folds import Fold
+from .table import Key
+
+__all__ = ["Calibration", "HeldOut"]
+
+# Slope, per standard deviation of the scores, below which held-out rows say nothing of it or that it is negative: it is
+# then this, which moves no probability by more than a thousandth or so and keeps the order of the scores.
+_LEAST = 1e-3
+# And the largest of several classes, beyond which nothing changes.
+_MOST = 1e6
+# Gradient per unit of weight at which the coefficients are known, and Newton steps, of which it takes about ten.
+_TOLERANCE, _STEPS = 1e-12, 100
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Probabilities of classes as functions of scores.
+
+    Attributes
+    ----------
+    slope, intercept : float
+        ``a > 0`` and ``b``, which is 0 of several classes.
+    corrupted_inputs : bool
+        Whether the scores that it was fitted to are those of rows that come noised already.
+
+    Examples
+    --------
+    >>> found = Calibration.fitted(np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([[-1.0], [1.0], [-1.0], [1.0]]))
+    >>> found.probabilities(np.array([[0.0], [1.0]])).round(2).tolist()
+    [[0.5, 0.5], [0.45, 0.55]]
+    """
+
+    slope: float
+    intercept: float = 0.0
+    corrupted_inputs: bool = False
+
+    def probabilities(self, score: Num[Any, "m J"]) -> Float[np.ndarray, "m K"]:
+        """Of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
+        score = np.asarray(score)
+        if score.shape[1] > 1:
+            return log_sum_exp(self.slope * score)[1]
+        above = self.slope * score + self.intercept
+        return np.hstack([expit(-above), expit(above)])
+
+    @classmethod
+    def fitted(
+        cls,
+        score: Float[np.ndarray, "m J"],
+        target: Float[np.ndarray, "m J"],
+        weight: Float[np.ndarray, " m"] | None = None,
+        corrupted_inputs: bool = False,
+    ) -> Calibration:
+        """That of held-out scores (m, J) whose classes are −1 and +1, for rows of some weights."""
+        weight = np.ones(len(score)) if weight is None else weight
+        # Scores of any size, so that a step of the slope is as large as one of the intercept.
+        centre = float(np.average(score[:, 0], weights=weight)) if score.shape[1] == 1 else 0.0
+        spread = float(np.sqrt(np.average(((score - centre) ** 2).mean(axis=1), weights=weight)))
+        scale = spread if spread > 0 else 1.0
+        z = (score - centre) / scale
+        if score.shape[1] > 1:
+            return cls(_temper(z, target > 0, weight) / scale, 0.0, corrupted_inputs)
+        slope, intercept = _fit(z[:, 0], target[:, 0] > 0, weight)
+        return cls(slope / scale, intercept - slope * centre / scale, corrupted_inputs)
+
+
+def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
+    """Slope of several classes."""
+    K = z.shape[1]
+    count = weight @ own
+    mine = count[own.argmax(axis=1), None]
+    target = np.where(own, (mine + 1) / (mine + K), 1 / (mine + K))
+
+    def gradient(slope: float) -> float:
+        return float(weight @ ((log_sum_exp(slope * z)[1] - target) * z).sum(axis=1))
+
+    if gradient(_LEAST) >= 0:
+        return _LEAST
+    high = 1.0
+    while gradient(high) < 0 and high < _MOST:
+        high *= 2
+    return float(brentq(gradient, _LEAST, high, xtol=1e-14, rtol=1e-13)) if high < _MOST else _MOST
+
+
+def _fit(
+    z: Float[np.ndarray, " m"], positive: Bool[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
+) -> tuple[float, float]:
+    """Slope and intercept of two classes."""
+    above, below = float(weight[positive].sum()), float(weight[~positive].sum())
+    target = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
+    columns, ones = np.column_stack([z, np.ones_like(z)]), np.ones((len(z), 1))
+    slope, intercept = _newton(columns, np.zeros_like(z), target, weight)
+    if not slope >= _LEAST:
+        # The problem is convex, so that the best of the slopes allowed is the least one.
+        slope, (intercept,) = _LEAST, _newton(ones, _LEAST * z, target, weight)
+    return float(slope), float(intercept)
+
+
+def _newton(
+    columns: Float[np.ndarray, "m c"],
+    offset: Float[np.ndarray, " m"],
+    target: Float[np.ndarray, " m"],
+    weight: Float[np.ndarray, " m"],
+) -> Float[np.ndarray, " c"]:
+    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
+
+    def value(f: Float[np.ndarray, " m"]) -> float:
+        return float(weight @ (np.logaddexp(0.0, f) - target * f))
+
+    share = float(np.average(target, weights=weight))
+    found = np.zeros(columns.shape[1])
+    found[-1] = np.log(share) - np.log1p(-share)
+    f = offset + columns @ found
+    for _ in range(_STEPS):
+        chance = expit(f)
+        gradient = columns.T @ (weight * (chance - target))
+        if np.abs(gradient).max() <= _TOLERANCE * weight.sum():
+            break
+        curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
+        # Scores all alike have no curvature along the slope.
+        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        size, here, fall = 1.0, value(f), float(gradient @ step)
+        while size > 1e-10 and value(f - size * (columns @ step)) > here - 1e-4 * size * fall:
+            size /= 2
+        if size <= 1e-10:
+            break  # round-off
+        found = found - size * step
+        f = offset + columns @ found
+    return found
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The losses of a search, which keeps the scores that they are made of.
+
+    Attributes
+    ----------
+    losses : callable
+        ``losses(key, fold, held)``, as :class:`.search.Search` takes them.
+    folds : sequence of Fold
+        The folds.
+    target : array (n, J)
+        Labels as −1 and +1.
+    weight : array (n,)
+        Row weights.
+    corrupted_inputs : bool
+        Whether held-out rows come noised already.
+    """
+
+    losses: Callable[[Key, int, Held], Float[np.ndarray, " m"]]
+    folds: Sequence[Fold]
+    target: Float[np.ndarray, "n J"]
+    weight: Float[np.ndarray, " n"]
+    corrupted_inputs: bool = False
+    scores: dict[Key, dict[int, Float[np.ndarray, "_ J"]]] = field(default_factory=dict, repr=False)
+
+    def __call__(self, key: Key, fold: int, held: Held) -> Float[np.ndarray, " m"]:
+        """Losses of the held-out rows of a fold."""
+        self.scores.setdefault(key, {})[fold] = held.mean
+        return self.losses(key, fold, held)
+
+    def calibration(self, key: Key) -> Calibration:
+        """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
+        known = self.scores[key]
+        rows = np.concatenate([self.folds[fold].test for fold in known])
+        score = np.concatenate(list(known.values()))
+        return Calibration.fitted(score, self.target[rows], self.weight[rows], self.corrupted_inputs)
