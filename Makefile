@@ -45,7 +45,7 @@ test-arviz: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
 
 # Runs every notebook, ten minutes or so, and stores it with its outputs; NOTEBOOKS="04 05" for some of them.
-notebooks: $(STAMP)
+notebooks: $(VENV)/.lazy
 	$(call lazily,$(VENV),1) $(BIN)/python notebooks/execute.py $(NOTEBOOKS)
 
 # The pages and the API reference, into build/docs; nothing is fetched, and a warning is an error.
