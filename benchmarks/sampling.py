@@ -1,7 +1,7 @@
 """Effective draws a second, against NumPyro's NUTS on the same density, in one run.
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
-    python -m benchmarks.sampling words [books] [kitchen] [none] [shared] [each] [nuts]
+    python -m benchmarks.sampling words [books] [kitchen] [none] [shared] [each] [summed] [nuts] [300]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -9,7 +9,8 @@ effective sample size over all weights, the intercept and the rates, per second,
 interleaved between the samplers.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
-draws. ``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
+draws; a number is that of the draws of a chain. ``summed`` takes ``bd.HMC(masks="summed")`` where there are masks.
+``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ def quality(draws: dict[str, np.ndarray]) -> tuple[float, float, float]:
 
 def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
     """The time of a whole call, and what it draws."""
+    method = bd.HMC(masks="summed" if "summed" in chosen else "normal")
     print("| data | rates | seconds | CPU seconds | kicks | smallest ESS | median ESS | largest R-hat | ESS/s |")
     print("|---|---|---|---|---|---|---|---|---|")
     for domain in ("books", "kitchen"):
@@ -206,7 +208,7 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
             start, cpu = time.perf_counter(), time.process_time()
             data = as_dataset(X, y, binary=True).with_weight()
             rate_map = model.bind(data.feature_names)
-            kernel, operands = bd.HMC().bind(model, data, rate_map, tune, marginalised=not rate_map.is_free)
+            kernel, operands = method.bind(model, data, rate_map, tune, marginalised=not rate_map.is_free)
             found = run(kernel, operands, as_key(0), tune=tune, draws=draws, chains=CHAINS, progress=False)
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
             least, middle, rhat = quality(found.draws)
@@ -244,7 +246,8 @@ def main() -> None:
         if "nuts" in chosen:
             words_by_nuts("kitchen" if "kitchen" in chosen else "books")
         else:
-            words(chosen)
+            numbers = [int(part) for part in chosen if part.isdigit()]
+            words(chosen, draws=numbers[0] if numbers else 700)
         return
     print("| what | dtype | bayesdrop, ESS/s (ESS a draw, time) | NUTS, ESS/s (ESS a draw, time) | ratio |")
     print("|---|---|---|---|---|")

@@ -29,8 +29,9 @@ from .whitening import Factor, unwhiten, whiten, whiten_gradient
 __all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
-# independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
-_TURN = 2.0
+# independent draws, while squares still forget (their correlation is cos²). A rate that all features share follows the
+# squares of thousands of weights: there it is a quarter turn. Acceptance is aimed at so many in all.
+_TURN, _QUARTER = 2.0, float(np.pi / 2)
 _ACCEPT = 0.8
 _MOST_KICKS = 100
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
@@ -42,12 +43,12 @@ _PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
 
 
 def draw_length(
-    key: PRNGKeyArray, log_kicks: Float[jax.Array, ""], fixed: Int[jax.Array, ""]
+    key: PRNGKeyArray, log_kicks: Float[jax.Array, ""], fixed: Int[jax.Array, ""], turn: float = _TURN
 ) -> tuple[Int[jax.Array, ""], Float[jax.Array, ""]]:
     """Number of kicks of a trajectory, ``fixed`` unless that is 0, and the angle of its turns."""
     chosen = jnp.clip(jnp.ceil(jnp.exp(log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
     kicks, dtype = jnp.where(fixed > 0, fixed, chosen), log_kicks.dtype
-    return kicks, _TURN / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
+    return kicks, turn / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
 
 
 def tuned_kicks(
@@ -273,12 +274,11 @@ class HMCKernel:
         position = whiten(state.centre, self.factor(operands, state), theta)
         return state._replace(position=position, evaluation=self.density.evaluate(operands.density, theta), key=key)
 
-    @staticmethod
-    def depart(operands: HMCOperands, state: HMCState) -> Departure:
+    def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
         """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
+        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks, _QUARTER if self.slices else _TURN)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         return Departure(momentum, angle, kicks, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
 

@@ -59,7 +59,9 @@ class HMC:
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
     ``approximation`` and states the error: a row's, and that of the whole log-likelihood over the draws, which is what
     tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
-    corrects the draws, ``bd.Gibbs()`` is exact.
+    corrects the draws, ``bd.Gibbs()`` is exact, and so is ``masks="summed"``
+    (:mod:`bayesdrop.mcmc.hmc.summed_kernel`): a draw of that density is then a proposal, accepted by the likelihood of
+    each row with all its masks summed, which costs about a quarter of a draw more on thousands of words.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
     chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
@@ -72,11 +74,15 @@ class HMC:
     dtype : str
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
+    masks : str
+        What becomes of masks: ``"normal"`` (default) integrates them as if scores were normal, ``"summed"`` sums them,
+        for ``bd.Logistic()`` and normal weights of known scales. The sums take a tenth of the time with Numba (the
+        extra ``fast``). A model without masks has nothing to sum.
 
     Examples
     --------
     >>> HMC(dtype="float64")
-    HMC(kicks=None, dtype='float64')
+    HMC(kicks=None, dtype='float64', masks='normal')
     """
 
     kicks: int | None = None
