@@ -158,9 +158,9 @@ def read_large(
     else:
         y = _npy_labels(labels)
     y = check_target(y, "--target" if kind == ".parquet" else "--labels")
-    rows = None if memory is None else _rows(memory, kind, paths, len(y), columns)
+    rows, threads = (None, None) if memory is None else _rows(memory, kind, paths, len(y), columns)
     try:
-        blocks = Blocks([str(part) for part in paths], rows=rows, columns=columns, progress=progress)
+        blocks = Blocks([str(part) for part in paths], rows=rows, columns=columns, threads=threads, progress=progress)
     except (ValueError, ImportError) as error:
         raise InputError(f"TABLE: {str(error).removeprefix('source: ')}") from None
     n, p = blocks.shape
@@ -171,7 +171,7 @@ def read_large(
     if standardize and kind in (".npy", ".parquet"):
         centre, scale = _moments(paths, rows, columns, n)
         made = partial(_standardised, paths, rows, columns, centre, scale)
-        blocks = Blocks(made, columns=columns, progress=progress)
+        blocks = Blocks(made, columns=columns, threads=threads, progress=progress)
     elif standardize:
         notes.append("sparse features enter as they are, not standardised.")
     return Large(blocks, y, names, centre, scale, notes, target=target or "")
@@ -238,13 +238,13 @@ def _npy_labels(path: Path | None) -> Shaped[np.ndarray, " n"]:
     return y
 
 
-def _rows(memory: int, kind: str, paths: list[Path], n: int, columns: list[str] | None) -> int | None:
-    """Rows of a block that the cap leaves room for."""
+def _rows(memory: int, kind: str, paths: list[Path], n: int, columns: list[str] | None) -> tuple[int | None, int]:
+    """Rows of a block that the cap leaves room for, and how many threads may work on such blocks."""
     left = memory - _BASE - 8 * _VECTORS * n
     if kind == ".npz":
         largest = max(part.stat().st_size for part in paths)
         _enough(left, _COPIES // 2 * largest, memory, n, "; write smaller .npz files, each of them is one block")
-        return None
+        return None, max(1, left // (_COPIES // 2 * largest))
     if kind in _TEXT:
         # A line takes less than twice its text once it is read.
         largest = max(part.stat().st_size * (5 if part.suffix == ".gz" else 1) for part in paths)
@@ -252,7 +252,8 @@ def _rows(memory: int, kind: str, paths: list[Path], n: int, columns: list[str] 
     else:
         row = 8 * _COPIES * (len(columns) if columns is not None else _npy_columns(paths[0]))
     _enough(left, row, memory, n, "")
-    return max(1, min(left // row, 1 + (1 << 20) // max(1, row // (8 * _COPIES))))
+    rows = max(1, min(left // row, 1 + (1 << 20) // max(1, row // (8 * _COPIES))))
+    return rows, max(1, left // (row * rows))
 
 
 def _enough(left: int, needed: int, memory: int, n: int, advice: str) -> None:

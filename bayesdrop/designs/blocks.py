@@ -3,7 +3,7 @@
 Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
 rows. Vectors of length n and p are held, two or three blocks at once, and no more. The next block is read and checked
 while the current one is worked on; in the passes of a sampler each core works on a block of its own, where those fit
-into half a gigabyte.
+into a quarter of a gigabyte.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GRAM_COLUMNS = 2000
 # Columns of an outer Gram matrix that are computed at once.
 _OUTER_COLUMNS = 256
 # Bytes of the blocks that threads work on, two precisions of each.
-_HELD = 1 << 29
+_HELD = 1 << 28
 
 
 class Blocks(ColumnsElsewhere, LocalRows):
@@ -54,6 +54,9 @@ class Blocks(ColumnsElsewhere, LocalRows):
         is one block, which must fit in memory three times.
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
+    threads : int, optional
+        Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
+        core.
     progress : bool
         Show a bar for each pass that takes more than a second.
 
@@ -91,10 +94,17 @@ class Blocks(ColumnsElsewhere, LocalRows):
     prefers_outer_gram = False
 
     def __init__(
-        self, source: Any, *, rows: int | None = None, columns: Sequence[str] | None = None, progress: bool = False
+        self,
+        source: Any,
+        *,
+        rows: int | None = None,
+        columns: Sequence[str] | None = None,
+        threads: int | None = None,
+        progress: bool = False,
     ) -> None:
         if rows is not None:
             rows = check_count(rows, "rows")
+        self._most_threads = None if threads is None else check_count(threads, "threads")
         check_flag(progress, "progress")
         if columns is not None:
             check_instance(columns, "columns", Sequence, "a list of names, one per column")
@@ -318,7 +328,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
     def _threads(self) -> int:
         """How many threads work on blocks: one for each core, as far as their blocks fit."""
         largest = 16 * max(record.stored for record in self._records)
-        return int(np.clip(_HELD // max(largest, 1), 1, cores()))
+        return int(np.clip(_HELD // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """See :class:`bayesdrop.designs.Design`; one pass."""

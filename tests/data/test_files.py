@@ -158,7 +158,9 @@ def test_the_cap_sets_the_rows_of_a_block(tmp_path):
     base = large._BASE + 8 * large._VECTORS * 10
     row = 8 * large._COPIES * 100_000
     for count in (1, 3, 7):
-        assert large._rows(base + count * row, ".npy", [tmp_path / "wide.npy"], 10, None) == count
+        assert large._rows(base + count * row, ".npy", [tmp_path / "wide.npy"], 10, None) == (count, 1)
+    # A block is large enough with eleven rows; what is left is for threads that work on others.
+    assert large._rows(base + 35 * row, ".npy", [tmp_path / "wide.npy"], 10, None) == (11, 3)
     with pytest.raises(InputError, match=f"give at least {(base + row) / 2**20:,.0f} MB"):
         large._rows(base + row - 2**16, ".npy", [tmp_path / "wide.npy"], 10, None)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.mcmc.run import checkpoint
+from bayesdrop.mcmc.run import checkpoint, room
 from bayesdrop.mcmc.run.keeping import uninterrupted
 from bayesdrop.plots.reading import draws_of_variable
 
@@ -211,6 +211,21 @@ def test_an_approximation_is_looked_at_with_the_few_draws():
 def test_bad_names_are_refused(options, error, words):
     with pytest.raises(error, match=words):
         sampled(**options)
+
+
+def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
+    """What they need is said; with a stop rule fewer may do."""
+    one = 3 * 4 * (2 * P + 2)  # weights, rates, intercept and log density of three chains
+    monkeypatch.setattr(room, "memory", lambda: 1000 * one)
+    with pytest.raises(
+        ValueError, match=r"1,001 draws of 3 chains take 0.0961 MB, and this machine has 0.096 MB.*variables="
+    ):
+        sampled(draws=1001)
+    with pytest.raises(TimeoutError):  # it began
+        sampled(draws=1001, max_seconds=0.01, tune=1)
+    monkeypatch.setattr(room, "memory", lambda: 3 * one - 1)
+    with pytest.raises(ValueError, match="one draw of 3 chains take"):
+        sampled(draws=1001, max_seconds=0.01, tune=1)
 
 
 # Long runs.

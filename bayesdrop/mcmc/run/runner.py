@@ -35,6 +35,7 @@ from ..scales import natural_name
 from .declarations import check_declarations
 from .driving import Driver, driver_of, room
 from .keeping import Finish, Keeping, uninterrupted
+from .room import check_memory
 from .summary import Summarised
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ class Run:
         Wall time, compilation and earlier calls on the same checkpoint included.
     variables, statistics
         What the kernel declares of the draws.
-    summaries : dict of Summarised
-        Of variables that were not kept draw by draw.
-    steps : array (m,)
-        Numbers of the draws that summaries have.
+    summaries, steps
+        Of variables that were not kept draw by draw, and the numbers (m,) of the draws that summaries have.
     """
 
     draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
@@ -152,17 +151,16 @@ def run(
         Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
         compilation and the draws.
     kept : collection of str, optional
-        Variables whose draws are kept, by their names in the posterior; of the others there are summaries, which see
-        what ``finish`` makes of the draws. By default all are kept.
-    finish : Finish
-        Needed with ``kept``.
+        Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
+        summaries, which see what ``finish`` makes of the draws.
 
     Raises
     ------
     TypeError
         If the kernel does not record what it declares, or what is required; before the first draw.
     ValueError
-        If the log density ``lp`` is not finite after a draw, or the checkpoint is damaged.
+        If draws take more memory than there is, the log density ``lp`` is not finite after a draw, or the checkpoint is
+        damaged.
     TimeoutError
         If the time is used up before a draw is kept.
     """
@@ -229,6 +227,9 @@ class _Runner:
             assert self.finish is not None
             self.keeping = Keeping(self.kept, self.kernel.variables, recorded, self.finish)
             recorded = self.keeping.shapes
+        certain = self.stop is None and self.max_seconds is None
+        held = 0 if self.keeping is None else self.keeping.summary.nbytes
+        check_memory(recorded, held, self.total - self.tune if certain else None, chains)
         self._restore(state, recorded, key)
         start = min(self.done, self.total)
         with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:
@@ -339,7 +340,7 @@ class _Runner:
         names = [name for name in self.parts[0][1] if natural_name(name) in self.kernel.variables]
         found = self.stop.assess(
             {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names},
-            {} if self.keeping is None else self.keeping.result(),
+            *([] if self.keeping is None else [self.keeping.result()]),
         )
         text = f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}"
         bar.set_postfix_str(text if np.isnan(found.r_hat) else f"{text}, largest R-hat {found.r_hat:.3f}")

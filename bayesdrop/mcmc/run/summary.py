@@ -98,6 +98,11 @@ class Summary:
             }
             self.arrays |= {f"{name}.{kind}": held[kind] for kind in _KINDS}
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is held."""
+        return sum(value.nbytes for value in self.arrays.values())
+
     def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and dtypes of the arrays."""
         return {name: (value.shape, value.dtype) for name, value in self.arrays.items()}

@@ -1,0 +1,58 @@
+"""Whether the draws of a run fit into memory: told before the first of them, with how much they need."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["check_memory", "memory"]
+
+
+def memory() -> int | None:
+    """Bytes of memory of this machine; None where it does not tell."""
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: int) -> None:
+    """Raise ValueError if draws would take more memory than there is.
+
+    Parameters
+    ----------
+    kept : mapping of str to jax.ShapeDtypeStruct
+        What is kept of a draw of all chains.
+    held : int
+        Bytes of the summaries of what is not kept.
+    draws : int or None
+        Draws of each chain; None if fewer may do.
+    chains : int
+        Number of chains.
+
+    Examples
+    --------
+    >>> import jax, numpy as np
+    >>> check_memory({"weight": jax.ShapeDtypeStruct((4, 10**6), np.float32)}, 0, 10**8, 4)
+    Traceback (most recent call last):
+    ...
+    ValueError: draws: 100,000,000 draws of 4 chains take 1,600,000 GB, and this machine has ...
+    """
+    there = memory()
+    one = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in kept.values())
+    # One draw is there as it is made, as it is recorded, and where it is kept.
+    for count, copies in ((1, 3), *(() if draws is None else ((draws, 1),))):
+        needed = copies * count * one + held
+        if there is not None and needed > there:
+            what = "one draw" if count == 1 else f"{count:,} draws"
+            raise ValueError(
+                f"draws: {what} of {chains} chains take {_size(needed)}, and this machine has {_size(there)}; keep "
+                'fewer variables one by one, as in variables=["intercept"], or take fewer draws, chains or features.'
+            )
+
+
+def _size(count: int) -> str:
+    """Bytes as text."""
+    return f"{count / 1e9:,.0f} GB" if count >= 1e10 else f"{count / 1e6:,.3g} MB"
