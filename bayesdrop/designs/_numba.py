@@ -84,7 +84,7 @@ class CompiledProducts:
     """
 
     def __init__(self, csr: Any, binary: bool) -> None:
-        self.shape, self._csr = csr.shape, csr
+        self.shape, self.compressed = csr.shape, csr
         self._data = csr.data
         self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         self._pointers = csr.indptr.astype(np.uint64)
@@ -118,7 +118,7 @@ class CompiledProducts:
     @cached_property
     def _columns(self) -> tuple[Pointers, Indices, Values]:
         """Compressed columns, made when first used."""
-        csc = self._csr.tocsc()
+        csc = self.compressed.tocsc()
         return csc.indptr.astype(np.uint64), csc.indices.astype(np.uint64), csc.data
 
     def _run(

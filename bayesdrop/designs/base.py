@@ -156,6 +156,12 @@ class Design(Protocol):
     def matrix(self) -> Any:
         """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError that says what else to do."""
 
+    def compressed(self, full: bool = False) -> Any:
+        """Compressed rows in memory, canonical and without zeros, or None where the rows are elsewhere.
+
+        Those of a dense matrix only if they serve its products, or if it is small and ``full`` rows are wanted too.
+        """
+
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Designs in memory of some rows each, with where they stand: at most ``size`` rows, or as they are held."""
 

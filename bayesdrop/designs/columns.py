@@ -304,6 +304,9 @@ class ColumnsElsewhere:
             square = np.asarray(self.sq_rmatvec(block))[:, 0] / total
             return _deviations(square - mean**2, square, _ROUNDING_ABOUT_ZERO)
 
+    def compressed(self, full: bool = False) -> None:
+        """None: they are elsewhere."""
+
     def missing_share(self) -> Float[np.ndarray, " p"]:
         """Nothing is missing, for that is refused, (p,)."""
         return np.zeros(self.shape[1])

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
 from ._numba_dense import backward, forward
-from ._scipy import Products, as_block
+from ._scipy import as_block
 from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import LocalRows, RowFunction
 
@@ -32,7 +32,7 @@ _COMPILED = 1 << 17
 _SHIFTED = 1 << 20
 
 
-def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> Products | None:
+def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> CompiledProducts | None:
     """Compiled products over the non-zeros of a large dense matrix, where they are few."""
     if not available():
         return None
@@ -94,7 +94,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         return self._given.astype(np.float64, copy=False) if self._keeps_square else self._given
 
     @cached_property
-    def _products(self) -> Products | None:
+    def _products(self) -> CompiledProducts | None:
         """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""
         return None if self._keeps_square else _mostly_zeros(self._x)
 
@@ -272,6 +272,16 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def matrix(self) -> Float[np.ndarray, "n p"]:
         """The array in the precision that it came in."""
         return self._given
+
+    @cached_property
+    def _compressed(self) -> Any:
+        return compress(self._x, np.count_nonzero(self._x, axis=1))
+
+    def compressed(self, full: bool = False) -> Any:
+        """Compressed rows that serve the products, or those of a small matrix if ``full`` ones are wanted too."""
+        if self._products is not None:
+            return self._products.compressed
+        return self._compressed if full and self._keeps_square and available() else None
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, DenseDesign]]:
         """Some rows after the other, all at once if no size is given."""

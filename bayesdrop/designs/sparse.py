@@ -191,6 +191,10 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         """Compressed rows as they came."""
         return self._given
 
+    def compressed(self, full: bool = False) -> Any:
+        """Compressed rows in the precision of the products."""
+        return self._x
+
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
         """Some rows after the other, all at once if no size is given."""
         n = self.shape[0]

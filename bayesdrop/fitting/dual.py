@@ -34,6 +34,7 @@ import numpy as np
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.protocols import PiecewiseLinear
+from ..moments import ScoreMoments
 from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
@@ -50,11 +51,17 @@ _MOST_OF_FEW = 30_000
 # Rounds in which the gap must halve, with noise.
 _PATIENCE = 4
 _LEAST = 1e-100
+# With noise the loop is worth loading from so many entries on, and rows are sparse with less than this share of them.
+_WORTHWHILE = 100_000
+_SPARSE = 0.05
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
 # Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
 _INTERCEPT = 0.03
+# At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
+_STIFFEST = 32.0
+_SLOW = 0.4
 
 
 class Dual(NamedTuple):
@@ -81,7 +88,7 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
     -------
     Dual or None
         None where it does not apply (other losses or forms of them, noise that does not leave zeros alone, columns
-        without a prior, rows elsewhere or dense, no compiler).
+        without a prior, rows elsewhere, large or noised ones without zeros, no compiler).
     """
     rows = _rows_of(energy)
     if rows is None:
@@ -119,7 +126,7 @@ def _rows_of(energy: Energy) -> CompressedRows | None:
 
     moments, loss = energy.moments, energy.loss
     design, (gain, shift, _, linear, constant) = moments.design, moments.coefficients
-    if not (available() and design.is_sparse and isinstance(loss, PiecewiseLinear) and energy.plain_weight is None):
+    if not (available() and isinstance(loss, PiecewiseLinear) and energy.plain_weight is None):
         return None
     if moments.has_variance and not loss.augmented:
         return None
@@ -127,13 +134,19 @@ def _rows_of(energy: Energy) -> CompressedRows | None:
         return None
     if not np.all(energy.precision[:-1] > 0):
         return None
-    matrix = design.matrix()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = design.compressed(full=not moments.has_variance)
+    if matrix is None or (moments.has_variance and _is_newtons(design.shape, matrix.nnz, moments)):
+        return None
     # Unsigned indices spare Numba the check for negative ones.
     columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
     return CompressedRows(matrix.indptr.astype(np.uint64), columns, matrix.data, bool(np.all(matrix.data == 1)))
+
+
+def _is_newtons(shape: tuple[int, int], stored: int, moments: ScoreMoments) -> bool:
+    """Whether Newton's method is quicker: few entries, or many in each row, of which noise takes more than half."""
+    gain, _, quadratic, _, _ = moments.coefficients
+    heavy = float(np.max(quadratic / gain**2, initial=0.0)) > 1
+    return stored < _WORTHWHILE or (heavy and stored > _SPARSE * shape[0] * shape[1])
 
 
 class _Task(NamedTuple):
@@ -215,7 +228,8 @@ def _solve(
         diagonal = diagonal + task.quadratic * design.sq_rmatvec(half.sum(axis=1) / far)
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
     size = np.maximum(design.sq_matvec(1 / diagonal), _LEAST)
-    stiffness = _INTERCEPT * float(np.mean(size)) if task.fitted else 0.0
+    stiffness = least_stiffness = _INTERCEPT * float(np.mean(size)) if task.fitted else 0.0
+    before = 0.0
     beta = np.clip(np.zeros_like(half), task.low, task.high)
     coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(half))
     pair, root = np.stack([np.zeros(p), 1 / diagonal], axis=1), np.zeros(n)
@@ -242,7 +256,9 @@ def _solve(
         gaps.append(max(least - floor, 0.0))
         if gaps[-1] <= tol * abs(least) or _stalls(gaps, noisy):
             break
-        step = stiffness
+        total = float(beta.sum())
+        stiffness = _stiffen(stiffness, least_stiffness, total, before)
+        step, before = stiffness, total
         if noisy:
             newer = task.precision + spread
             pair[:, 0] *= diagonal / newer
@@ -251,13 +267,21 @@ def _solve(
             size = np.maximum(design.sq_matvec(pair[:, 1]), _LEAST)
             step = _multiplier_step(half, slack, root, size, stiffness)
         if task.fitted:
-            state[0] += beta.sum() * step
+            state[0] += total * step
     return best[0], gaps[-1], best[1].sum(axis=1)
 
 
 def _stalls(gaps: list[float], noisy: bool) -> bool:
     """Whether the gap no longer halves in some rounds, which Newton's method then does better."""
     return noisy and len(gaps) > 2 * _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
+
+
+def _stiffen(stiffness: float, least: float, total: float, before: float) -> float:
+    """Stiffness of the constraint: twice as much where ``Σβ`` falls slowly, half where it changes sign."""
+    if total * before < 0:
+        return max(0.5 * stiffness, least)
+    slow = total * before > 0 and abs(total) > _SLOW * abs(before)
+    return min(2 * stiffness, _STIFFEST * least) if slow else stiffness
 
 
 def _multiplier_step(

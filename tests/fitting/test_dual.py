@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
@@ -22,11 +23,13 @@ def data(loss, n=80, p=30):
     return X, np.where(y > 0, 1.0, -1.0) if loss.binary else y
 
 
-def problem(loss, fit_intercept=True):
+def problem(loss, fit_intercept=True, noisy=False):
     X, y = data(loss)
     rate = np.linspace(0.0, 0.6, 30)[:, None]
-    # The mean of the noise without its variance: the weights that meet the rows are shrunk.
-    moments = ScoreMoments(as_design(sparse.csr_array(X)), bd.Dropout(), rate, fit_intercept).without_variance()
+    moments = ScoreMoments(as_design(sparse.csr_array(X)), bd.Dropout(), rate, fit_intercept)
+    if not noisy:
+        # The mean of the noise without its variance: the weights that meet the rows are shrunk.
+        moments = moments.without_variance()
     weight = np.random.default_rng(2).random((80, 1)) + 0.5
     return Energy(moments, loss, y[:, None], weight, np.append(np.linspace(0.5, 2, 30), 0.0)[:, None])
 
@@ -43,16 +46,20 @@ def test_the_loss_is_the_maximum_over_its_interval(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
-def test_the_gap_bounds_what_is_missing(loss, fit_intercept):
-    energy, start = problem(loss, fit_intercept), np.zeros((31, 1))
+@pytest.mark.parametrize("noisy", [False, True], ids=["plain", "noisy"])
+def test_the_gap_bounds_what_is_missing(loss, fit_intercept, noisy, monkeypatch):
+    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
+    monkeypatch.setattr(dual, "_SPARSE", 1)
+    energy, start = problem(loss, fit_intercept, noisy), np.zeros((31, 1))
+    tols = (1e-10 if noisy else 1e-12, 1e-1, 1e-3, 1e-6)
 
     def value(weights):
         mean, var = energy.moments.scores(weights)
         return energy.value(weights, mean, var, np.zeros(1))[0]
 
-    found = [dual.solve_dual(energy, start, tol) for tol in (1e-12, 1e-1, 1e-3, 1e-6)]
+    found = [dual.solve_dual(energy, start, tol) for tol in tols]
     best = value(found[0][0])
-    for tol, (weights, gap, _) in zip((1e-12, 1e-1, 1e-3, 1e-6), found, strict=True):
+    for tol, (weights, gap, _) in zip(tols, found, strict=True):
         assert gap[0] <= tol * value(weights)
         # Both values are above the minimum, by no more than their gaps.
         assert -1e-12 * best <= value(weights) - best <= gap[0] + 1e-12 * best
@@ -60,8 +67,8 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("passes", [300, 3], ids=["dual", "too slow"])
-def test_sparse_and_dense_rows_have_one_optimum(loss, passes, monkeypatch):
-    """Dense rows are fitted by Newton's method alone, which smooths the kink, and so are sparse ones without a dual."""
+def test_dual_and_newton_have_one_optimum(loss, passes, monkeypatch):
+    """Without a compiler there is Newton's method alone, which smooths the kink; it also ends what the dual leaves."""
     monkeypatch.setattr(dual, "_MOST", passes)
     monkeypatch.setattr(dual, "_ENTRIES", 1e6 * passes if passes > 3 else 1)
     X, y = data(loss)
@@ -69,12 +76,53 @@ def test_sparse_and_dense_rows_have_one_optimum(loss, passes, monkeypatch):
     weight = np.random.default_rng(3).integers(0, 3, size=len(y))
     method = bd.Newton(tol=1e-12)
     here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
+    dense = bd.fit(model, X, y, sample_weight=weight, method=method)
+    assert (here.n_iter == 1) == (dense.n_iter == 1) == (passes > 3)
+    monkeypatch.setattr(newton, "solve_dual", lambda *given: None)
     there = bd.fit(model, X, y, sample_weight=weight, method=method)
-    assert (here.n_iter == 1) == (passes > 3)
+    assert there.n_iter > 1
+    assert dense.objective_trace[-1] == pytest.approx(here.objective_trace[-1], rel=1e-8)
     best = there.objective_trace[-1]
     assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
     # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
     assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0)], ids=repr)
+@pytest.mark.parametrize("unbiased", [False, True], ids=["biased", "unbiased"])
+@pytest.mark.parametrize("rate", [1e-4, 0.3, 0.9])
+def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased, monkeypatch):
+    """The energy written out anew, and minimised by scipy, which knows neither duals nor majorisers."""
+    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
+    monkeypatch.setattr(dual, "_SPARSE", 1)
+    X, y = data(loss)
+    C, weight = 0.6, np.random.default_rng(3).random(len(y)) + 0.2
+    gain, quadratic = (1, rate / (1 - rate)) if unbiased else (1 - rate, rate * (1 - rate))
+
+    def energy(w):
+        score, var = X @ (gain * w[:-1]) + w[-1], X**2 @ (quadratic * w[:-1] ** 2) + 1e-18
+        kinks = {
+            "Hinge": lambda: [(-y, 0.7 - y * score, 1.0)],
+            "EpsilonInsensitive": lambda: [(-1, y - score - loss.epsilon, 1.0), (1, score - y - loss.epsilon, 1.0)],
+            "Quantile": lambda: [(-1, y - score, 0.8), (1, score - y, 0.2)],
+        }[type(loss).__name__]()
+        value, slope = 0.5 * w[:-1] @ w[:-1], np.append(w[:-1], 0.0)
+        for sign, slack, share in kinks:
+            root = np.sqrt(slack**2 + var)
+            c = C * weight * share
+            value += 0.5 * c @ (slack + root)
+            pull = 0.5 * c * (1 + slack / root) * sign
+            slope[:-1] += gain * (X.T @ pull) + quadratic * w[:-1] * (X.T**2 @ (0.5 * c / root))
+            slope[-1] += pull.sum()
+        return value, slope
+
+    model = bd.Model(loss, rates=bd.Fixed(rate), C=C, noise=bd.Dropout(unbiased=unbiased))
+    fit = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=bd.Newton(tol=1e-8))
+    here = np.append(fit.weight, fit.intercept)
+    assert energy(here)[0] == pytest.approx(fit.objective_trace[-1], rel=1e-8)
+    options = {"maxiter": 20_000, "maxfun": 100_000, "maxcor": 50, "ftol": 1e-16, "gtol": 1e-10}
+    best = min(minimize(energy, start, jac=True, method="L-BFGS-B", options=options).fun for start in (here, 0 * here))
+    assert energy(here)[0] <= best * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
