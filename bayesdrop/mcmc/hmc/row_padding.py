@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
@@ -50,7 +49,7 @@ def padded_rows(operands: DensityOperands) -> DensityOperands:
         return operands
     more = padded_length(dense.shape[1]) - dense.shape[1]
 
-    def below(part: jax.Array | None, mode: Any = "constant", **options: float) -> jax.Array | None:
+    def below(part: Any, mode: Any = "constant", **options: float) -> Any:
         """The part with ``more`` entries along its last axis."""
         if part is None or not more:
             return part
