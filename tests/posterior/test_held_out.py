@@ -84,7 +84,7 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
     monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)
     weight = np.arange(1.0, 21.0)
     with pytest.warns(bd.PseudoLikelihoodWarning, match="the row weights raise likelihoods to powers"):
-        found = bd.kfold(bd.Model(), X, Y, cv=4, sample_weight=weight, draws=7)
+        found = bd.kfold(bd.Model(), X, Y, cv=4, sample_weight=weight, offset=-weight, draws=7)
     assert len(seen) == 4
     assert found.pointwise.shape == (20,)
     times = sum(np.isin(X[:, 0], first) for first, *_ in seen)
@@ -93,6 +93,7 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
         rows = [int(np.flatnonzero(X[:, 0] == value)[0]) for value in first]
         assert labels == Y[rows].tolist()
         np.testing.assert_array_equal(given, weight[rows])
+        np.testing.assert_array_equal(options.pop("offset"), -weight[rows])
         assert (names, options) == (["x0", "x1", "x2"], {"draws": 7})
 
 
