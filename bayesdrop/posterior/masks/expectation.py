@@ -22,19 +22,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..._typing import Float, Int
 from ...designs import as_design
-from ...losses.protocols import Classifying, require
 from ...warnings import AccuracyWarning, warn
 from ..draws import Draws, blocks
 from .score_law import Exact, NearNormal, TwoPoint, integrate
 
-__all__ = ["ERROR", "MASKS", "ScoreFunction", "class_probability", "expectation", "probability_of"]
+__all__ = ["ERROR", "MASKS", "ScoreFunction", "expectation"]
 
 ERROR = 2e-3
 MASKS = 64
@@ -63,61 +61,6 @@ class ScoreFunction(Protocol):
         var: Float[np.ndarray, " N"],
     ) -> Float[np.ndarray, " N"]:
         """Slope of the logarithm of its expectation in the mean of the score, about, (N,); 0 will do."""
-
-
-@dataclass(frozen=True)
-class _Probability:
-    draws: Draws
-    loss: Classifying
-    logarithmic: bool = False
-
-    def __call__(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
-    ) -> Float[np.ndarray, "N M"]:
-        return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
-
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
-    ) -> Float[np.ndarray, " N"]:
-        return np.zeros(len(rows))
-
-
-def class_probability(
-    draws: Draws, X: Any, corrupted_inputs: bool = False, masks: int = MASKS
-) -> Float[np.ndarray, "n S"]:
-    """Probability of the positive class of each row and draw, averaged over the noise: (n, S), to :data:`ERROR`.
-
-    Parameters
-    ----------
-    draws : Draws
-        Draws of a model for two classes.
-    X : array or scipy sparse (n, p)
-        Rows that fit them.
-    corrupted_inputs : bool
-        Say that there is no noise to average over.
-    masks : int
-        Rows of no more masks have them enumerated.
-    """
-    advice = "take one of two classes, such as bd.Logistic()"
-    loss = require(draws.model.loss, Classifying, "a class probability", advice)
-    return probability_of(draws, X, loss, corrupted_inputs, masks)
-
-
-def probability_of(
-    draws: Draws, X: Any, loss: Classifying, corrupted_inputs: bool = False, masks: int = MASKS
-) -> Float[np.ndarray, "n S"]:
-    """The same for the probability that a loss, which need not be the model's, makes of a score."""
-    if not corrupted_inputs:
-        return np.asarray(np.clip(expectation(draws, X, _Probability(draws, loss), masks=masks), 0.0, 1.0))
-    values, design = np.empty((X.shape[0], draws.size)), as_design(X)
-    for part in blocks(draws.size, max(X.shape)):
-        score, _ = draws.moments(design, part, True)
-        values[:, part] = loss.probability(score, draws.C[None, part])
-    return values
 
 
 def expectation(draws: Draws, X: Any, function: ScoreFunction, *, masks: int = MASKS) -> Float[np.ndarray, "n S"]:
