@@ -1,6 +1,8 @@
 """Fit times beside scikit-learn's, in one run, with how far from the optimum each ends.
 
 ``python -m benchmarks.fits [--skip-mnist]``
+
+With ``--small`` calls that predict few rows, beside scikit-learn's.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -81,7 +84,30 @@ def row(name: str, X, y, loss, repeats: int) -> None:
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def small() -> None:
+    """Predictions of a small table and of one row, the median of many calls in turn."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    models = [kind().fit(X, y) for kind in (LogisticRegression, bd.DropoutLogisticRegression, bd.DropoutSVC)]
+    print("| call | rows | LogisticRegression, ms | DropoutLogisticRegression, times | DropoutSVC, times |")
+    print("|---|---|---|---|---|")
+    for call in ("predict_proba", "predict", "decision_function"):
+        for rows in (X, X[:1]):
+            jobs = [partial(getattr(model, call), rows) for model in models]
+            clock(*jobs, repeats=20)
+            theirs, *ours = clock(*jobs, repeats=300)
+            times = " | ".join(f"**{one / theirs:.1f}**" for one in ours)
+            print(f"| `{call}` | {len(rows)} × {X.shape[1]} | {1e3 * theirs:.2f} | {times} |", flush=True)
+
+
 def main() -> None:
+    if "--small" in sys.argv:
+        small()
+        return
     warnings.simplefilter("ignore")  # LinearSVC stops at its own iteration limit
     print(
         "| data | beside | fixed rate 0.3, s | default tol, s | ratio | tol 1e-6, s | ratio | above optimum, ours / "

@@ -27,7 +27,7 @@ from ..posterior.draws import Draws, blocks
 from ..posterior.expected_response import expected_response
 from ..posterior.fitted_draws import draws_of_fit
 from ..posterior.masks.class_chances import class_chances
-from ..posterior.masks.expectation import class_probability
+from ..posterior.masks.probability import class_probability
 from ..posterior.new_rows import match_design, match_offset
 from .laplace import laplace_covariance
 from .sources import PointFit, point_fits

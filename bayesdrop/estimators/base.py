@@ -85,15 +85,20 @@ class DropoutEstimator(BaseEstimator):
         rates = self.rates
         if isinstance(rates, numbers.Real | np.ndarray):
             rates = Fixed(check_rate(rates, "rates"))
-        noise: Any = Dropout() if self.noise is None else self.noise
+        noise = self._noise()
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
+        prior = Normal() if self.weight_prior is None else self.weight_prior
+        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept, missing_of(self))
+
+    def _noise(self) -> Any:
+        """The noise of the model, all that a prediction asks of it: the model's checks take longer than a few rows."""
+        noise: Any = Dropout() if self.noise is None else self.noise
         check_flag(self.corrupted_inputs, "corrupted_inputs")
         if self.corrupted_inputs and getattr(noise, "centre", None) == AUTO:
             # The rows to come have zeros where features went missing, and the noise stands for that.
             noise = replace(noise, centre=None)
-        prior = Normal() if self.weight_prior is None else self.weight_prior
-        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept, missing_of(self))
+        return noise
 
     def _check_limits(self) -> None:
         check_count(self.max_iter, "max_iter")
@@ -287,7 +292,9 @@ class DropoutEstimator(BaseEstimator):
     def _weights(self) -> Float[np.ndarray, "q K"]:
         """Fitted weights as a block (p + 1, K)."""
         coef = np.atleast_2d(self.coef_)
-        return np.vstack([coef.T, np.broadcast_to(self.intercept_, coef.shape[0])])
+        weights = np.empty((coef.shape[1] + 1, coef.shape[0]))
+        weights[:-1], weights[-1] = coef.T, self.intercept_
+        return weights
 
     def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score of new rows, (n, 1) or (n, K), or ``2 log E e^{s − m}`` in its place."""
@@ -299,14 +306,31 @@ class DropoutEstimator(BaseEstimator):
                 mean = design.matvec(weights[:-1]) + weights[-1]
                 var = np.zeros_like(mean)
             else:
-                model = self._model()
                 design, weights, centre = self._about_centre(design)
                 rate = np.atleast_2d(self.rates_).T
                 exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
-                moments = moments_for(exponential, design, model.noise, rate, model.fit_intercept, centre)
+                moments = moments_for(exponential, design, self._noise(), rate, self.fit_intercept, centre)
                 mean, var = moments.scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var
+
+    def _mean_scores(self, X: Any) -> PerRow:
+        """The mean of :meth:`_moments` alone, (n, 1) or (n, K): one product with the rows."""
+        check_is_fitted(self)
+        design = check_features(self, X)
+        with double_range():
+            noise = self._noise()
+            if self.corrupted_inputs:
+                weights = self._weights()
+                mean = design.matvec(weights[:-1]) + weights[-1]
+            else:
+                design, weights, centre = self._about_centre(design)
+                own = noise.coefficients(np.atleast_2d(self.rates_).T)
+                own = own if centre is None else own.about(centre[:, None])
+                shift = (weights[:-1] * own.shift).sum(axis=0)
+                mean = design.matvec(weights[:-1] * own.gain) + (weights[-1] + shift)
+        refuse_overflow(scores=mean)
+        return mean
 
     def _about_centre(self, design: Design) -> tuple[Design, Float[np.ndarray, "q K"], Float[np.ndarray, " p"] | None]:
         """New rows less the centre with their weights, or, if they cannot be shifted, as they are and the centre."""

@@ -182,7 +182,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         check_is_fitted(self)
         if self._is_joint(self.classes_):
             return self.predict_log_proba(X)
-        mean, _ = self._moments(X)
+        mean = self._mean_scores(X)
         return mean if len(self.classes_) > 2 else mean[:, 0]
 
     @by_blocks

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from .._typing import AnyArray, Float
+from .._typing import AnyArray, Float, Int
 from ..designs import Design
 from ..fitting.centring import moved, shifted
 from ..fitting.overflow import double_range, refuse_overflow
@@ -16,7 +16,7 @@ from ..losses.softmax_forms import log_sum_exp
 from ..model import Model
 from ..posterior.draws import Draws, blocks
 from ..posterior.masks.class_chances import class_chances
-from ..posterior.masks.expectation import class_probability
+from ..posterior.masks.probability import class_probability, costly_probability, few_probabilities, is_quick
 from .validation import check_features
 
 __all__ = ["joint_probability", "positive_probability"]
@@ -34,12 +34,27 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
     if estimator.corrupted_inputs:
         centre = None  # wᵀx + b, with no noise to centre
     coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
-    draws = Draws(
-        model=estimator._model(), feature_names=[], weight=coef, intercept=moved(weights, centre, 1.0)[-1],
-        free_rate=rates, index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-        C=np.full(len(coef), float(estimator.C)), power=1.0, marginalised=False, classes=None, steps={},
-    )  # fmt: skip
-    return _by_rows(design, centre, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+    intercept, loss, noise = moved(weights, centre, 1.0)[-1], estimator._loss(), estimator._noise()
+
+    def draws_of(part: slice) -> Draws:
+        return Draws(
+            model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
+            free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
+            C=np.full(len(coef[part]), float(estimator.C)), power=1.0, marginalised=False, classes=None, steps={},
+        )  # fmt: skip
+
+    if estimator.corrupted_inputs or not is_quick(loss, noise, len(coef)):
+        draws = draws_of(slice(None))
+        return _by_rows(design, centre, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+    kept = coef * (noise.coefficients(rates).gain / (1 - rates))
+
+    def chances(part: Any) -> Float[np.ndarray, "n K"]:
+        def hard(rows: Int[np.ndarray, " r"], j: int) -> Float[np.ndarray, " r"]:
+            return costly_probability(draws_of(slice(j, j + 1)), part[rows], loss)[:, 0]
+
+        return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), intercept, hard)
+
+    return _by_rows(design, centre, chances)
 
 
 def joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:

@@ -102,7 +102,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With
         ``corrupted_inputs=True`` it is ``wᵀx + b``.
         """
-        return self._moments(X)[0][:, 0]
+        return self._mean_scores(X)[:, 0]
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.

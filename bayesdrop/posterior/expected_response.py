@@ -19,7 +19,7 @@ from .._typing import Float
 from ..designs import as_design
 from ..losses import Logistic
 from .draws import Draws, blocks
-from .masks.expectation import probability_of
+from .masks.probability import probability_of
 
 __all__ = ["DrawnScores", "expected_response"]
 

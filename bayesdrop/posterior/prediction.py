@@ -3,7 +3,7 @@ r"""``predict``: what a posterior, or a point fit as a posterior of one draw, sa
 A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
 weights and rates of the draw,
 
-    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.expectation`: exact, or to 0.002)
+    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.probability`: exact, or to 0.002)
     many classes  P(y = k | w, b, η) = E softmax(s)_k          (:mod:`.masks.class_chances`: exact, or to about 0.002)
     numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
@@ -29,7 +29,7 @@ from .draws import Draws, blocks
 from .expected_response import expected_response
 from .fitted_draws import read_result
 from .masks.class_chances import class_chances
-from .masks.expectation import class_probability
+from .masks.probability import class_probability
 from .new_rows import match_columns, match_offset
 from .row_blocks import row_blocks
 
@@ -42,7 +42,7 @@ __all__ = ["Prediction", "predict"]
 _RESPONSES = 40_000
 _NOT_CALIBRATED = (
     "Not calibrated: the loss is no likelihood, so these are normalised pseudo-likelihoods, whose steepness depends "
-    "on C. Use bd.Logistic() for probabilities, or DropoutSVC, which has those of held-out scores."
+    "on C. Use bd.Logistic() for probabilities."
 )
 
 

@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
+from bayesdrop.posterior.masks.logistic import TOLERANCE
 
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
@@ -93,7 +94,8 @@ def test_sparse_equals_dense(kind, breast_cancer):
         other = kind(tol=1e-12).fit(storage(X), y)
         np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-5)
         np.testing.assert_allclose(other.rates_, dense.rates_, atol=1e-12)
-        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=1e-5)
+        # Which entries are averaged exactly and which by their cumulants depends on the storage.
+        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=2 * TOLERANCE)
 
 
 def test_logistic_probability_is_the_expectation_under_the_noise():

@@ -14,7 +14,8 @@ from scipy.stats import binom, laplace, norm, poisson
 import bayesdrop as bd
 from bayesdrop.posterior.draws import read_draws
 from bayesdrop.posterior.masks import score_law
-from bayesdrop.posterior.masks.expectation import ERROR, class_probability
+from bayesdrop.posterior.masks.expectation import ERROR
+from bayesdrop.posterior.masks.probability import class_probability
 from bayesdrop.warnings import AccuracyWarning
 
 RNG = np.random.default_rng
@@ -177,7 +178,9 @@ def test_prediction_simulation_and_estimator_agree(build, kind, noise):
     post = build(model, draws, intercept=fit.intercept_[0], classes=["no", "yes"])
     rows = X[:10]
     found = bd.predict(post, rows)
-    np.testing.assert_allclose(found.mean, fit.predict_proba(rows)[:, 1], rtol=0, atol=1e-12)
+    # Thousands of draws and one fit are averaged in ways of their own, the one to its stated error.
+    quick = kind is bd.DropoutLogisticRegression and noise.has_rate
+    np.testing.assert_allclose(found.mean, fit.predict_proba(rows)[:, 1], rtol=0, atol=ERROR if quick else 1e-12)
     np.testing.assert_allclose([found.low, found.high], [found.mean] * 2, rtol=0, atol=1e-12)
     simulated = bd.groups.dataset(bd.posterior_predictive(post, rows, new=True), "predictions")["y"]
     share = (simulated > 0).mean(("chain", "draw")).values

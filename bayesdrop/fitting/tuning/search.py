@@ -243,6 +243,7 @@ class Search:
                     self._solve(number, numbers, C, group, folds)
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
+        numbers = sorted(numbers)  # neighbours beside each other
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
         # Not from another fold, which has seen the rows that are held out here: a loose fit would keep some of that.
         known = [c for f, c, g in self._blocks if f == number and g == group.start]

@@ -28,64 +28,17 @@ import numpy as np
 
 from ..._typing import Float, Int
 from ...designs import as_design
-from ...losses.protocols import Classifying, require
 from ...warnings import AccuracyWarning, warn
 from ..draws import Draws, blocks
-from .score_functions import Moved, Probability, ScoreFunction
+from .score_functions import Moved, ScoreFunction
 from .score_law import Exact, NearNormal, TwoPoint, integrate
 
-__all__ = ["ERROR", "MASKS", "class_probability", "expectation", "probability_of"]
+__all__ = ["ERROR", "MASKS", "expectation"]
 
 ERROR = 2e-3
 MASKS = 64
 # Entries up to which masks are enumerated after all where the series does not settle.
 _ENTRIES = 14
-
-
-def class_probability(
-    draws: Draws,
-    X: Any,
-    corrupted_inputs: bool = False,
-    masks: int = MASKS,
-    offset: Float[np.ndarray, " n"] | None = None,
-) -> Float[np.ndarray, "n S"]:
-    """Probability of the positive class of each row and draw, averaged over the noise: (n, S), to :data:`ERROR`.
-
-    Parameters
-    ----------
-    draws : Draws
-        Draws of a model for two classes.
-    X : array or scipy sparse (n, p)
-        Rows that fit them.
-    corrupted_inputs : bool
-        Say that there is no noise to average over.
-    masks : int
-        Rows of no more masks have them enumerated.
-    offset : array (n,), optional
-        Known part of every row's score.
-    """
-    advice = "take one of two classes, such as bd.Logistic()"
-    loss = require(draws.model.loss, Classifying, "a class probability", advice)
-    return probability_of(draws, X, loss, corrupted_inputs, masks, offset)
-
-
-def probability_of(
-    draws: Draws,
-    X: Any,
-    loss: Classifying,
-    corrupted_inputs: bool = False,
-    masks: int = MASKS,
-    offset: Float[np.ndarray, " n"] | None = None,
-) -> Float[np.ndarray, "n S"]:
-    """The same for the probability that a loss, which need not be the model's, makes of a score."""
-    if not corrupted_inputs:
-        found = expectation(draws, X, Probability(draws, loss), masks=masks, offset=offset)
-        return np.asarray(np.clip(found, 0.0, 1.0))
-    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
-    for part in blocks(draws.size, max(X.shape)):
-        score, _ = draws.moments(design, part, True)
-        values[:, part] = loss.probability(score + known, draws.C[None, part])
-    return values
 
 
 def expectation(

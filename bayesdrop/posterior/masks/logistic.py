@@ -1,0 +1,215 @@
+r"""The average of the logistic function over the masks of a row, for one draw, in a few products with the matrix.
+
+With ``s = b + Σ_d α_d t_d``, each ``α_d`` one with probability ``1 − η_d`` and else zero, and ``K(z) = log E e^{zs}``,
+
+    E σ(s) = ∫₀^∞ Re e^{K(½ + iu)} / cosh(πu) du,
+
+for ``e^{−s/2} σ(s) = 1/(2 cosh(s/2))`` is its own Fourier transform but for scales; where ``E s > 0`` it is ``1 − E
+σ(−s)``. The factor ``e^{s/2}`` makes errors small where the probability is. The sum over ``u = 0, h, 2h, …`` with ``h =
+2π/P`` has the images ``e^{−P/2} E σ(s + P)`` and ``e^{−P/2} E e^s σ(P − s)`` beside, which are nearly ``e^{−P/2} σ(E s
++ P)`` and ``e^{−P/2} E e^s`` and are taken off. Far below 0 the probability is ``E e^s``, less ``E e^{2s}`` at most.
+
+``K`` is a sum over the entries. A large one has ``log(η + (1 − η) e^{zt})``, exactly; of the small ones, which are
+most, four cumulants are summed by products with powers of the matrix, and what follows them is about ``Σ |t|⁵ η(1 −
+η)|z|⁵/80`` at most (:class:`bayesdrop.noise.Expansion`, where ``z`` is imaginary and it is a bound). What is large
+depends on the row: on how many entries there are, and on how far from 0 the score is. What is left out is summed into
+an estimate of the error; a row whose estimate is above :data:`TOLERANCE` is for ways that cost more
+(:mod:`.expectation`).
+
+Shapes: ``n`` rows, ``p`` columns, ``M`` values of ``z``, ``L`` large entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Complex
+
+from ..._typing import Float, Int
+from ..draws import blocks
+
+__all__ = ["TOLERANCE", "average_logistic"]
+
+TOLERANCE = 1e-4
+"""Estimated error of a probability up to which it is taken."""
+
+_PERIOD, _COUNT = 20.0, 14
+_STEP = 2 * np.pi / _PERIOD
+_U = _STEP * np.arange(_COUNT)
+_Z = 0.5 + 1j * _U
+_SHARE = _STEP / np.cosh(np.pi * _U) * np.where(_U == 0, 0.5, 1.0)
+_FIFTH = _SHARE * np.abs(_Z) ** 5
+_SHARE32, _FIFTH32 = _SHARE.astype(np.float32), _FIFTH.astype(np.float32)
+_POWERS = np.stack([_Z, _Z**2 / 2, _Z**3 / 6, _Z**4 / 24])
+_REAL, _IMAGINARY = np.ascontiguousarray(_POWERS.real), np.ascontiguousarray(_POWERS.imag)
+# The same of z = 1 and 2.
+_WHOLE = np.array([[1.0, 2.0], [0.5, 2.0], [1 / 6, 8 / 6], [1 / 24, 16 / 24]])
+_IMAGE, _BEYOND = float(np.exp(-_PERIOD / 2)), float(2 / np.pi * np.exp(-np.pi * (_U[-1] + _STEP / 2)))
+_REMAINDER = 1 / 80
+# What entries that are left out may come to, as a sum of fifth powers: four fifths of the tolerance.
+_ALLOWED = 0.8 * TOLERANCE / (_REMAINDER * float(_FIFTH.sum()))
+# Such a part of that is large, unless more entries are just below; then what would be too much if all were as large.
+_PARTS = 4
+# Logarithm of how much more may be left out where scores are far from 0, at most.
+_MOST_SCALE = 4.0
+# E e^{2s}/E e^s, the relative error of E e^s as the probability, up to which it is taken.
+_TAIL = 1e-4
+
+
+@dataclass
+class _Entries:
+    """The entries ``t`` of some rows, dense (n, p) or those that are stored (m,)."""
+
+    values: Float[np.ndarray, ...]
+    stored: Any = None
+
+    @classmethod
+    def of(cls, X: Any, weight: Float[np.ndarray, " p"]) -> _Entries:
+        if not hasattr(X, "indptr"):
+            return cls(X * weight)
+        return cls(X.data * weight[X.indices], X)
+
+    def sums(self, values: Float[np.ndarray, ...], factor: Float[np.ndarray, " p"]) -> Float[np.ndarray, " n"]:
+        """Sum over each row of values like the entries times a factor of their column."""
+        if self.stored is None:
+            return np.asarray(values @ factor)
+        from scipy.sparse import csr_array
+
+        parts = (values, self.stored.indices, self.stored.indptr)
+        return np.asarray(csr_array(parts, shape=self.stored.shape) @ factor)
+
+    def largest(
+        self,
+        size: Float[np.ndarray, ...],
+        factor: Float[np.ndarray, " p"],
+        some: Int[np.ndarray, " r"],
+        allowed: Float[np.ndarray, " r"],
+    ) -> tuple[Any, Int[np.ndarray, " L"], Int[np.ndarray, " L"]]:
+        """Entries of some rows without which the sum of sizes is what is allowed: places, rows and columns."""
+        if self.stored is None:
+            own = size[some] * factor
+            bar = allowed[:, None] / _PARTS
+            few = (own * (own <= bar)) @ np.ones(own.shape[1]) <= allowed
+            row, columns = np.nonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / own.shape[1])))
+            rows = some[row]
+            return (rows, columns), rows, columns
+        start, count = self.stored.indptr[some], np.diff(self.stored.indptr)[some]
+        row = np.repeat(np.arange(len(some)), count)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + start[row]
+        columns = self.stored.indices[place]
+        large = ~(size[place] * factor[columns] <= (allowed / count)[row])
+        return place[large], some[row[large]], columns[large]
+
+
+def average_logistic(
+    X: Any, weight: Float[np.ndarray, " p"], rate: Float[np.ndarray, " p"], intercept: float
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """``E σ(s)`` of each row, and an estimate of its error.
+
+    Parameters
+    ----------
+    X : array or scipy sparse in compressed rows (n, p)
+        Rows; sparse ones are not made dense.
+    weight : array (p,)
+        What a kept entry is multiplied by.
+    rate : array (p,)
+        Probability that it is not kept.
+    intercept : float
+        ``b``.
+
+    Returns
+    -------
+    value, error : array (n,)
+        A value whose error is not below :data:`TOLERANCE`, or NaN, is of no use.
+
+    Examples
+    --------
+    >>> value, error = average_logistic(np.array([[1.0]]), np.array([2.0]), np.array([0.5]), -1.0)
+    >>> bool(abs(value[0] - 0.5) < error[0] < TOLERANCE)
+    True
+    """
+    n = X.shape[0]
+    size = X.nnz / max(n, 1) if hasattr(X, "nnz") else X.shape[1]
+    value, error = np.empty(n), np.empty(n)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+        for rows in blocks(n, 8 * (int(size) + len(_Z))):
+            here = X if rows == slice(0, n) else X[rows]
+            value[rows], error[rows] = _average(_Entries.of(here, weight), rate, intercept, 1.0)
+        # Of the few whose estimate was too large every entry is taken for a large one.
+        again = np.flatnonzero(~(error <= TOLERANCE))
+        for some in blocks(len(again), 8 * (int(size) + 1) * len(_Z)):
+            hard = again[some]
+            value[hard], error[hard] = _average(_Entries.of(X[hard], weight), rate, intercept, 0.0)
+    return value, error
+
+
+def _average(
+    entries: _Entries, rate: Float[np.ndarray, " p"], intercept: float, share: float
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    t, keep = entries.values, 1 - rate
+    spread = rate * keep
+    square = t * t
+    mean, var = entries.sums(t, keep) + intercept, entries.sums(square, spread)
+    fourth = square * square
+    fifth = fourth * np.abs(t)
+    left_out = entries.sums(fifth, spread)
+    # About |e^{K(z)}|: its size at ½, and by how much less it is where |z|⁵ is large.
+    scale = np.exp(np.minimum(0.5 * np.abs(mean) - var / 8, _MOST_SCALE))
+    fall = 1 + 0.75 * np.minimum(var, 4.0)
+    allowed = share * scale * fall * np.sqrt(fall) * _ALLOWED
+    side = np.where(mean > 0, -1.0, 1.0)
+    rest_mean, rest_var, several = mean, var, np.flatnonzero(~(left_out <= allowed))
+    if len(several):
+        large, rows, columns = entries.largest(fifth, spread, several, allowed[several])
+        own, n = t[large], len(mean)
+        left_out = left_out - np.bincount(rows, fifth[large] * spread[columns], n)
+        for part in (t, square, fourth):
+            part[large] = 0.0
+        rest_mean = mean - np.bincount(rows, own * keep[columns], n)
+        rest_var = var - np.bincount(rows, own * own * spread[columns], n)
+    cumulants = (
+        side * rest_mean,
+        rest_var,
+        side * entries.sums(square * t, spread * (2 * rate - 1)),
+        entries.sums(fourth, spread * (1 - 6 * spread)),
+    )
+    table = np.stack(cumulants, axis=1)
+    whole = np.exp(table @ _WHOLE)
+    # Single precision takes a fifth of the time; where the angle is large the height is small.
+    height, phase = np.exp((table @ _REAL).astype(np.float32)), (table @ _IMAGINARY).astype(np.float32)
+    real = height * np.cos(phase)
+    if len(several):
+        first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
+        mine = rows[first]
+        factor, power = _products(side[rows] * own, rate[columns], first)
+        real[mine] = real[mine] * factor.real - height[mine] * np.sin(phase[mine]) * factor.imag
+        height[mine] *= np.abs(factor)
+        whole[mine] *= power
+    once, twice = whole[:, 0], whole[:, 1]
+    apart = _PERIOD - np.abs(mean)
+    lower = 1 / (1 + np.exp(-apart))
+    images = _IMAGE * (lower + once)
+    value = np.where(twice <= _TAIL * once, once, np.maximum(real @ _SHARE32 - images, 0.0))
+    # By how much the lower image may be off, by Chebyshev's inequality.
+    blurred = np.minimum(1 - lower + var / (apart * apart), 1.0)
+    error = _REMAINDER * left_out * (height @ _FIFTH32) + _BEYOND * height[:, 0] + _IMAGE * blurred + _IMAGE**3 * twice
+    return np.where(side > 0, value, 1 - value), error
+
+
+def _products(
+    t: Float[np.ndarray, " L"], rate: Float[np.ndarray, " L"], first: Int[np.ndarray, " r"]
+) -> tuple[Complex[np.ndarray, "r M"], Float[np.ndarray, "r 2"]]:
+    """``Π {η + (1 − η) e^{zt}}`` over the large entries of each row, which begin at ``first``; and at ``z`` = 1, 2."""
+    phase = np.multiply.outer(t, _U)
+    # Within half a turn single precision is right to 1e-7.
+    phase = (phase - 2 * np.pi * np.rint(phase / (2 * np.pi))).astype(np.float32)
+    keep, root = 1 - rate, np.exp(0.5 * t)
+    drop, grown = rate.astype(np.float32)[:, None], (keep * root).astype(np.float32)[:, None]
+    factor = np.empty(phase.shape, dtype=np.complex64)
+    np.add(drop, grown * np.cos(phase), out=factor.real)
+    np.multiply(grown, np.sin(phase), out=factor.imag)
+    once = root * root
+    power = np.stack([rate + keep * once, rate + keep * once * once], axis=1)
+    return np.multiply.reduceat(factor, first, axis=0), np.multiply.reduceat(power, first, axis=0)

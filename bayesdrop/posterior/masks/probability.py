@@ -1,0 +1,165 @@
+r"""The probability of a class, averaged over the noise of a row, for every draw of a posterior or for one fit.
+
+Few draws of a score that is the logarithm of odds have ways of their own where masks are drawn, as a fit has: a row
+with at most ``log₂ masks`` entries that may be dropped is exact, by all masks of its entries, and others are right to
+:data:`.logistic.TOLERANCE` = 1e-4. All else, and what that cannot do, is averaged by :mod:`.expectation`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from ..._typing import Bool, Float, Int
+from ...designs import as_design
+from ...losses.protocols import Classifying, require
+from ..draws import Draws, blocks
+from .expectation import MASKS, expectation
+from .logistic import TOLERANCE, average_logistic
+from .score_functions import Probability
+
+__all__ = ["class_probability", "costly_probability", "few_probabilities", "is_quick", "probability_of"]
+
+# Draws up to which there is a pass over the rows for each.
+_FEW = 16
+
+
+def class_probability(
+    draws: Draws,
+    X: Any,
+    corrupted_inputs: bool = False,
+    masks: int = MASKS,
+    offset: Float[np.ndarray, " n"] | None = None,
+) -> Float[np.ndarray, "n S"]:
+    """Probability of the positive class of each row and draw, averaged over the noise: (n, S), to :data:`ERROR`.
+
+    Parameters
+    ----------
+    draws : Draws
+        Draws of a model for two classes.
+    X : array or scipy sparse (n, p)
+        Rows that fit them.
+    corrupted_inputs : bool
+        Say that there is no noise to average over.
+    masks : int
+        Rows of no more masks have them enumerated.
+    offset : array (n,), optional
+        Known part of every row's score.
+    """
+    advice = "take one of two classes, such as bd.Logistic()"
+    loss = require(draws.model.loss, Classifying, "a class probability", advice)
+    return probability_of(draws, X, loss, corrupted_inputs, masks, offset)
+
+
+def probability_of(
+    draws: Draws,
+    X: Any,
+    loss: Classifying,
+    corrupted_inputs: bool = False,
+    masks: int = MASKS,
+    offset: Float[np.ndarray, " n"] | None = None,
+) -> Float[np.ndarray, "n S"]:
+    """The same for the probability that a loss, which need not be the model's, makes of a score."""
+    if not corrupted_inputs:
+        if offset is not None or not is_quick(loss, draws.model.noise, draws.size):
+            return costly_probability(draws, X, loss, masks, offset)
+        rate = np.asarray(draws.rate(slice(0, draws.size)), dtype=np.float64)
+        kept = draws.model.noise.coefficients(rate).gain / (1 - rate)
+
+        def hard(rows: Int[np.ndarray, " r"], j: int) -> Float[np.ndarray, " r"]:
+            names = ("weight", "intercept", "free_rate", "C")
+            one = replace(draws, **{name: getattr(draws, name)[j : j + 1] for name in names})
+            return costly_probability(one, X[rows], loss, masks)[:, 0]
+
+        return few_probabilities(X, draws.weight * kept, rate, draws.intercept, hard, masks)
+    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
+    for part in blocks(draws.size, max(X.shape)):
+        score, _ = draws.moments(design, part, True)
+        values[:, part] = loss.probability(score + known, draws.C[None, part])
+    return values
+
+
+def is_quick(loss: Any, noise: Any, draws: int) -> bool:
+    """Whether :func:`few_probabilities` has the probabilities of so many draws."""
+    return bool(draws <= _FEW and loss.log_odds and noise.has_rate)
+
+
+def costly_probability(
+    draws: Draws, X: Any, loss: Classifying, masks: int = MASKS, offset: Float[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, "n S"]:
+    """The same by :func:`.expectation.expectation` for all rows and draws."""
+    found = expectation(draws, X, Probability(draws, loss), masks=masks, offset=offset)
+    return np.asarray(np.clip(found, 0.0, 1.0))
+
+
+def few_probabilities(
+    X: Any,
+    weight: Float[np.ndarray, "S p"],
+    rate: Float[np.ndarray, "S p"],
+    intercept: Float[np.ndarray, " S"],
+    hard: Callable[[Int[np.ndarray, " r"], int], Float[np.ndarray, " r"]],
+    masks: int = MASKS,
+) -> Float[np.ndarray, "n S"]:
+    """``E σ(s)`` of each row by each of a few draws, (n, S).
+
+    Parameters
+    ----------
+    X : array or scipy sparse (n, p)
+        Rows.
+    weight, rate : array (S, p)
+        What a kept entry is multiplied by, and the probability that it is dropped.
+    intercept : array (S,)
+        Intercepts.
+    hard : callable
+        ``hard(rows, j)`` with the numbers of rows for which the ways here do not do, (r,), and that of the draw.
+    masks : int
+        Rows of no more masks have them enumerated.
+    """
+    if getattr(X, "format", "csr") != "csr":
+        X = X.tocsr()
+    few, values = int(masks).bit_length() - 1, np.empty((X.shape[0], len(weight)))
+    sparse_rows: Any = None
+    for j, (own, drop, b) in enumerate(zip(weight.astype(np.float64), rate, intercept.tolist(), strict=True)):
+        noised = np.flatnonzero(drop)
+        if len(noised) <= few:
+            values[:, j] = _enumerated(X, own, drop, b, noised)
+            continue
+        values[:, j], error = average_logistic(X, own, drop, b)
+        if sparse_rows is None:
+            sparse_rows = _sparse_rows(X, few)
+        rows = np.flatnonzero(~(error <= TOLERANCE) | sparse_rows)
+        if len(rows):
+            values[rows, j] = hard(rows, j)
+    return values
+
+
+def _sparse_rows(X: Any, few: int) -> Bool[np.ndarray, " n"]:
+    """Which rows have no more than a few entries."""
+    if hasattr(X, "indptr"):
+        return np.diff(X.indptr) <= few
+    if np.count_nonzero(X) == X.size:  # several times as fast as by rows
+        return np.zeros(len(X), dtype=bool)
+    return np.count_nonzero(X, axis=1) <= few
+
+
+def _enumerated(
+    X: Any,
+    weight: Float[np.ndarray, " p"],
+    rate: Float[np.ndarray, " p"],
+    intercept: float,
+    noised: Int[np.ndarray, " k"],
+) -> Float[np.ndarray, " n"]:
+    """The same exactly, by all masks of a few columns: one product with the rows."""
+    kept = np.array(list(itertools.product((0.0, 1.0), repeat=len(noised)))).reshape(2 ** len(noised), len(noised))
+    chance = np.prod(np.where(kept > 0, 1 - rate[noised], rate[noised]), axis=1)
+    each = np.repeat(weight[:, None], len(kept), axis=1)
+    each[noised] *= kept.T
+    values = np.empty(X.shape[0])
+    for rows in blocks(X.shape[0], 4 * len(kept)):
+        values[rows] = expit(X[rows] @ each + intercept) @ chance
+    return values

@@ -1,0 +1,133 @@
+"""The quick average of the logistic function over masks, against sums over all masks and over counts."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit, log_expit
+from scipy.stats import binom
+
+import bayesdrop as bd
+from bayesdrop.posterior.draws import read_draws
+from bayesdrop.posterior.masks import probability
+from bayesdrop.posterior.masks.logistic import TOLERANCE, average_logistic
+from bayesdrop.posterior.masks.probability import class_probability
+
+P = 10
+
+
+def over_all_masks(X, weight, rate, intercept):
+    """``E σ(s)`` and its logarithm, by the 2^p masks."""
+    masks = np.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])))
+    with np.errstate(divide="ignore"):
+        chance = np.log(np.where(masks > 0, 1 - rate, rate)).sum(axis=1)
+    score = (X * weight) @ masks.T + intercept
+    return np.exp(chance + log_expit(score)).sum(axis=1), np.logaddexp.reduce(chance + log_expit(score), axis=1)
+
+
+KINDS = {
+    "small weights": lambda rng: (0.2 * rng.normal(size=P), rng.beta(1, 3, size=P)),
+    "ordinary": lambda rng: (rng.normal(size=P), rng.uniform(0.01, 0.1, size=P)),
+    "one dominates": lambda rng: (np.r_[8.0, 0.3 * rng.normal(size=P - 1)], rng.uniform(0.1, 0.9, size=P)),
+    "rates near 1": lambda rng: (2 * rng.normal(size=P), 1 - 10.0 ** rng.uniform(-12, -1, size=P)),
+    "rates near 0": lambda rng: (3 * rng.normal(size=P), 10.0 ** rng.uniform(-12, -1, size=P)),
+    "some not noised": lambda rng: (rng.normal(size=P), np.where(np.arange(P) % 2, 0.4, 0.0)),
+    "far out": lambda rng: (5 * rng.normal(size=P), np.full(P, 0.05)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_every_kind_of_row_is_averaged_to_the_tolerance(kind, storage):
+    """All that is taken is right to the tolerance, its estimate is no less than the error, and most rows are taken."""
+    rng = np.random.default_rng(0)
+    for density in (1.0, 0.4):
+        weight, rate = KINDS[kind](rng)
+        X = rng.normal(size=(60, P)) * (rng.random((60, P)) < density)
+        X[0] = 0.0
+        for intercept in (0.0, 2.0, -9.0):
+            exact, _ = over_all_masks(X, weight, rate, intercept)
+            value, error = average_logistic(storage(X), weight, rate, intercept)
+            taken = error <= TOLERANCE
+            assert taken.mean() > 0.9
+            off = np.abs(value - exact)[taken]
+            assert off.max() <= TOLERANCE
+            assert np.all(off <= error[taken] + 1e-6)  # the round-off of single precision
+            assert np.all((value >= 0) & (value <= 1))
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_small_probabilities_have_digits(sign):
+    """Relative to the smaller of the two, which a log loss looks at: to a tenth down to 1e-20."""
+    rng = np.random.default_rng(1)
+    weight, rate, X = rng.normal(size=P), np.full(P, 0.05), 0.5 * rng.normal(size=(40, P))
+    intercept = np.linspace(3, 45, 40)
+    for row, b in zip(X, intercept, strict=True):
+        _, exact = over_all_masks(row[None], -weight * sign, rate, -b)
+        value, _ = average_logistic(row[None], weight * sign, rate, b)
+        other, _ = average_logistic(row[None], -weight * sign, rate, -b)
+        assert abs(np.log(other[0]) - exact[0]) < 0.1
+        assert value[0] == pytest.approx(1 - other[0], abs=1e-6)
+
+
+def test_hundreds_of_entries():
+    """Sums of three binomial variables, every outcome enumerated."""
+    counts, rate = (40, 80, 200), (0.3, 0.5, 0.02)
+    for weight in ((0.05, -0.04, 0.02), (0.3, -0.2, 0.1), (0.6, -0.4, 0.1)):
+        kept = [np.arange(n + 1) for n in counts]
+        chance = [binom.pmf(k, n, 1 - r) for k, n, r in zip(kept, counts, rate, strict=True)]
+        score = sum(np.ix_(*(w * k for w, k in zip(weight, kept, strict=True)))) - 5.0
+        w, r = (np.repeat(part, counts) for part in (weight, rate))
+        value, error = average_logistic(np.ones((1, 320)), w, r, -5.0)
+        assert error[0] <= TOLERANCE
+        assert abs(value[0] - np.einsum("a,b,c,abc", *chance, expit(score))) <= TOLERANCE
+
+
+def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monkeypatch):
+    rng = np.random.default_rng(2)
+    weight, rate = rng.normal(size=P), rng.beta(1, 2, size=P)
+    model = bd.Model(rates=bd.PerFeature())
+    X = rng.normal(size=(50, P)) * (rng.random((50, P)) < 0.4)
+    few = np.count_nonzero(X, axis=1) <= 6
+    assert 20 < few.sum() < 50
+    draws = read_draws(build(model, weight[None, None], intercept=0.5, rate=rate, classes=[0, 1]))
+    for matrix in (X, sparse.csr_array(X), sparse.csc_array(X)):
+        found = class_probability(draws, matrix)[:, 0]
+        exact, _ = over_all_masks(X, weight, rate, 0.5)
+        np.testing.assert_allclose(found[few], exact[few], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=TOLERANCE)
+    narrow = read_draws(build(model, weight[None, None, :5], intercept=0.5, rate=rate[:5], classes=[0, 1]))
+    exact, _ = over_all_masks(X[:, :5], weight[:5], rate[:5], 0.5)
+    np.testing.assert_allclose(class_probability(narrow, X[:, :5])[:, 0], exact, rtol=0, atol=1e-14)
+    # Scores that spread over tens of units about 0 are beyond the quick way.
+    wide, X = 10 * weight, rng.normal(size=(50, P))
+    exact, _ = over_all_masks(X, wide, rate, 0.5)
+    _, error = average_logistic(X, wide, rate, 0.5)
+    called = []
+    costly = probability.costly_probability
+    monkeypatch.setattr(probability, "costly_probability", lambda *args: called.append(args[1]) or costly(*args))
+    draws = read_draws(build(model, wide[None, None], intercept=0.5, rate=rate, classes=[0, 1]))
+    np.testing.assert_allclose(class_probability(draws, X)[:, 0], exact, rtol=0, atol=2e-3)
+    assert sum(len(rows) for rows in called) == np.sum(~(error <= TOLERANCE)) > 0
+
+
+def test_a_row_does_not_depend_on_the_others(breast_cancer):
+    X, y = breast_cancer
+    model = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
+    whole = model.predict_proba(X)
+    np.testing.assert_allclose(np.vstack([model.predict_proba(X[i : i + 1]) for i in range(0, 569, 40)]), whole[::40],
+                               rtol=0, atol=1e-7)  # fmt: skip
+    for unbiased in (False, True):
+        model = bd.DropoutLogisticRegression(bd.PerFeature(), noise=bd.Dropout(unbiased)).fit(X[:, :P], y)
+        kept = 1 / (1 - model.rates_) if unbiased else 1.0
+        exact, _ = over_all_masks(X[:50, :P], model.coef_[0] * kept, model.rates_, model.intercept_[0])
+        np.testing.assert_allclose(model.predict_proba(X[:50, :P])[:, 1], exact, rtol=0, atol=TOLERANCE)
+
+
+def test_without_noise_it_is_the_function():
+    X = np.random.default_rng(3).normal(size=(30, P))
+    y = X[:, 0] > 0
+    model = bd.DropoutLogisticRegression(0.0).fit(X, y)
+    for storage in (np.asarray, sparse.csr_array):
+        np.testing.assert_allclose(model.predict_proba(storage(X))[:, 1], expit(model.decision_function(X)), rtol=1e-12)
