@@ -68,7 +68,9 @@ def _joined(parts: list[Any], dim: str) -> Any:
     first = parts[0]
     series = hasattr(first, "loo_i")  # ArviZ before 1.0 has a series, later ones a dataclass
     names = {"elpd": "elpd_loo", "p": "p_loo", "elpd_i": "loo_i"} if series else {}
-    of = lambda name, part: getattr(part, names.get(name, name))  # noqa: E731
+
+    def of(name: str, part: Any) -> Any:
+        return getattr(part, names.get(name, name))
 
     def concat(name: str) -> Any:
         return xr.concat([of(name, part) for part in parts], dim)

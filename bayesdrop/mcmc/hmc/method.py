@@ -114,14 +114,14 @@ class HMC:
         """
         if moves_scores(model, data, rate_map):
             single: Any
-            single, operands = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+            single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single), score_operands(
-                model, data, single, operands, int(self.kicks or 0), int(tune), self.dtype, _ROUNDED
+                model, data, single, known, int(self.kicks or 0), int(tune), self.dtype, _ROUNDED
             )
         summed = self.masks == "summed" and not marginalised
         if summed:
             _check_sums(model, data)
-        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed)
         kernel, operands = self._kernel(bound, data, rate_map, tune)
         if not summed:
             return kernel, operands
@@ -238,9 +238,19 @@ class Bound(NamedTuple):
 
 
 def bind_start(
-    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, rounded: bool = True
+    name: str,
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    marginalised: bool,
+    dtype: str,
+    rounded: bool = True,
+    padded: bool = True,
 ) -> Bound:
-    """Density, operands and normal approximation of a model; ``rounded`` rounds the kinks of forces."""
+    """Density, operands and normal approximation of a model.
+
+    ``rounded`` rounds the kinks of forces, ``padded`` lets data of nearly as many rows share compiled programs.
+    """
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
@@ -261,7 +271,7 @@ def bind_start(
     if kinked and rounded:
         width = _ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
-    operands = padded_rows(operands)
+    operands = padded_rows(operands) if padded else operands
     if learnt is None:
         return Bound(density, operands, density, centre, factor, kinked, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
