@@ -15,9 +15,10 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.gibbs import columns as gibbs_columns
 from bayesdrop.mcmc.gibbs import weights as gibbs_gaussian
 from bayesdrop.mcmc.gibbs.columns import dense_columns, sparse_columns
-from bayesdrop.mcmc.gibbs.features import log_mask_sum, slice_sample
+from bayesdrop.mcmc.gibbs.features import log_mask_sum
 from bayesdrop.mcmc.gibbs.pseudo_marginal import first_metric, mask_pass, trajectory
 from bayesdrop.mcmc.run.runner import as_key, run
+from bayesdrop.mcmc.slice_sampling import slice_sample
 
 DENSE = np.random.default_rng(0).normal(size=(20, 4)) * (np.random.default_rng(1).random((20, 4)) < 0.7)
 LABELS = np.where(np.arange(20) % 2, 1, -1)

@@ -93,7 +93,7 @@ def test_chances_near_one_keep_their_digits():
 # The draws.
 
 
-def exact_means(model, X, y, power, draws=100_000):
+def exact_means(model, X, y, power, draws=250_000):
     """Posterior means of ``statistics`` by importance sampling from the prior, and their standard errors."""
     generator, p = np.random.default_rng(1), X.shape[1]
     rate_map = model.bind([f"x{d}" for d in range(p)])
@@ -102,7 +102,7 @@ def exact_means(model, X, y, power, draws=100_000):
     rate = free[:, rate_map.index]
     effective = weight / (1 - rate) if model.noise.unbiased else weight
     parts = [enumerated(X, y, power, *some) for some in zip(
-        *(np.array_split(part, 50) for part in (effective, intercept, rate)), strict=True)]  # fmt: skip
+        *(np.array_split(part, 100) for part in (effective, intercept, rate)), strict=True)]  # fmt: skip
     log_share = -np.concatenate(parts).sum(axis=1) + 2.5 * np.log1p((intercept / 2.5) ** 2 / 4)
     share = np.exp(log_share - log_share.max())
     share /= share.sum()
@@ -117,11 +117,12 @@ def statistics(weight, intercept, rate):
     return np.concatenate(first, axis=1)
 
 
+# Large features and C = 2, so that the posterior under normal scores is 0.3 standard deviations away.
 CASES = {
-    "per feature": (RATES, None),
-    "shared, row weights": (bd.Model(rates=bd.Shared(bd.Beta(2, 3)), C=1.5), np.tile([2.0, 1.0, 0.5], 4)),
+    "per feature": (bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0), None),
+    "shared, row weights": (bd.Model(rates=bd.Shared(bd.Beta(2, 3)), C=2.0), np.tile([2.0, 1.0, 0.5], 8)),
     "unbiased, groups": (
-        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3))),
+        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3)), C=2.0),
         None,
     ),
 }
@@ -131,14 +132,15 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_posterior_means_are_exact(name):
     """Rates that features share are drawn given the weights too, as they are of many features."""
-    (model, row_weight), (X, y) = CASES[name], problem()
+    (model, row_weight), (X, y) = CASES[name], problem(24)
+    X = 3 * X
     power = model.C * (np.ones(len(y)) if row_weight is None else row_weight)
     mean, error = exact_means(model, X, y, power)
     with jax.enable_x64(False):
         kernel, operands = bind(model, sparse.csr_array(X), y, bd.HMC(masks="summed"), 100, row_weight)
         kernel = replace(kernel, inner=replace(kernel.inner, slices=name != "per feature"))
         draws = run(kernel, operands, as_key(0), tune=100, draws=150, chains=64, progress=False).draws
-    assert np.mean(draws["acceptance_rate"]) > 0.6
+    assert np.mean(draws["acceptance_rate"]) > 0.2
     drawn = {key: np.asarray(part, float).reshape(9600, *part.shape[2:]) for key, part in natural(draws).items()}
     values = statistics(drawn["weight"], drawn["intercept"], drawn["rate"]).reshape(64, 150, -1).mean(axis=1)
     total = np.hypot(values.std(axis=0, ddof=1) / 8, error)

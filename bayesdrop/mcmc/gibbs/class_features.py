@@ -31,8 +31,9 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ..slice_sampling import slice_sample
 from .columns import gather, scatter
-from .features import log_mask_sum, slice_sample
+from .features import log_mask_sum
 
 __all__ = ["ClassStep", "log_class_weight", "log_softmax_of", "update_class_feature"]
 

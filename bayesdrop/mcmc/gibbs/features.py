@@ -1,4 +1,4 @@
-"""Moves of the mask sampler: slice sampling, and one feature at a time with its masks summed out.
+"""Moves of the mask sampler: one feature at a time with its masks summed out.
 
 Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
 biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
@@ -22,64 +22,19 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
+from ..slice_sampling import slice_sample
 from .columns import gather, scatter
 
 __all__ = [
     "FeatureStep",
     "log_mask_sum",
     "log_weight",
-    "slice_sample",
     "uniform_masks",
     "update_feature",
 ]
 
 Elementwise = Float[jax.Array, "..."]
 Cost = Callable[[Elementwise, Elementwise, Elementwise], Elementwise]
-
-_TRIALS = 100
-
-
-def slice_sample(
-    key: PRNGKeyArray,
-    log_density: Callable[[Elementwise], Elementwise],
-    start: Float[jax.Array, "*problems"],
-    width: Float[jax.Array, "*problems"],
-) -> Float[jax.Array, "*problems"]:
-    """Slice sampling on an interval of given width, placed at random and shrunk (Neal 2003, figures 3 and 5).
-
-    The interval is not stepped out, so every trial is an evaluation that may be accepted; any width leaves the
-    density invariant, provided it does not depend on ``start``. Each entry of ``start`` is a problem of its own.
-
-    Parameters
-    ----------
-    key : key
-        Random key.
-    log_density : callable
-        From points shaped like ``start`` to log densities of the same shape; independent across entries.
-    start : array
-        Current points, of positive density.
-    width : array
-        Width of the first interval, shaped like ``start``.
-    """
-    key_level, key_place, key_trial = jax.random.split(key, 3)
-    level = log_density(start) - jax.random.exponential(key_level, start.shape, start.dtype)
-    left = start - width * jax.random.uniform(key_place, start.shape, start.dtype)
-    right = left + width
-
-    def unfinished(carry: Any) -> Bool[jax.Array, ""]:
-        return (carry[0] < _TRIALS) & ~jnp.all(carry[4])
-
-    def trial(carry: Any) -> Any:
-        count, left, right, point, done = carry
-        uniform = jax.random.uniform(jax.random.fold_in(key_trial, count), start.shape, start.dtype)
-        proposed = left + (right - left) * uniform
-        accepted = ~done & (log_density(proposed) >= level)
-        left = jnp.where(proposed < start, proposed, left)
-        right = jnp.where(proposed < start, right, proposed)
-        return count + 1, left, right, jnp.where(accepted, proposed, point), done | accepted
-
-    begin = (jnp.int32(0), left, right, start, jnp.zeros(start.shape, bool))
-    return jax.lax.while_loop(unfinished, trial, begin)[3]
 
 
 def log_mask_sum(gain: Elementwise, logit: Elementwise) -> Elementwise:

@@ -28,7 +28,7 @@ from ..._typing import Float, Int
 from ...priors.beta_law import BetaLaw
 from ...priors.rate_prior import log_rates
 from ...rates import Hierarchy
-from .features import slice_sample
+from ..slice_sampling import slice_sample
 from .interweaving import by_group
 
 __all__ = [

@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int, Num
+from ..slice_sampling import slice_sample
 from .columns import Columns, partition
-from .features import slice_sample
 
 __all__ = ["GroupBlock", "by_group", "group_blocks", "interweave"]
 

@@ -54,9 +54,8 @@ Point = Float[jax.Array, "C D"]
 
 _LOOK_AHEAD_NODES = 5
 _ENERGY_NODES = 9
-# A trajectory is a quarter turn in as few kicks as the angle between two allows, and shorter where so many are too few.
-_FEWEST, _MOST, _TURN = 3, 12, float(np.pi / 2)
-_LARGEST_ANGLE = _TURN / _FEWEST
+_KICKS = 12
+_LARGEST_ANGLE = float(np.pi / 2) / _KICKS
 _TARGET = 0.65
 # Above this many coordinates the metric is diagonal.
 _DENSE = 500
@@ -293,9 +292,8 @@ def trajectory(
     key_momentum, key_angle = jax.random.split(key)
     start = jax.random.normal(key_momentum, z.shape, z.dtype)
     jitter = 0.8 + 0.4 * jax.random.uniform(key_angle, (), z.dtype)
-    angle = jnp.exp(metric.log_angle)
-    kicks = jnp.clip(jnp.ceil(_TURN / angle - 1e-3), _FEWEST, _MOST).astype(jnp.int32)
-    end, momentum, first, last = split_trajectory(force, z, start, angle * jitter, kicks)
+    angle = jnp.exp(metric.log_angle) * jitter
+    end, momentum, first, last = split_trajectory(force, z, start, angle, _KICKS)
     change = 0.5 * jnp.sum(start * start - momentum * momentum, axis=-1)
     gain = change + last - first
     acceptance = jnp.minimum(1, jnp.exp(jnp.where(jnp.isfinite(gain), gain, -jnp.inf)))

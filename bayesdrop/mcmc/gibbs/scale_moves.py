@@ -26,8 +26,8 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
+from ..slice_sampling import slice_sample
 from ..weight_scales import ScaleOperands, log_scale_prior, weight_precision
-from .features import slice_sample
 from .interweaving import by_group
 from .state import Operands, State
 

@@ -56,11 +56,12 @@ def tuned_kicks(
     acceptance: Float[jax.Array, " C"],
     count: Int[jax.Array, ""],
     tune: Int[jax.Array, ""],
+    aim: float = _ACCEPT,
 ) -> Float[jax.Array, ""]:
     """Logarithm of the number of kicks after one more trajectory (Robbins & Monro 1951), the same after warm-up."""
     dtype = log_kicks.dtype
     step = 4 / (count.astype(dtype) + 10) ** 0.75
-    log_kicks = log_kicks + jnp.where(count < tune, step * (_ACCEPT - jnp.mean(acceptance)), 0)
+    log_kicks = log_kicks + jnp.where(count < tune, step * (aim - jnp.mean(acceptance)), 0)
     return jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype)))
 
 
@@ -172,11 +173,14 @@ class HMCKernel:
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
     slices : bool
         Rates are also drawn given the weights (:mod:`.rate_slices`), before each trajectory.
+    aim : float
+        Acceptance that warm-up aims at.
     """
 
     density: LogDensity
     trust: float
     slices: bool = False
+    aim: float = _ACCEPT
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -260,8 +264,7 @@ class HMCKernel:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
         state = self.slice_rates(operands, state)
         departure = self.depart(operands, state)
-        momentum, angle, kicks = departure.momentum, departure.angle, departure.kicks
-        return self.arrive(operands, state, departure, *self.trajectory(operands, state, momentum, angle, kicks))
+        return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
 
     def slice_rates(self, operands: HMCOperands, state: HMCState, backwards: bool = False) -> HMCState:
         """Draw the rates given the weights, if the kernel does; the evaluation is one of the kernel's own density."""
@@ -269,8 +272,7 @@ class HMCKernel:
             return state
         key, key_rates = jax.random.split(state.key)
         density: Any = self.density
-        theta = self.place(operands, state, state.position)
-        theta = draw_rates(key_rates, density, operands.density, theta, backwards)
+        theta = draw_rates(key_rates, density, operands.density, self.place(operands, state, state.position), backwards)
         position = whiten(state.centre, self.factor(operands, state), theta)
         return state._replace(position=position, evaluation=self.density.evaluate(operands.density, theta), key=key)
 
@@ -294,9 +296,8 @@ class HMCKernel:
             state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
         return state, self.record(operands, state)
 
-    @staticmethod
     def accept(
-        operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
+        self, operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
     ) -> HMCState:
         """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
         momentum, angle, kicks, fall, key = departure
@@ -313,7 +314,7 @@ class HMCKernel:
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
-        log_kicks = tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune)
+        log_kicks = tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune, self.aim)
         return state._replace(
             position=kept[0],
             evaluation=kept[1],

@@ -42,6 +42,8 @@ _SMALL = 1 << 24
 _ROUNDED = 0.5
 # Features below which the curvature is averaged where the scale of the weights is learnt.
 _AVERAGED = 300
+# Acceptance that trajectories aim at whose ends are judged once more.
+_ACCEPT_SUMMED = 0.9
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -126,7 +128,7 @@ class HMC:
         if not summed:
             return kernel, operands
         rows = MaskSums(_compressed(data), model.loss.plain, data.target, model.C * data.weight)
-        return SummedKernel(kernel), SummedOperands(operands, rows)
+        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(operands, rows)
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

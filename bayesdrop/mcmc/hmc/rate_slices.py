@@ -20,8 +20,8 @@ from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ..gibbs.features import slice_sample
 from ..matrix import pair_product
+from ..slice_sampling import slice_sample
 from .density import Density, DensityOperands, Point
 
 __all__ = ["draw_rates", "has_rates"]

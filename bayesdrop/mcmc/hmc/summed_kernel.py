@@ -9,7 +9,7 @@ the log-likelihood of all rows over masks less the one under normal scores, the 
 
 (a surrogate transition; Liu 2001, section 9.4.3). The draws are from the posterior of the model with masks. What the
 approximation costs is acceptance: where ``T`` varies by half a nat over the posterior, a quarter of the moves, by one
-nat half of them, by three nearly all.
+nat half of them, by three nearly all. Trajectories aim at more acceptance than others, since it multiplies.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
 """
@@ -155,7 +155,7 @@ def _propose(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple
     state = state._replace(evaluation=Evaluation(found.nearly, found.prior, found.gradient))
     state = kernel.slice_rates(operands, state)
     departure = kernel.depart(operands, state)
-    end = kernel.trajectory(operands, state, departure.momentum, departure.angle, departure.kicks)
+    end = kernel.trajectory(operands, state, *departure[:3])
     state = kernel.accept(operands, state, departure, *end)
     kinetic = state.energy - jnp.sum(state.evaluation.cost, axis=1) + state.evaluation.prior
     state = kernel.slice_rates(operands, state._replace(energy=kinetic), backwards=True)
