@@ -115,8 +115,8 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
     if path is not None:
-        parts = _parts(draws, matrix if streamed is None else streamed, target, weight, masks, offset)
-        write_group(path, draws, parts, len(target))
+        pieces = iter([(slice(0, matrix.shape[0]), matrix)]) if streamed is None else streamed.parts()
+        write_group(path, draws, _parts(draws, pieces, target, weight, masks, offset), len(target))
         group = open_group(path, draws, len(target))
     elif streamed is None:
         group = log_likelihood_group(draws, matrix, target, weight, masks, offset)
@@ -126,11 +126,16 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
 
 
 def _parts(
-    draws: Draws, rows: Any, target: PerRow, weight: PerRow, masks: int, offset: PerRow | None
+    draws: Draws,
+    pieces: Iterator[tuple[slice, Any]],
+    target: PerRow,
+    weight: PerRow,
+    masks: int,
+    offset: PerRow | None,
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
-    """Log-likelihoods of some rows after the other, in memory or streamed."""
+    """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
     step = max(STEP // draws.size, 1)
-    for place, matrix in rows.parts() if isinstance(rows, RowBlocks) else [(slice(0, rows.shape[0]), rows)]:
+    for place, matrix in pieces:
         for start in range(0, matrix.shape[0], step):
             some = slice(start, min(start + step, matrix.shape[0]))
             here = slice(place.start + some.start, place.start + some.stop)

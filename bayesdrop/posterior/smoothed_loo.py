@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._arviz import arviz
+from .._typing import Float
 from .arviz_groups.groups import assemble, dataset, extend
 from .stored_likelihood import GROUP, STEP
 
@@ -75,10 +76,15 @@ def _joined(parts: list[Any], dim: str) -> Any:
     def concat(name: str) -> Any:
         return xr.concat([of(name, part) for part in parts], dim)
 
-    scores = concat("elpd_i")
+    def error(values: Float[np.ndarray, " rows"], ddof: int) -> float:
+        return float(np.sqrt(values.size * np.var(values, ddof=ddof)))
+
+    scores, some = concat("elpd_i"), of("elpd_i", first).values
+    # Which of the two variances ArviZ takes has changed.
+    ddof = int(some.size > 1 and not np.isclose(error(some, 0), float(first.se), rtol=1e-9))
     whole = {
         "elpd": float(np.sum(scores.values)),
-        "se": float(np.sqrt(scores.size * np.var(scores.values))),
+        "se": error(scores.values, ddof),
         "p": float(sum(of("p", part) for part in parts)),
         "n_data_points": int(scores.size),
         "warning": any(bool(part.warning) for part in parts),

@@ -130,7 +130,8 @@ def other(path):
 def test_a_damaged_file_is_refused(case, damage, tmp_path):
     post, X, y = case
     path = tmp_path / "likelihood.nc"
-    bd.groups.dataset(bd.log_likelihood(post, X, y, path=path), "log_likelihood").close()
+    bd.log_likelihood(post, X, y, path=tmp_path / "whole.nc")
+    path.write_bytes((tmp_path / "whole.nc").read_bytes())  # a file that is not open
     damage(path)
     with pytest.raises(ValueError, match="cannot be read as log likelihoods .*write it again by bd.log_likelihood"):
         bd.log_likelihood(post, path=path)
