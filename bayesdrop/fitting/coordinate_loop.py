@@ -59,9 +59,9 @@ def descend() -> Callable[..., None]:
     """
     import numba
 
-    loop: Callable[..., None] = numba.njit(
-        cache=True, nogil=True, boundscheck=False, fastmath={"contract", "reassoc"}
-    )(unwrap(_passes))
+    loop: Callable[..., None] = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract", "reassoc"})(
+        unwrap(_passes)
+    )
     return loop
 
 

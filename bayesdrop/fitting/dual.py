@@ -27,7 +27,7 @@ soon Newton's method goes on from there.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -176,10 +176,9 @@ class _Task(NamedTuple):
         if np.any(width):
             zero = np.zeros_like(width)
             kinks = [(centre - width, zero, high), (centre + width, low, zero)]
-        parts = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
-        return cls(
-            moments.design, gain, energy.precision[:-1, 0] / gain**2, quadratic / gain**2, *parts, moments.fit_intercept
-        )
+        centre, low, high = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
+        precision, fitted = energy.precision[:-1, 0], moments.fit_intercept
+        return cls(moments.design, gain, precision / gain**2, quadratic / gain**2, centre, low, high, fitted)
 
     def energy(self, w: Float[np.ndarray, " p"], slack: Float[np.ndarray, "n kinks"], root: PerRow) -> float:
         """Energy at the weights, whose scores are ``t − slack`` and have standard deviations ``root``."""
