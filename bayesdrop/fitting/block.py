@@ -10,7 +10,7 @@ the rows in its own way and have its own ``C``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .auxiliary import Auxiliary, auxiliary_at
 from .driver import ROUND_OFF, Status, Trace, minimise, status_at
 from .energy import Energy
 from .exponential_moments import moments_for
+from .newton import Newton
 from .overflow import double_range, refuse_overflow
 from .protocols import FitMethod, check_minimiser
 from .rate_update import RateLearner, SignCounts
@@ -35,6 +36,8 @@ __all__ = ["BlockFit", "fit_block"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
+# Accuracy of those that learning starts from.
+_ROUGH = 1.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,9 @@ def fit_block(
             method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
         )
         weights = first.weights
-    state = method.init(energy, weights)
+    # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+    rough = rate_map.is_free and isinstance(method, Newton)
+    state = (replace(method, tol=max(method.tol, _ROUGH)) if rough else method).init(energy, weights)
     learner, counts, status = None, None, None
     if rate_map.is_free and votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)

@@ -179,8 +179,8 @@ class _Task(NamedTuple):
             zero = np.zeros_like(width)
             kinks = [(centre - width, zero, high), (centre + width, low, zero)]
         centre, low, high = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
-        precision, relative = energy.precision[:-1, 0] / gain**2, quadratic / gain**2
-        return cls(moments.design, gain, precision, relative, centre, low, high, moments.fit_intercept)
+        precision, fitted = energy.precision[:-1, 0], moments.fit_intercept
+        return cls(moments.design, gain, precision / gain**2, quadratic / gain**2, centre, low, high, fitted)
 
     def energy(self, w: Float[np.ndarray, " p"], slack: Float[np.ndarray, "n kinks"], root: PerRow) -> float:
         """Energy at the weights, whose scores are ``t − slack`` and have standard deviations ``root``."""

@@ -21,6 +21,8 @@ Own = TypeVar("Own", bound="PerProblem")
 
 # Of a margin: a kinked loss starts with so much smoothing.
 _SMOOTHING = 0.1
+# A gap above this share of the energy is open, whatever the tolerance.
+_CLOSED = 1e-2
 
 
 class PerProblem:
@@ -100,7 +102,7 @@ class SolverState(PerProblem):
         """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap."""
         plain = self.smoothed(energy, 0.0, gap)
         share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
-        closed = gap <= tol * np.abs(plain.value)
+        closed = gap <= min(tol, _CLOSED) * np.abs(plain.value)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, np.minimum(share, 1.0)), gap)
 
     @property
