@@ -29,7 +29,7 @@ STATISTICS = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverg
 Point = Float[jax.Array, "C D"]
 
 
-def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""]) -> tuple[Point, Point]:
+def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""] | float) -> tuple[Point, Point]:
     """Position and momentum after a turn about the centre: the exact flow of the normal part.
 
     Examples

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ CHUNK = 100
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
 
+@runtime_checkable
 class Driver(Protocol):
     """What the runner asks of a kernel with its data."""
 
