@@ -65,7 +65,7 @@ def cache_folder() -> Path | None:
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "0":
         return None
-    base = Path(wanted).expanduser().absolute() if wanted else user_cache_path("bayesdrop", appauthor=False)
+    base = Path(os.path.expanduser(wanted)).absolute() if wanted else user_cache_path("bayesdrop", appauthor=False)
     # Without a home the path would begin with ~ and be made where the user happens to be.
     return base / "compiled" / _processor() if base.is_absolute() else None
 
@@ -93,15 +93,14 @@ def _enter() -> None:
 
 
 def _leave() -> None:
-    """Restore JAX's settings, for the last of those within the context, unless the user has changed them since."""
+    """Restore JAX's settings, for the last of those within the context; what the user has changed since stays."""
     global _inside
     import jax
 
     with _guard:
         _inside -= 1
         if _inside == 0 and _told:
-            if all(getattr(jax.config, name) == value for name, value in _told.items()):
-                _set(_before)
+            _set({name: _before[name] for name, value in _told.items() if getattr(jax.config, name) == value})
             _told.clear()
 
 

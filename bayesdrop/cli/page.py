@@ -45,15 +45,14 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     from ..effects.table import weights_table
     from ..posterior.diagnostics import diagnose
 
-    result = fit if post is None else post
-    weights = weights_table(result) if post is not None else weights_table(fit, table.X, table.y)
+    weights, without = _weights(fit, table) if post is None else (weights_table(post), "")
     sections = [("Data and fit", _text("\n".join(told)))]
     scores = _held_out(fit, table)
     if scores:
         sections.append(("On rows that the fit has not seen", scores))
     shown = weights.iloc[np.argsort(-np.abs(weights["scaled_weight"].to_numpy()), kind="stable")[:_MOST]]
     kind = str(weights.attrs.get("weight_interval", ""))
-    head = f"Largest scaled weights first, {len(shown)} of {len(weights)}. Intervals: {kind}." if kind else ""
+    head = f"Largest scaled weights first, {len(shown)} of {len(weights)}. Intervals: {kind}." if kind else without
     forest = _picture(plots.weights_forest(weights, top=25)) if "low" in weights else ""
     sections.append(("Weights", _small(head) + forest + _frame(shown)))
     if fit.rate_posterior is not None:
@@ -78,6 +77,17 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
         f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body}</body></html>",
         encoding="utf-8",
     )
+
+
+def _weights(fit: Fit, table: Any) -> tuple[Any, str]:
+    """The weights of a fit, with intervals, or with the reason why there are none."""
+    from ..effects.table import weights_table
+
+    try:
+        return weights_table(fit, table.X, table.y), ""
+    except ValueError as error:  # a kink, too many weights, or a fit that is not finished
+        reason = str(error).removeprefix("X: ").partition("; ")[0]
+        return weights_table(fit), f"No intervals, for {reason}. --sample has those of a posterior."
 
 
 def undetermined(table: Any, weights: Any) -> list[str]:

@@ -69,3 +69,14 @@ def test_pages_of_other_responses(command, shop, tmp_path, target):
     text = "".join(_read(tmp_path / "out" / "report.html").text)
     assert re.search("% wrong .* log loss" if target == "color" else "root mean squared error", text)
     assert "The sign of" in text
+
+
+def test_a_loss_without_intervals_has_a_page_that_says_so(command, shop, tmp_path):
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    options = ("--target", "bought", "--loss", "hinge", "--rates", "0.2", "--report", "--out", "out")
+    result = command("fit", "shop.csv", *options)
+    assert result.exit_code == 0, result.stderr
+    text = "".join(_read(tmp_path / "out" / "report.html").text)
+    assert "No intervals, for Hinge" in text
+    assert "has a kink" in text
+    assert "The sign of" not in text

@@ -72,7 +72,7 @@ def test_a_cache_of_the_user_is_used_instead(cache, monkeypatch):
     jax.config.update("jax_compilation_cache_dir", None)
     with compile_cache():
         jax.config.update("jax_compilation_cache_dir", str(own))
-    assert jax.config.jax_compilation_cache_dir == str(own)
+    assert settings() == before
     jax.config.update("jax_compilation_cache_dir", None)
     jax.config.update("jax_enable_compilation_cache", False)
     with compile_cache():
