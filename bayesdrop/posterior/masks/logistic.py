@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Complex
+from scipy.sparse import csr_array, issparse
 
 from ..._typing import Float, Int
 from ..draws import blocks
@@ -67,7 +68,7 @@ class _Entries:
 
     @classmethod
     def of(cls, X: Any, weight: Float[np.ndarray, " p"]) -> _Entries:
-        if not hasattr(X, "indptr"):
+        if not issparse(X):
             return cls(X * weight)
         return cls(X.data * weight[X.indices], X)
 
@@ -75,8 +76,6 @@ class _Entries:
         """Sum over each row of values like the entries times a factor of their column."""
         if self.stored is None:
             return np.asarray(values @ factor)
-        from scipy.sparse import csr_array
-
         parts = (values, self.stored.indices, self.stored.indptr)
         return np.asarray(csr_array(parts, shape=self.stored.shape) @ factor)
 
@@ -131,7 +130,7 @@ def average_logistic(
     True
     """
     n = X.shape[0]
-    size = X.nnz / max(n, 1) if hasattr(X, "nnz") else X.shape[1]
+    size = X.nnz / max(n, 1) if issparse(X) else X.shape[1]
     value, error = np.empty(n), np.empty(n)
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         for rows in blocks(n, 8 * (int(size) + len(_Z))):

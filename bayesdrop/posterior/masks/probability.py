@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import expit
 
 from ..._typing import Bool, Float, Int
@@ -140,7 +141,7 @@ def few_probabilities(
 
 def _sparse_rows(X: Any, few: int) -> Bool[np.ndarray, " n"]:
     """Which rows have no more than a few entries."""
-    if hasattr(X, "indptr"):
+    if issparse(X):
         return np.diff(X.indptr) <= few
     if np.count_nonzero(X) == X.size:  # several times as fast as by rows
         return np.zeros(len(X), dtype=bool)
