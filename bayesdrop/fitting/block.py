@@ -159,8 +159,10 @@ def fit_block(
         )
         weights = first.weights
     # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-    rough = rate_map.is_free and isinstance(method, Newton)
-    state = (replace(method, tol=max(method.tol, _ROUGH)) if rough else method).init(energy, weights)
+    rough: Any = method
+    if rate_map.is_free and isinstance(method, Newton):
+        rough = replace(method, tol=max(method.tol, _ROUGH))
+    state = rough.init(energy, weights)
     learner, counts, status = None, None, None
     if rate_map.is_free and votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)
