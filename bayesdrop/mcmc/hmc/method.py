@@ -122,11 +122,11 @@ class HMC:
         if summed:
             _check_sums(model, len(data.feature_names))
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-        kernel, operands = self._kernel(bound, data, rate_map, tune)
+        kernel, chains = self._kernel(bound, data, rate_map, tune)
         if not summed:
-            return kernel, operands
+            return kernel, chains
         rows = MaskSums(_compressed(data), model.loss.plain, data.target, model.C * data.weight)
-        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(operands, rows)
+        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(chains, rows)
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
