@@ -124,11 +124,11 @@ class HMC:
         if summed:
             _check_sums(model, data)
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed)
-        kernel, operands = self._kernel(bound, data, rate_map, tune)
+        kernel, chains = self._kernel(bound, data, rate_map, tune)
         if not summed:
-            return kernel, operands
+            return kernel, chains
         rows = MaskSums(_compressed(data), model.loss.plain, data.target, model.C * data.weight)
-        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(operands, rows)
+        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(chains, rows)
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

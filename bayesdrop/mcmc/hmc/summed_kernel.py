@@ -151,7 +151,7 @@ def _first(
 @partial(jax.jit, static_argnames=("kernel",))
 def _propose(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[HMCState, Effective]:
     """A draw under normal scores, with the energy of its momentum alone, and its end as the rows see it."""
-    found: Any = state.evaluation
+    found: Any = state.evaluation  # a SummedEvaluation
     state = state._replace(evaluation=Evaluation(found.nearly, found.prior, found.gradient))
     state = kernel.slice_rates(operands, state)
     departure = kernel.depart(operands, state)
@@ -169,8 +169,8 @@ def _arrive(
 ) -> tuple[HMCState, dict[str, jax.Array]]:
     """The state after a proposal, and what is recorded of it."""
     key, key_accept = jax.random.split(proposed.key)
-    evaluation: Any = _with(proposed.evaluation, summed)
     before: Any = old.evaluation
+    evaluation = _with(proposed.evaluation, summed)
     gain = jnp.sum((evaluation.nearly - before.nearly) - (evaluation.cost - before.cost), axis=1)
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
     accept = -jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain
