@@ -146,9 +146,11 @@ def fit_block(
             method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
         )
         weights = first.weights
-    # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-    rough = rate_map.is_free and isinstance(method, Newton)
-    state = (replace(method, tol=max(method.tol, _ROUGH)) if rough else method).init(energy, weights)
+    first_method = method
+    if rate_map.is_free and isinstance(method, Newton):
+        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+        first_method = replace(method, tol=max(method.tol, _ROUGH))
+    state = first_method.init(energy, weights)
     learner, counts, status = None, None, None
     if rate_map.is_free and votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)
