@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -159,11 +158,11 @@ def fit_block(
             method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
         )
         weights = first.weights
-    # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-    rough: Any = method
+    first_method = method
     if rate_map.is_free and isinstance(method, Newton):
-        rough = replace(method, tol=max(method.tol, _ROUGH))
-    state = rough.init(energy, weights)
+        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+        first_method = replace(method, tol=max(method.tol, _ROUGH))
+    state = first_method.init(energy, weights)
     learner, counts, status = None, None, None
     if rate_map.is_free and votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)

@@ -34,7 +34,6 @@ import numpy as np
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.protocols import PiecewiseLinear
-from ..moments import ScoreMoments
 from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
@@ -51,9 +50,12 @@ _MOST_OF_FEW = 30_000
 # Rounds in which the gap must halve, with noise.
 _PATIENCE = 4
 _LEAST = 1e-100
-# With noise the loop is worth loading from so many entries on, and rows are sparse with less than this share of them.
+# Below this share of the first energy a fit is one without any residual, as of a constant response.
+_NO_RESIDUAL = 1e-12
+# With noise the loop is worth loading from so many entries on, and Newton's method is quicker where the variance of an
+# entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
-_SPARSE = 0.05
+_HEAVY = (0.5, 0.01)
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
@@ -88,15 +90,20 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
     -------
     Dual or None
         None where it does not apply (other losses or forms of them, noise that does not leave zeros alone, columns
-        without a prior, rows elsewhere, large or noised ones without zeros, no compiler).
+        without a prior, rows elsewhere, large or noised ones without zeros, no compiler) or does not pay.
     """
     rows = _rows_of(energy)
     if rows is None:
         return None
-    found = [_solve(_Task.of(energy, k), rows, float(weights[-1, k]), tol) for k in range(weights.shape[1])]
+    tasks = [_Task.of(energy, k) for k in range(weights.shape[1])]
+    if any(np.max(task.quadratic, initial=0.0) > _HEAVY[task.centre.shape[1] - 1] for task in tasks):
+        return None
+    found = [_solve(task, rows, float(weights[-1, k]), tol) for k, task in enumerate(tasks)]
+    if any(part[1] is None for part in found):
+        return None
     return Dual(
         np.stack([part[0] for part in found], axis=1),
-        np.array([part[1] for part in found]),
+        np.array([part[1] for part in found], dtype=np.float64),
         np.stack([part[2] for part in found], axis=1),
     )
 
@@ -135,18 +142,11 @@ def _rows_of(energy: Energy) -> CompressedRows | None:
     if not np.all(energy.precision[:-1] > 0):
         return None
     matrix = design.compressed(full=not moments.has_variance)
-    if matrix is None or (moments.has_variance and _is_newtons(design.shape, matrix.nnz, moments)):
+    if matrix is None or (moments.has_variance and matrix.nnz < _WORTHWHILE):
         return None
     # Unsigned indices spare Numba the check for negative ones.
     columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
     return CompressedRows(matrix.indptr.astype(np.uint64), columns, matrix.data, bool(np.all(matrix.data == 1)))
-
-
-def _is_newtons(shape: tuple[int, int], stored: int, moments: ScoreMoments) -> bool:
-    """Whether Newton's method is quicker: few entries, or many in each row, of which noise takes more than half."""
-    gain, _, quadratic, _, _ = moments.coefficients
-    heavy = float(np.max(quadratic / gain**2, initial=0.0)) > 1
-    return stored < _WORTHWHILE or (heavy and stored > _SPARSE * shape[0] * shape[1])
 
 
 class _Task(NamedTuple):
@@ -216,8 +216,8 @@ class _Task(NamedTuple):
 
 def _solve(
     task: _Task, rows: CompressedRows, intercept: float, tol: float
-) -> tuple[Float[np.ndarray, " q"], float, Float[np.ndarray, " n"]]:
-    """Weights (p + 1,) of one problem, the gap there and ``β``."""
+) -> tuple[Float[np.ndarray, " q"], float | None, Float[np.ndarray, " n"]]:
+    """Weights (p + 1,) of one problem, the gap there and ``β``; no gap where no energy is left to hold it against."""
     design, (n, p) = task.design, task.design.shape
     noisy = bool(np.any(task.quadratic))
     half, diagonal = 0.5 * (task.high - task.low), task.precision
@@ -236,6 +236,7 @@ def _solve(
     passes = _PASSES if noisy else _PASSES_PLAIN
     best, least, floor = (np.append(pair[:, 0], intercept), beta), np.inf, -np.inf
     gaps: list[float] = []
+    first = task.energy(pair[:, 0], task.centre - intercept, root)
     most = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
     for _ in range(max(1, most // passes)):
         descend()(*rows, *coordinates, root, size + stiffness, pair, order, state, stiffness, passes)
@@ -267,7 +268,7 @@ def _solve(
             step = _multiplier_step(half, slack, root, size, stiffness)
         if task.fitted:
             state[0] += total * step
-    return best[0], gaps[-1], best[1].sum(axis=1)
+    return best[0], gaps[-1] if least >= _NO_RESIDUAL * first else None, best[1].sum(axis=1)
 
 
 def _stalls(gaps: list[float], noisy: bool) -> bool:
