@@ -8,14 +8,13 @@ The ratios are Pareto-smoothed (:mod:`bayesdrop.posterior.pareto`). The sum over
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._typing import Float, Int
 from .._validation import check_seed, takes_seed
-from ..warnings import ApproximationWarning
+from ..warnings import ApproximationWarning, warn
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
 from .draws import Draws, match_columns, read_draws, read_group
@@ -127,7 +126,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
             del group.attrs[name]
     problem = approximation_problem(attrs, found.size)
     if problem is not None:
-        warnings.warn(f"{problem.text}. {problem.advice}", ApproximationWarning, stacklevel=2)
+        warn(f"{problem.text}. {problem.advice}", ApproximationWarning)
     return assemble(groups, attrs)
 
 
