@@ -8,7 +8,6 @@ The ratios are Pareto-smoothed (:mod:`bayesdrop.posterior.pareto`). The sum over
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from .._typing import Float, Int, PerRow
 from .._validation import check_seed, takes_seed
-from ..warnings import ApproximationWarning
+from ..warnings import ApproximationWarning, warn
 from .approximation_error import errors_of
 from .arviz_groups.groups import assemble, dataset, group_names
 from .arviz_groups.summaries import SUMMARY, THINNED
@@ -139,7 +138,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
             del group.attrs[name]
     problem = approximation_problem(attrs, found.size)
     if problem is not None:
-        warnings.warn(f"{problem.text}. {problem.advice}", ApproximationWarning, stacklevel=2)
+        warn(f"{problem.text}. {problem.advice}", ApproximationWarning)
     return assemble(groups, attrs)
 
 

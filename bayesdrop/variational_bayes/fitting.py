@@ -12,7 +12,6 @@ small weight or dropped often with a large one.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -29,7 +28,7 @@ from ..fitting.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
 from ..rates import RateMap
-from ..warnings import NarrowIntervalsWarning
+from ..warnings import NarrowIntervalsWarning, warn
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
 from .result import Variational
@@ -153,17 +152,16 @@ def variational(
     best = ascents[int(np.argmax(elbos))]
     status = best.run(tol, max_iter)
     elbos[np.argmax(elbos)] = best.elbo
-    warnings.warn(
+    warn(
         "intervals of weights and rates from a mean field are too narrow: on the breast-cancer data the standard "
         "deviations of weights are about half, and those of rates a twentieth, of the posterior's. Take bd.sample for "
         'intervals; silence this by warnings.simplefilter("ignore", bayesdrop.NarrowIntervalsWarning).',
         NarrowIntervalsWarning,
-        stacklevel=2,
     )
     if status is AscentStatus.MAX_ITERATIONS:
         from sklearn.exceptions import ConvergenceWarning
 
-        warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
+        warn(status.value, ConvergenceWarning)
     return _result(model, settled, data, rate_map, best, elbos, status)
 
 
