@@ -66,7 +66,7 @@ def sampled(model, method, X, y, **options):
         return bd.sample(model, X, y, method=method, draws=6, tune=6, chains=CHAINS, seed=1, progress=False, **options)
 
 
-@pytest.mark.default_cases("masks", "two auxiliary variables", "marginalised, with a scale", "hmc, masks")
+@pytest.mark.default_cases("two auxiliary variables", "marginalised, with a scale", "hmc, masks")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""
@@ -96,6 +96,7 @@ def density_of(problem, theta):
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
 
 
+@pytest.mark.default_cases("none-poisson", "fixed-hinge", "free-logistic")
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.3), bd.PerFeature()], ids=["none", "fixed", "free"])
 def test_a_constant_is_the_intercept_of_every_density(name, rates):
@@ -109,6 +110,7 @@ def test_a_constant_is_the_intercept_of_every_density(name, rates):
         np.testing.assert_allclose(other, slope, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.default_cases("logistic", "poisson")
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
     """``Σ_d a_d x_d`` beside weights ``w − a``, of a flat prior of the weights."""
@@ -126,6 +128,7 @@ def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
     assert isinstance(density, Density)
 
 
+@pytest.mark.default_cases("hinge")
 @pytest.mark.parametrize("name", ["logistic", "hinge", "negative binomial"])
 def test_gibbs_and_hmc_have_one_density(name):
     """Without masks: ``lp`` of states of the one and of the other differ by a constant, wherever they are."""
