@@ -59,8 +59,8 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
             (
                 lambda y: y % 1 != 0,
                 f"whole numbers for {name}",
-                "give the counts themselves. For events per unit of exposure DropoutPoissonRegressor takes fractions, "
-                "with the exposure as sample_weight",
+                "give the counts themselves, with offset=np.log(exposure) where exposures differ. For events per unit "
+                "of exposure DropoutPoissonRegressor takes fractions, with the exposure as sample_weight",
             )
         )
     for is_wrong, expected, advice in cases:

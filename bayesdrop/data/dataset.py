@@ -71,10 +71,11 @@ class Dataset:
                 "offset: expected a model of one score a row, got one with a score for each class; leave the offset "
                 "out, or fit one class against the rest: bd.Logistic() and y == one_class."
             )
-        if not isinstance(self.design.zeros(1), np.ndarray):
+        here = isinstance(self.design.zeros(1), np.ndarray) and len(self.weight) == self.design.shape[0]
+        if not here:
             raise ValueError(
-                "offset: expected rows in the memory of this process, or bd.Blocks, got rows on a cluster or on "
-                "devices; pass an array or a scipy sparse matrix."
+                "offset: expected rows that this process holds, or bd.Blocks, got rows on a cluster or with several "
+                "processes; pass an array or a scipy sparse matrix."
             )
         return replace(self, offset=check_offset(offset, self.design.shape[0]))
 

@@ -67,8 +67,8 @@ def fit(
         all classes weigh the same.
     offset : array (n,) or float, optional
         Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor penalised, such as the logarithm of
-        the exposure of a count. Predictions of new rows need theirs. Of one score a row, and rows in memory or
-        ``bd.Blocks``. A formula names it as ``offset(column)``.
+        the exposure of a count. Predictions of new rows need theirs. Of one score a row, and rows that this process
+        holds, or ``bd.Blocks``. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
 

@@ -53,6 +53,13 @@ def test_fit(name):
     same_fit(got, bd.fit(MODELS[name], X, y, method=method, sample_weight=weight))
 
 
+def test_an_offset():
+    X, y, _ = problem()
+    method, offset = bd.Newton(tol=1e-13), np.random.default_rng(2).normal(size=len(y))
+    got = bd.fit(MODELS["logistic"], on_devices(X, 2), y, method=method, offset=offset)
+    same_fit(got, bd.fit(MODELS["logistic"], X, y, method=method, offset=offset))
+
+
 def test_expectation_maximisation_and_other_preconditioners():
     from bayesdrop.fitting.preconditioners import Jacobi, Woodbury
 

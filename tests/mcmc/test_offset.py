@@ -66,7 +66,7 @@ def sampled(model, method, X, y, **options):
         return bd.sample(model, X, y, method=method, draws=6, tune=6, chains=CHAINS, seed=1, progress=False, **options)
 
 
-@pytest.mark.default_cases("masks", "two auxiliary variables", "marginalised, with a scale", "hmc, masks")
+@pytest.mark.default_cases("two auxiliary variables", "marginalised, with a scale", "hmc, masks")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""
@@ -96,6 +96,7 @@ def density_of(problem, theta):
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
 
 
+@pytest.mark.default_cases("none-poisson", "fixed-hinge", "free-logistic")
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.3), bd.PerFeature()], ids=["none", "fixed", "free"])
 def test_a_constant_is_the_intercept_of_every_density(name, rates):
@@ -109,6 +110,7 @@ def test_a_constant_is_the_intercept_of_every_density(name, rates):
         np.testing.assert_allclose(other, slope, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.default_cases("logistic", "poisson")
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
     """``Σ_d a_d x_d`` beside weights ``w − a``, of a flat prior of the weights."""
@@ -126,6 +128,7 @@ def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
     assert isinstance(density, Density)
 
 
+@pytest.mark.default_cases("hinge")
 @pytest.mark.parametrize("name", ["logistic", "hinge", "negative binomial"])
 def test_gibbs_and_hmc_have_one_density(name):
     """Without masks: ``lp`` of states of the one and of the other differ by a constant, wherever they are."""
@@ -278,25 +281,25 @@ def test_who_does_not_say_that_it_takes_one_is_given_none():
 @pytest.mark.parametrize("name", ["logistic", "negative binomial"])
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.PerFeature(bd.Beta(2, 4))], ids=["none", "masks"])
 def test_gibbs_and_hmc_agree(name, rates):
-    """Means within 6 standard errors and what reweighted masks are known to: false alarms below 1e-6 in all."""
+    """Means within 6 standard errors from 40 batches each, 22 in all: false alarms below 1e-5."""
     loss, _ = FOLLOWED[name]
     rng = np.random.default_rng(5)
-    X, offset = rng.normal(size=(60, 3)), 1.5 * rng.normal(size=60)
+    X, offset = rng.normal(size=(40, 3)), 1.5 * rng.normal(size=40)
     score = offset + X @ [0.8, -0.5, 0.0]
-    y = np.sign(score + rng.logistic(size=60)) if loss.binary else rng.poisson(np.exp(np.clip(score, -3, 3)))
+    y = np.sign(score + rng.logistic(size=40)) if loss.binary else rng.poisson(np.exp(np.clip(score, -3, 3)))
     model = bd.Model(loss, rates=rates, noise=bd.Dropout(centre=None))
     found = []
     for method in (bd.Gibbs(), bd.HMC()):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            post = bd.sample(model, X, y, offset=offset, method=method, draws=4000, progress=False)
+            post = bd.sample(model, X, y, offset=offset, method=method, draws=1500, progress=False)
             if method == bd.HMC() and rates != bd.Fixed(0.0):
                 post = bd.reweight(post, X, y)
         group = bd.groups.dataset(post, "posterior")
         for variable in group.data_vars:
-            values = group[variable].values.astype(float).reshape(4, 4000, -1)
+            values = group[variable].values.astype(float).reshape(4, 1500, -1)
             # Batch means, of batches longer than any correlation: of a reweighted draw the repeats.
-            batches = values.reshape(4 * 20, 200, -1).mean(axis=1)
+            batches = values.reshape(4 * 10, 150, -1).mean(axis=1)
             found.append((variable, batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(len(batches))))
     half = len(found) // 2
     for (variable, one, first), (_, other, second) in zip(found[:half], found[half:], strict=True):

@@ -230,3 +230,9 @@ def test_what_needs_the_data_in_memory_says_so(two_classes):
     ):
         with pytest.raises(TypeError, match=r"X.compute\(\)|an array or a scipy sparse"):
             call()
+
+
+def test_an_offset_is_refused():
+    X, y = np.arange(8.0)[:, None] % 3, np.arange(8) % 2
+    with pytest.raises(ValueError, match="offset: expected rows that this process holds"):
+        bd.fit(bd.Model(), da.from_array(X, chunks=(4, 1)), da.from_array(y, chunks=4), offset=1.0)
