@@ -156,7 +156,7 @@ def _run(
     import jax
     import jax.numpy as jnp
 
-    from ..mcmc.hmc.method import operands_of
+    from ..mcmc.hmc.binding import operands_of
     from ..mcmc.hmc.nuts import NUTSKernel, NUTSOperands
     from ..mcmc.run.runner import as_key, run
     from .density import LatentDensity

@@ -9,8 +9,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.mcmc.gibbs.joint_move import joint_moves
+from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.density import Density
-from bayesdrop.mcmc.hmc.method import bind_density
 from bayesdrop.mcmc.hmc.noisy_approximation import noisy_approximation
 from bayesdrop.mcmc.hmc.normal_approximation import normal_approximation
 from bayesdrop.mcmc.hmc.score_approximation import score_approximation

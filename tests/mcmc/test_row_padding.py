@@ -9,7 +9,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.hmc.method import bind_density
+from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.row_padding import padded_length, padded_rows
 from bayesdrop.mcmc.run import driving
 

@@ -21,8 +21,8 @@ from ..._validation import check_choice, check_count, check_number
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
+from .binding import bind_start
 from .density import LogDensity
-from .method import bind_start
 from .row_factor import RowFactor
 from .whitening import Factor, unwhiten, whiten_gradient
 

@@ -1,0 +1,238 @@
+"""What gradient samplers bind: density, operands and normal approximation of a model with its data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float
+from ...data.dataset import Dataset
+from ...losses.protocols import Curved, Scored, Sloped, require
+from ...model import Model
+from ...priors import Normal
+from ...rates import RateMap
+from ..matrix import Matrix, samplers_matrix
+from .class_density import ClassDensity, class_approximation
+from .density import Density, DensityOperands
+from .learnt_scale import best_scales, with_scales
+from .noisy_approximation import noisy_approximation
+from .normal_approximation import Factor, normal_approximation, score_spread
+from .row_factor import RowFactor, by_rows, row_factor
+from .row_padding import padded_rows
+
+__all__ = ["ROUNDED", "Bound", "bind_density", "bind_start", "operands_of"]
+
+# Entries up to which a dense matrix's square is kept.
+_SMALL = 1 << 24
+# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
+# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
+ROUNDED = 0.5
+# Features below which the curvature is averaged where the scale of the weights is learnt.
+_AVERAGED = 300
+
+
+class Bound(NamedTuple):
+    """A density, where it lies, and how wide it is.
+
+    Attributes
+    ----------
+    density, operands
+        What is sampled, with the scales of the weights as coordinates where they are learnt.
+    given : Density or ClassDensity
+        The density at known scales.
+    centre, factor : array
+        Mean (E,) and factor, (E, E), (E,) or by rows, of an approximation of the coordinates.
+    kinked : bool
+        The loss has kinks that no noise rounds.
+    spread : array
+        Factor at known scales, of the coordinates that scores are made of.
+    """
+
+    density: Any
+    operands: Any
+    given: Any
+    centre: Float[np.ndarray, " E"]
+    factor: Factor | RowFactor
+    kinked: bool
+    spread: Factor | RowFactor
+
+
+def bind_start(
+    name: str,
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    marginalised: bool,
+    dtype: str,
+    rounded: bool = True,
+    padded: bool = True,
+) -> Bound:
+    """Density, operands and normal approximation of a model.
+
+    ``rounded`` rounds the kinks of forces, ``padded`` lets data of nearly as many rows share compiled programs.
+    """
+    learnt = model.weight_prior.learnt_scale(len(data.feature_names))
+    contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
+    log_scale = np.zeros(0)
+    if learnt is not None:
+        # Refusals come before fits.
+        bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
+        # An averaged curvature takes many more passes over rows that are streamed.
+        averaged = not data.design.is_streamed
+        model, log_scale = best_scales(
+            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged)
+        )
+    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
+    if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
+        centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
+        return Bound(density, operands, density, centre, by_row, False, by_row)
+    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        width = ROUNDED * score_spread(data, factor)
+        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+    operands = padded_rows(operands) if padded else operands
+    if learnt is None:
+        return Bound(density, operands, density, centre, factor, kinked, factor)
+    wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
+    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked, factor)
+
+
+def start_is_by_rows(model: Model, data: Dataset, density: Density) -> bool:
+    """True if centre and factor are found and applied by rows."""
+    integrated = density.integrated or not density.has_variance
+    known = isinstance(model.loss.plain if integrated else model.loss, Scored if integrated else Curved)
+    return known and not density.shift and by_rows(model, data)
+
+
+def start_by_rows(
+    model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands, dtype: str
+) -> tuple[Float[np.ndarray, " D"], RowFactor]:
+    """Centre (D,) and a factor of weights, intercept and probits of the free rates, all correlated."""
+    found = noisy_approximation(model, data, rate_map, density.integrated or not density.has_variance)
+    factor = row_factor(
+        data, operands.matrix, found.precision, found.gain, found.curvature, found.roots, model.fit_intercept, dtype,
+        found.rates,
+    )  # fmt: skip
+    return found.centre, factor
+
+
+def _at_median(model: Model, data: Dataset) -> Model:
+    """The model with its learnt scales at their medians."""
+    return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
+
+
+def bind_density(
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str
+) -> tuple[Density | ClassDensity, DensityOperands]:
+    """Density and operands of a model; ``name`` is the sampler's, for errors.
+
+    Raises
+    ------
+    ValueError
+        If the weight prior is a scale mixture or the noise variance unknown, or masks of many classes would have to be
+        integrated.
+    """
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
+            f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+        )
+    p = len(data.feature_names)
+    model.noise.check(data.design.minimum())
+    probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
+    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    if model.loss.multiclass:
+        if not marginalised:
+            raise ValueError(
+                f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
+                "bd.Gibbs() draws them."
+            )
+        if model.loss.class_rates and (there["quadratic"] or there["linear"] or there["constant"]):
+            raise ValueError(
+                f"method: {name} draws weights that sum to zero over the classes, and under {model.loss!r} they do "
+                'not; take target="noising", whose masks bd.Gibbs() draws, or leave class_rates out.'
+            )
+        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
+        return classes, operands_of(model, data, rate_map, dtype)
+    noisy = there["quadratic"] or there["linear"] or there["constant"]
+    ability = Sloped if not noisy else Curved if marginalised else Scored
+    require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
+    if marginalised and noisy and model.loss.exponential and not _is_normal(model):
+        raise ValueError(
+            f"expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and "
+            f'{model.noise!r} do not say enough; take expectation="gaussian", or target="noising" for dropout.'
+        )
+    density = Density(
+        loss=model.loss if marginalised and noisy else model.loss.plain,
+        noise=model.noise,
+        fit_intercept=model.fit_intercept,
+        free=rate_map.size,
+        integrated=not marginalised,
+        rate_dim=rate_map.dim,
+        **there,
+    )  # fmt: skip
+    square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
+    return density, operands_of(model, data, rate_map, dtype, square)
+
+
+def _is_normal(model: Model) -> bool:
+    """True if noised scores are normal, so that their two moments say all."""
+    return not any(np.any(part) for part in model.noise.expansion(np.full(1, 0.5))[:3])
+
+
+def operands_of(
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None
+) -> DensityOperands:
+    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
+
+    Rows that are streamed stay where they are: matrix, targets and weights are empty then.
+    """
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    real, p = partial(jnp.asarray, dtype=dtype), len(data.feature_names)
+    if square is None:
+        square = data.design.shape[0] * p <= _SMALL
+    streamed = data.design.is_streamed
+    return DensityOperands(
+        matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
+        target=real(np.zeros(0) if streamed else data.target),
+        row_weight=real(np.zeros(0) if streamed else model.C * data.weight),
+        precision=real(model.weight_prior.precision(p)),
+        fixed_rate=real(rate_map.initial),
+        index=jnp.asarray(rate_map.index, dtype=jnp.int32),
+        rate_prior=jax.tree.map(real, prior),
+        offset=None if data.offset is None else real(data.offset),
+    )
+
+
+def start_of(
+    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False
+) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+
+    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little.
+    """
+    if model.loss.multiclass:
+        return class_approximation(model, data, rate_map)
+    if not rate_map.is_free:
+        averaged &= len(data.feature_names) < _AVERAGED
+        return normal_approximation(model, data, rate_map.initial, averaged)
+    from scipy.stats import norm
+
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
+    mean, factor = normal_approximation(model, data, typical[rate_map.index])
+    low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
+    spread = np.maximum((high - low) / 2, 1e-3)
+    centre = np.concatenate([mean, norm.ppf(typical)])
+    if factor.ndim == 1 or len(centre) > 2000:
+        diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
+        return centre, np.concatenate([diagonal, spread])
+    from scipy.linalg import block_diag
+
+    return centre, block_diag(factor, np.diag(spread))
