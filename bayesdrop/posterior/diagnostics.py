@@ -6,7 +6,6 @@ Betancourt (2016). The thresholds stand here and nowhere else.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 
 from .._arviz import arviz
 from .._display import Shown
+from .advice import columns_advice, more_draws
 from .arviz_groups.groups import dataset, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
 from .arviz_groups.summaries import SUMMARY, THINNED
@@ -30,13 +30,9 @@ __all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "Extreme", "Problem", "diagn
 R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
 _ENERGY_LIMIT = 0.3
 _ACCEPTANCE_LIMIT = 0.1
-# Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
-_SCALE_LIMIT = 100.0
 # A posterior interval at least so wide, relative to the prior's, says nothing that the prior did not.
 _HARDLY_NARROWER = 0.9
 _PROBABILITY = 0.9
-# Densities that there are several samplers of.
-_CHOICE_OF_METHOD = ("noising", "marginalised")
 # Fewer draws of a chain cannot be split in two.
 _LEAST_DRAWS = 4
 
@@ -245,7 +241,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     # Deterministic copies of the data, say, have no draws.
     posterior = posterior[[name for name, part in posterior.items() if {"chain", "draw"} <= set(part.dims)]]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    more = _columns_advice(attrs) or _more_draws(attrs, posterior)
+    more = columns_advice(attrs) or more_draws(attrs, posterior)
     problems: list[Problem] = []
     complete = bool(attrs.get("complete", 1))
     if not complete:
@@ -275,37 +271,6 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
         approximation_words(attrs, chains * draws),
     )  # fmt: skip
-
-
-def _columns_advice(attrs: Mapping[str, Any]) -> str:
-    """What to do first where the columns of the matrix are likely to be the cause; empty if they are not."""
-    if "unscaled" in attrs:
-        names = json.loads(str(attrs["unscaled"]))
-        shown = ", ".join(map(str, names[:5])) + (" …" if len(names) > 5 else "")
-        return (
-            f"Columns that are never zero and of one sign are dropped to 0 ({shown}): centre their noise by "
-            'bd.Dropout(centre="mean"), or subtract their means.'
-        )
-    ratio = float(attrs.get("scale_ratio", 1.0))
-    if ratio > _SCALE_LIMIT:
-        return (
-            f"The standard deviations of the columns differ by a factor of {ratio:.0e}: take a prior that follows "
-            "them, weight_prior=bd.Normal(1.0, relative=True), or standardise X."
-        )
-    return ""
-
-
-def _more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
-    method = str(attrs.get("method", ""))
-    if attrs.get("inference_method", "mcmc") != "mcmc" or attrs.get("target", "noising") not in _CHOICE_OF_METHOD:
-        method = ""
-    if method.startswith("Gibbs"):
-        first = "Raise draws and tune, or bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails"
-        if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
-            return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
-        return f"{first}."
-    other = " or another method, such as method=bd.Gibbs()," if method else ""
-    return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
 
 
 def _mixing_extremes(

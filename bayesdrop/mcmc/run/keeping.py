@@ -15,7 +15,7 @@ from ..._typing import Shaped
 from ..scales import natural_name
 from .summary import Summarised, Summary
 
-__all__ = ["Finish", "Keeping", "uninterrupted"]
+__all__ = ["Finish", "Keeping", "joined", "uninterrupted"]
 
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
@@ -102,3 +102,23 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if came:
         before(*came[0])
+
+
+def joined(parts: list[tuple[int, Part]]) -> Part:
+    """All parts as one; each is taken out of the list as it is copied, so that draws are not held twice.
+
+    Examples
+    --------
+    >>> joined([(2, {"weight": np.zeros((2, 1))}), (1, {"weight": np.ones((1, 1))})])["weight"].ravel().tolist()
+    [0.0, 0.0, 1.0]
+    """
+    length = sum(len(next(iter(part.values()))) for _, part in parts)
+    whole = {name: np.empty((length, *value.shape[1:]), value.dtype) for name, value in parts[0][1].items()}
+    at = 0
+    while parts:
+        _, part = parts.pop(0)
+        count = len(next(iter(part.values())))
+        for name, value in whole.items():
+            value[at : at + count] = part.pop(name)
+        at += count
+    return whole

@@ -34,7 +34,7 @@ from ..protocols import Kernel
 from ..scales import natural_name
 from .declarations import check_declarations
 from .driving import Driver, driver_of, room
-from .keeping import Finish, Keeping, uninterrupted
+from .keeping import Finish, Keeping, joined, uninterrupted
 from .room import check_memory
 from .summary import Summarised
 
@@ -249,27 +249,12 @@ class _Runner:
         if not self.parts:
             raise TimeoutError(self._no_draw())
         kept = self.total - self.tune  # a checkpoint may hold more
-        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in self._joined().items()}
+        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
         variables, statistics = dict(self.kernel.variables), tuple(self.kernel.statistics)
         found = Run(draws, self.position[0], stopped, self._seconds(), variables, statistics)
         if self.keeping is None:
             return found
         return replace(found, summaries=self.keeping.result(), steps=self.keeping.summary.steps)
-
-    def _joined(self) -> dict[str, Shaped[np.ndarray, "_ C ..."]]:
-        """All parts as one; each is given up as it is copied, so that draws are not held twice."""
-        length = sum(len(next(iter(part.values()))) for _, part in self.parts)
-        first = self.parts[0][1]
-        joined = {name: np.empty((length, *value.shape[1:]), value.dtype) for name, value in first.items()}
-        at, parts = 0, self.parts
-        self.parts = []
-        while parts:
-            _, part = parts.pop(0)
-            count = len(next(iter(part.values())))
-            for name in joined:
-                joined[name][at : at + count] = part.pop(name)
-            at += count
-        return joined
 
     def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
         """Draw until there is a reason to stop, and return it."""
