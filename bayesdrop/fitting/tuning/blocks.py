@@ -130,8 +130,8 @@ class BlockSolver:
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
             if in_turn and some.start:  # the neighbour's rates are scaled anew
-                at = few, some.start - 1
-                begin = weights[:, *at].reshape(p + 1, -1), rates[:, *at].reshape(p, -1)
+                before = some.start - 1
+                begin = weights[:, few, before].reshape(p + 1, -1), rates[:, few, before].reshape(p, -1)
             rate_map, rate = family.bind(self.names, members[some], J)
             count = folds[few]
             if rate is not None:
