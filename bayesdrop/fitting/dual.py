@@ -56,6 +56,9 @@ _NO_RESIDUAL = 1e-12
 # entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
 _HEAVY = (0.5, 0.01)
+# So is it where more than this share of the entries is stored and there are more than so many rows for each column.
+_FULL = 0.5
+_TALL = 1.5
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
@@ -97,6 +100,9 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
         return None
     tasks = [_Task.of(energy, k) for k in range(weights.shape[1])]
     if any(np.max(task.quadratic, initial=0.0) > _HEAVY[task.centre.shape[1] - 1] for task in tasks):
+        return None
+    n, p = energy.moments.design.shape
+    if len(rows.values) > _FULL * n * p and (n > _TALL * p or tasks[0].centre.shape[1] > 1):
         return None
     found = [_solve(task, rows, float(weights[-1, k]), tol) for k, task in enumerate(tasks)]
     if any(part[1] is None for part in found):

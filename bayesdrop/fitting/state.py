@@ -99,11 +99,15 @@ class SolverState(PerProblem):
         return replace(self, value=value, smoothing=smoothing, remaining=remaining)
 
     def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
-        """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap."""
+        """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap.
+
+        Without noise that little is no help to a minimiser, and all of the smoothing stays.
+        """
         plain = self.smoothed(energy, 0.0, gap)
         share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
         closed = gap <= min(tol, _CLOSED) * np.abs(plain.value)
-        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, np.minimum(share, 1.0)), gap)
+        share = np.minimum(share, 1.0) if energy.moments.has_variance else np.ones_like(share)
+        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, share), gap)
 
     @property
     def objective(self) -> ProblemVector:
