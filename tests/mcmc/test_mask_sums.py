@@ -1,7 +1,7 @@
 """Masks of each row summed, and trajectories that are judged by the sum.
 
 Sums are held to all masks enumerated. Of statistical tests each statistic is allowed 5 standard errors (5.7e-7 each
-under normality): 50 in all, 17 of them by default.
+under normality): 55 in all, 22 of them by default.
 """
 
 import itertools
@@ -18,6 +18,7 @@ from scipy.stats import norm
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.hmc.mask_sums import MaskSums
+from bayesdrop.mcmc.hmc.rate_slices import draw_rates, has_rates
 from bayesdrop.mcmc.hmc.summed_kernel import SummedEvaluation
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
@@ -145,6 +146,38 @@ def test_posterior_means_are_exact(name):
     values = statistics(drawn["weight"], drawn["intercept"], drawn["rate"]).reshape(64, 150, -1).mean(axis=1)
     total = np.hypot(values.std(axis=0, ddof=1) / 8, error)
     z = (values.mean(axis=0) - mean) / total
+    assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
+
+
+def test_rates_given_the_weights_follow_the_density():
+    """Two rates of 12,000 chains that share their weights, drawn in turns: moments of the density on a grid."""
+    model, (X, y) = bd.Model(rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3))), problem()
+    with jax.enable_x64(True):
+        kernel, operands = bind(model, 2 * X, y, bd.HMC(dtype="float64"))
+        density, data = kernel.density, operands.density
+        assert has_rates(density)
+        weight = jnp.asarray([1.5, -1.0, 0.5, 0.2])
+
+        def at(u):
+            return jnp.concatenate([jnp.broadcast_to(weight[None], (len(u), 4)), u], axis=1)
+
+        grid = np.linspace(-5, 4, 120)
+        both = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+        found = jax.jit(density.evaluate)(data, at(jnp.asarray(both)))
+        share = np.exp(np.asarray(found.prior) - np.asarray(found.cost).sum(axis=1))
+        sweep = jax.jit(lambda key, theta: draw_rates(key, density, data, theta, backwards=False))
+        back = jax.jit(lambda key, theta: draw_rates(key, density, data, theta, backwards=True))
+        theta = at(jax.random.normal(jax.random.key(0), (12_000, 2)))
+        for number in range(8):
+            theta = (back if number % 2 else sweep)(jax.random.key(number + 1), theta)
+    share /= share.sum()
+    np.testing.assert_array_equal(theta[:, :4], np.broadcast_to(weight, (12_000, 4)))
+
+    def moments(u):
+        return np.concatenate([u, u**2, u[:, :1] * u[:, 1:]], axis=1)
+
+    drawn, exact = moments(np.asarray(theta)[:, 4:]), share @ moments(both)
+    z = (drawn.mean(axis=0) - exact) / (drawn.std(axis=0) / np.sqrt(12_000))
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
