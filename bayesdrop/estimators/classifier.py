@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
 from ..data.class_weights import weigh_classes
-from ..data.dataset import as_dataset
-from ..designs import as_design, as_sampling_design, with_missing
+from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.tuning.selection import Selection
@@ -209,15 +208,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             model = self._model_of_many()
         elif model.loss.normalised and options.get("method") is None and options.get("target") is None:
             model = adapted(model, self.rates, self.weight_prior, np.shape(X))
-        if self.class_weight is not None:
-            data = as_dataset(
-                X, y, sample_weight, options.get("feature_names"), wrap=as_sampling_design, multiclass=many,
-                missing=self.missing,
-            )  # fmt: skip
-            code = data.target if many else (data.target > 0).astype(int)
-            sample_weight = weigh_classes(self.class_weight, data.classes, code, data.weight, data.design)
-            X, options = data.design, options | {"feature_names": data.feature_names}
-        return sample(model, X, y, sample_weight=sample_weight, **options)
+        return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 
     def _model_of_many(self) -> Model:
         """The model of three classes or more, for sampling."""
