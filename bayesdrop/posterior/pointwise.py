@@ -107,6 +107,11 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     if X is None and y is None and path is not None:
         n = read_group(post, "observed_data").sizes["obs_id"]
         return extend(post, {GROUP: open_group(path, draws, n)})
+    for name, given in (("X", X), ("y", y)):
+        if given is None:
+            raise TypeError(
+                f"{name}: expected those that were sampled; only to read a file again, path=, none are needed."
+            )
     streamed = row_blocks(X, draws)
     matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
     check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])

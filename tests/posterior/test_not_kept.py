@@ -279,15 +279,20 @@ def test_a_stop_rule_waits_for_what_is_not_kept():
 @pytest.mark.skipif(os.name == "nt", reason="no such signals")
 def test_an_interruption_waits_until_a_draw_is_in_the_summaries():
     done = []
+    # A process in the background may have been told to ignore interruptions.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted():
         with uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
             done.append(1)
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == [1]
-    with uninterrupted():
-        done.append(2)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert done == [1]
+        with uninterrupted():
+            done.append(2)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -179,7 +179,7 @@ GIVEN = {
     "cluster": {"address": "tcp://127.0.0.1:9", "timeout": 0.05},
     "posterior_predictive": {"draws": 2},
     "reweight": {"post": lambda: _approximate()},
-    "log_likelihood": {"masks": 2},
+    "log_likelihood": {"masks": 2, "X": lambda: X, "y": lambda: Y},
     "kfold": {"cv": 2},
     "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
     "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
