@@ -110,7 +110,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     for name, given in (("X", X), ("y", y)):
         if given is None:
             raise TypeError(
-                f"{name}: expected those that were sampled; only to read a file again, path=, none are needed."
+                f"{name}: expected what was sampled, got none; only a file that is read, path=, needs none."
             )
     streamed = row_blocks(X, draws)
     matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
