@@ -39,7 +39,7 @@ test-arviz: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
 		--ignore=tests/posterior/test_expectation.py --ignore=tests/posterior/test_approximation.py \
 		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
-		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py \
+		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py tests/packaging/test_week.py \
 		tests/mcmc/test_checkpoint.py tests/mcmc/test_third_party.py tests/mcmc/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
