@@ -110,7 +110,7 @@ def test_em_ends_where_newtons_method_does(name):
 @pytest.mark.parametrize("loss", ["hinge", "epsilon", "quantile"])
 def test_the_dual_of_sparse_rows_without_noise(loss):
     X, y, offset = data(loss)
-    X = np.where(np.abs(X) > 0.4, X, 0.0)
+    X = np.where(np.abs(X) > 1.0, X, 0.0)
     model = bd.Model(LOSSES[loss], rates=bd.Fixed(0.0), C=0.3)
     dense, rows = (bd.fit(model, kind(X), y, offset=offset, method=TIGHT) for kind in (np.asarray, sparse.csr_array))
     np.testing.assert_allclose(rows.objective_trace[-1], dense.objective_trace[-1], rtol=1e-7)

@@ -129,7 +129,7 @@ CASES = {
 }
 
 
-@pytest.mark.default_cases("unbiased, groups")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_posterior_means_are_exact(name):
     """Rates that features share are drawn given the weights too, as they are of many features."""
@@ -149,6 +149,7 @@ def test_posterior_means_are_exact(name):
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
+@pytest.mark.slow
 def test_rates_given_the_weights_follow_the_density():
     """Two rates of 12,000 chains that share their weights, drawn in turns: moments of the density on a grid."""
     model, (X, y) = bd.Model(rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3))), problem()

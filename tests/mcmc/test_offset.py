@@ -66,7 +66,7 @@ def sampled(model, method, X, y, **options):
         return bd.sample(model, X, y, method=method, draws=6, tune=6, chains=CHAINS, seed=1, progress=False, **options)
 
 
-@pytest.mark.default_cases("two auxiliary variables", "marginalised, with a scale", "hmc, masks")
+@pytest.mark.default_cases("marginalised, with a scale", "hmc, masks")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = ["Finish", "Keeping", "joined", "uninterrupted"]
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
 
+@runtime_checkable
 class Finish(Protocol):
     """Makes what users read of what samplers record; arrays may have any axes before those of a variable."""
 

@@ -86,7 +86,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.default_cases("balanced")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_three_classes_and_lazy_predictions(two_classes, name):
     """One of the classes is in the last block alone."""
