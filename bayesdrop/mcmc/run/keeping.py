@@ -105,7 +105,9 @@ def uninterrupted() -> Iterator[None]:
         before(*came[0])
 
 
-def joined(parts: list[tuple[int, Part]]) -> Part:
+def joined(
+    parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]],
+) -> dict[str, Shaped[np.ndarray, "_ C ..."]]:
     """All parts as one; each is taken out of the list as it is copied, so that draws are not held twice.
 
     Examples
