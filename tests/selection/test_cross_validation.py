@@ -18,14 +18,8 @@ PAIRS = [(bd.DropoutSVC, bd.DropoutSVCCV), (bd.DropoutLogisticRegression, bd.Dro
 BOTH = [pair[1] for pair in PAIRS]
 
 
-def _known_differences(estimator):
-    return {
-        "check_decision_proba_consistency": "an average over masks is no function of the mean score, which ranks rows"
-    }
-
-
 @pytest.mark.slow_cases("check_estimator_sparse_matrix", "check_estimator_sparse_array")
-@parametrize_with_checks([bd.DropoutSVCCV(**SMALL)], expected_failed_checks=_known_differences)
+@parametrize_with_checks([bd.DropoutSVCCV(**SMALL)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 # On folds of the checks' twenty rows a candidate's weights may be zero but for round-off, and the fit warns of it.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
