@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from .._validation import refuse_masked, refuse_surrogates, shown
 
-__all__ = ["admit", "check_structure"]
+__all__ = ["admit", "check_structure", "text_entry"]
 
 
 def admit(X: Any, name: str = "X") -> Any:
@@ -51,6 +51,47 @@ def admit(X: Any, name: str = "X") -> Any:
         refuse_surrogates(list(columns), name)
     _refuse_dates(X, name)
     return X
+
+
+def text_entry(X: Any, name: str = "X") -> ValueError | None:
+    """The error that names the first column of text of a matrix that would not turn into numbers, if there is one.
+
+    Examples
+    --------
+    >>> print(text_entry(np.array([["1", "red"]])))
+    X: expected numbers, got the text 'red' in column 1; encode it, as sklearn.preprocessing.OneHotEncoder does, or name
+    the columns in a formula, which encodes them: bd.fit("outcome ~ age + site", data).
+    >>> text_entry(np.array([["1", "2"]])) is None
+    True
+    """
+    labels = getattr(X, "columns", None)
+    if labels is None or callable(labels):
+        X = np.asarray(X, dtype=object)
+        if X.ndim != 2:
+            return None
+        labels, columns = range(X.shape[1]), X.T
+    else:
+        columns = (X[label] for label in labels) if len(set(labels)) == len(labels) else ()
+    for label, column in zip(labels, columns, strict=False):
+        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
+            continue
+        for value in column:
+            if isinstance(value, str) and not _is_number(value):
+                where = f"column {label!r}" if isinstance(label, str) else f"column {label}"
+                return ValueError(
+                    f"{name}: expected numbers, got the text {shown(value)} in {where}; encode it, as "
+                    "sklearn.preprocessing.OneHotEncoder does, or name the columns in a formula, which encodes them: "
+                    'bd.fit("outcome ~ age + site", data).'
+                )
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_structure(X: Any, name: str = "X") -> None:

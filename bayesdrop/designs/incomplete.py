@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import AnyArray, Bool, Float, Int, Num
+from .admission import text_entry
 from .columns import always_one_signed, column_means, column_spread, extreme_scales, some_rows, usually_one_signed
 from .dense import DenseDesign
 
@@ -57,13 +58,15 @@ def checking(
     """
 
     def checked(X: Any) -> Any:
-        if missing == "nan":
-            return with_missing(check(without_na(X), ensure_all_finite="allow-nan"), centre)
         try:
+            if missing == "nan":
+                return with_missing(check(without_na(X), ensure_all_finite="allow-nan"), centre)
             return check(X)
         except ValueError as error:
             first = str(error).partition("\n")[0].rstrip(".")
-            if not first.endswith("contains NaN"):
+            if first.startswith("could not convert string"):
+                raise text_entry(X) or error from None
+            if missing == "nan" or not first.endswith("contains NaN"):
                 raise
             raise ValueError(f"{first}.\n{advice}") from None
 

@@ -1,6 +1,7 @@
 """Bad input: the error names the argument, says what came and what to do."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -31,7 +32,9 @@ FITS = {
         (_with(np.inf), Y, "X contains infinity"),
         (sparse.csr_array(_with(np.nan)), Y, "X contains NaN"),
         (X.astype(complex) + 1j, Y, "[Cc]omplex"),
-        (np.array([["a", "b"]] * 20), Y, "could not convert string|dtype"),
+        (np.array([["a", "b"]] * 20), Y, "got the text 'a' in column 0; encode it"),
+        (pd.DataFrame({"age": range(20), "site": ["a", "b"] * 10}), Y, "the text 'a' in column 'site'"),
+        (pd.DataFrame({"age": range(20), "site": pd.Categorical(["a", "b"] * 10)}), Y, "column 'site'"),
         (X[:, :0], Y, "0 feature"),
         (X[:0], Y[:0], "0 sample"),
         (X[:1], Y[:1], "class"),
