@@ -18,12 +18,15 @@ from ...priors import Normal
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
 from .class_density import ClassDensity, class_approximation
+from .class_factor import class_factor
+from .class_scores import class_scores, of_class_scores
 from .density import Density, DensityOperands
 from .learnt_scale import best_scales, with_scales
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
 from .row_factor import RowFactor, by_rows, row_factor
 from .row_padding import padded_rows
+from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "bind_density", "bind_start", "operands_of"]
 
@@ -57,9 +60,9 @@ class Bound(NamedTuple):
     operands: Any
     given: Any
     centre: Float[np.ndarray, " E"]
-    factor: Factor | RowFactor
+    factor: Factor | FactorMap
     kinked: bool
-    spread: Factor | RowFactor
+    spread: Factor | FactorMap
 
 
 def bind_start(
@@ -91,6 +94,10 @@ def bind_start(
     if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
         centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
         return Bound(density, operands, density, centre, by_row, False, by_row)
+    if learnt is None and isinstance(density, ClassDensity) and of_class_scores(model, data, rate_map, density):
+        found = class_scores(model, data)
+        of_classes = class_factor(model, data, found, operands.matrix, dtype)
+        return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:

@@ -29,12 +29,12 @@ from ..matrix import product, squared_product
 from .density import DensityOperands, Evaluation, Point
 from .normal_approximation import root_inverse
 
-__all__ = ["ClassDensity", "class_approximation", "contrasts"]
+__all__ = ["DENSE", "ClassDensity", "class_approximation", "contrasts"]
 
 PerContrast = Float[jax.Array, "C J n"]
 
-# Above this many coordinates the covariance is diagonal.
-_DENSE = 1500
+DENSE = 1500
+"""Coordinates up to which a covariance is dense; beyond it is diagonal, or of :mod:`.class_scores`."""
 
 
 def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
@@ -206,7 +206,7 @@ def class_approximation(
     p, size = len(fit.weights) - 1, keep * (K - 1)
     place = [(d, j) for j in range(K - 1) for d in range(p)] + [(p, j) for j in range(K - 1)]
     centre = np.array([(fit.weights @ basis)[cell] for cell in place[:size]])
-    if size > _DENSE:
+    if size > DENSE:
         diagonal = energy.diagonal(chance, curve) @ basis**2
         return centre, 1 / np.sqrt(np.maximum(np.array([diagonal[cell] for cell in place[:size]]), 1e-10))
     hessian, row = np.empty((size, size)), tuple(np.array(place[:size]).T)

@@ -21,11 +21,11 @@ from .learnt_scale import ScaleDensity
 from .mask_sums import MaskSums
 from .normal_approximation import score_spread
 from .rate_slices import has_rates
-from .row_factor import RowFactor
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows
 from .streamed_kernel import StreamedKernel, StreamedOperands
 from .summed_kernel import SummedKernel, SummedOperands
+from .whitening import FactorMap
 
 __all__ = ["HMC"]
 
@@ -161,16 +161,16 @@ class HMC:
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
-        exact = density.is_normal and (isinstance(factor, RowFactor) or factor.ndim == 2)
+        exact = density.is_normal and (isinstance(factor, FactorMap) or factor.ndim == 2)
         known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(jnp.asarray, dtype=self.dtype)
-        slices = isinstance(factor, RowFactor) and isinstance(density, Density) and has_rates(density)
+        slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
         return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
-            factor=factor if isinstance(factor, RowFactor) else real(factor),
+            factor=factor if isinstance(factor, FactorMap) else real(factor),
             kicks=jnp.int32(self.kicks or 0),
             tune=jnp.int32(tune),
         )

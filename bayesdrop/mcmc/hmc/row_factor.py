@@ -102,6 +102,10 @@ class RowFactor(NamedTuple):
     level: Float[jax.Array, " one"]
     stretch: Float[jax.Array, " D"]
 
+    def stretched(self, stretch: Float[jax.Array, " D"]) -> RowFactor:
+        """The same with other factors (D,) of the whitened coordinates."""
+        return self._replace(stretch=stretch)
+
     def rows(self, z: Float[jax.Array, "C q"]) -> Float[jax.Array, "C n"]:
         """``A₀P^{−½}z``: (C, p + k) to (C, n)."""
         p = self.loading.shape[0]
