@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Bool, Float, Int, MatrixLike
 from ..matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
@@ -186,9 +187,10 @@ class Columns(NamedTuple):
 def dense_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
     """Columns of a dense (n, p) matrix or design."""
     values = dense_transpose(X, dtype)
-    features = jnp.arange(len(values), dtype=jnp.int32)
-    nothing = jnp.zeros(0, jnp.int32)
-    block = Block(features, values, values != 0, None)
+    # By NumPy, for JAX would compile a program for each shape.
+    features, nothing = (jnp.asarray(np.arange(count, dtype=np.int32)) for count in (len(values), 0))
+    occurs = np.asarray(values) != 0 if isinstance(values.sharding, SingleDeviceSharding) else values != 0
+    block = Block(features, values, jnp.asarray(occurs), None)
     return Columns((block,), nothing, features, (), nothing, None)
 
 

@@ -21,6 +21,7 @@ from ..weight_scales import scale_operands
 from .class_masks import ClassMaskKernel
 from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
+from .filled_rows import filled_up
 from .hierarchy import hierarchy_operands
 from .interweaving import group_blocks
 from .kernel import GibbsKernel
@@ -168,7 +169,7 @@ class Gibbs:
         rate_prior = None
         if hierarchy is None:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        real = partial(jnp.asarray, dtype=self.dtype)
+        real = partial(_real, dtype=dtype)
         operands = Operands(
             columns=columns,
             target=real(data.target),
@@ -187,7 +188,12 @@ class Gibbs:
             tune=jnp.int32(tune),
             offset=None if data.offset is None else real(data.offset),
         )
-        return kernel, operands
+        return kernel, operands if many else filled_up(operands)
+
+
+def _real(part: Any, dtype: np.dtype[Any]) -> jax.Array:
+    """Numbers as the sampler has them; converted by NumPy, for JAX would compile a program for each shape."""
+    return jnp.asarray(np.asarray(part, dtype=dtype))
 
 
 def _first_power(model: Model, data: Dataset) -> float:
