@@ -10,10 +10,10 @@ on shapes, and the draws of one seed on the length.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..hmc.row_padding import lengthened, missing_rows
+from ..placing import placed
 from .state import Operands
 
 __all__ = ["filled_up"]
@@ -33,5 +33,5 @@ def filled_up(operands: Operands) -> Operands:
         # Auxiliary variables of weight 0 have no law.
         row_weight=lengthened(operands.row_weight, more, constant_values=1.0),
         offset=lengthened(operands.offset, more),
-        present=jnp.asarray(np.arange(n + more) < n),
+        present=placed(np.arange(n + more) < n),
     )

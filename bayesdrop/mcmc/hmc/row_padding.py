@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from ..placing import placed
 from .density import DensityOperands
 
 __all__ = ["lengthened", "missing_rows", "padded_length", "padded_rows"]
@@ -45,8 +45,7 @@ def lengthened(part: Any, more: int, mode: Any = "constant", **options: Any) -> 
     """An array with ``more`` entries along its last axis, zeros or as ``numpy.pad`` has it; None stays None."""
     if part is None or not more:
         return part
-    # By NumPy, for JAX would compile a program for each length.
-    return jnp.asarray(np.pad(np.asarray(part), [(0, 0)] * (part.ndim - 1) + [(0, more)], mode, **options))
+    return placed(np.pad(np.asarray(part), [(0, 0)] * (part.ndim - 1) + [(0, more)], mode, **options))
 
 
 def padded_rows(operands: DensityOperands) -> DensityOperands:
