@@ -22,10 +22,12 @@ from .objects import (
     refuse_scalar,
     refuse_surrogates,
 )
+from .plain import are_classes, check_matrix, is_column, plain_matrix
 from .words import shown
 
 __all__ = [
     "MOST",
+    "are_classes",
     "check_axes",
     "check_choice",
     "check_count",
@@ -33,6 +35,7 @@ __all__ = [
     "check_flag",
     "check_groups",
     "check_instance",
+    "check_matrix",
     "check_names",
     "check_number",
     "check_numbers",
@@ -42,6 +45,8 @@ __all__ = [
     "drawn_seed",
     "extra",
     "group_index",
+    "is_column",
+    "plain_matrix",
     "refuse_masked",
     "refuse_scalar",
     "refuse_surrogates",

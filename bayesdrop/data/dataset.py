@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int, PerRow, Shaped
-from .._validation import check_names, check_numbers
+from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking
 from .class_weights import weigh_classes
 
@@ -181,11 +180,8 @@ def as_dataset(
     >>> as_dataset([[0.0], [1.0]], ["no", "yes"]).target.tolist()
     [-1.0, 1.0]
     """
-    from sklearn.utils import check_array
-
     given = getattr(X, "columns", None) if feature_names is None else feature_names
-    check = partial(check_array, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    design = wrap(X, checking(check, missing))
+    design = wrap(X, checking(check_matrix, missing))
     p = design.shape[1]
     if feature_names is None and given is not None:
         given = [str(name) for name in given]

@@ -36,6 +36,8 @@ def admit(X: Any, name: str = "X") -> Any:
     Traceback (most recent call last):
     TypeError: X: expected numbers, got datetime64[D]; turn dates into numbers, such as days since the first of them.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim:
+        return X
     refuse_masked(X, name)
     if isinstance(X, numbers.Number | str | bytes):
         raise ValueError(f"{name}: expected a matrix (n, p), got {shown(X)}; Reshape your data into rows and columns.")

@@ -298,9 +298,10 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def transposed(self, dtype: Any) -> Any:
         """``Xᵀ`` as a JAX array."""
-        import jax.numpy as jnp
+        import jax
 
-        return jnp.asarray(np.ascontiguousarray(np.transpose(self._given), dtype=dtype))
+        # A copy, for the array of the user's may change; `jnp.asarray` would compile a program for each shape.
+        return jax.device_put(np.array(np.transpose(self._given), dtype=dtype, order="C"))
 
     def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
         """``1[X ≠ 0]ᵀ s``, (p,)."""

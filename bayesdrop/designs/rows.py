@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
-from .._validation import check_numbers, refuse_masked, refuse_scalar, refuse_surrogates
+from .._validation import (
+    are_classes,
+    check_numbers,
+    is_column,
+    plain_matrix,
+    refuse_masked,
+    refuse_scalar,
+    refuse_surrogates,
+)
 
 __all__ = ["ALL_ZERO", "NOT_ALL", "Between", "LocalRows", "RowFunction", "check_sample_weight", "code_labels"]
 
@@ -59,10 +67,13 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     >>> [part.tolist() for part in code_labels(np.array(["b", "a"]))]
     [['a', 'b'], [1, 0]]
     """
-    from sklearn.utils.multiclass import check_classification_targets
+    found = np.unique(y, return_inverse=True) if is_column(y) and y.dtype.kind in "biufU" else None
+    if found is None or not are_classes(y, len(found[0])):
+        from sklearn.utils.multiclass import check_classification_targets
 
-    check_classification_targets(y)
-    classes, code = np.unique(y, return_inverse=True)
+        check_classification_targets(y)
+        found = found or np.unique(y, return_inverse=True)
+    classes, code = found
     refuse_surrogates(classes.tolist(), "y")
     return classes, code
 
@@ -88,29 +99,36 @@ class LocalRows:
 
     def _responses(self, y: Any) -> PerRow:
         """Labels or numbers as a vector, one for each row."""
-        from sklearn.utils import check_consistent_length, column_or_1d
-
         refuse_masked(y, "y")
         refuse_scalar(y, "y")
-        y = column_or_1d(y, warn=True)
+        if not is_column(y):
+            from sklearn.utils import column_or_1d
+
+            y = column_or_1d(y, warn=True)
         if len(y) != self.shape[0]:
+            from sklearn.utils import check_consistent_length
+
             check_consistent_length(np.empty(self.shape[0]), y)
         return y
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
         """Classes (K,) and the class number of each row, (n,)."""
-        from sklearn.utils import assert_all_finite
-
         y = self._responses(y)
-        if y.dtype.kind == "f":
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            from sklearn.utils import assert_all_finite
+
             assert_all_finite(y, input_name="y")
         return code_labels(y)
 
     def targets(self, y: Any) -> PerRow:
         """Numbers of a regression, (n,)."""
+        y = self._responses(y)
+        plain = plain_matrix(y[:, None])
+        if plain is not None:
+            return plain[:, 0].astype(np.float64, copy=False)
         from sklearn.utils import check_array
 
-        return check_array(self._responses(y), ensure_2d=False, dtype=np.float64, input_name="y")
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def row_weights(self, sample_weight: Any) -> PerRow:
         """Row weights (n,), ones by default."""

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
-from .._validation import check_choice, refuse_masked, refuse_scalar
-from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
+from .._validation import check_choice, plain_matrix, refuse_masked, refuse_scalar
+from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
 from ..designs.incomplete import without_na
 
 __all__ = ["FLOATS", "check_features", "check_here", "check_training", "default_names", "missing_of", "takes_missing"]
@@ -87,10 +87,14 @@ def check_here(
 
 def check_features(estimator: Any, X: Any) -> Design:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
+    names = getattr(estimator, "feature_names_in_", None)
+    # scikit-learn's checks take as long as the scores of a thousand rows.
+    plain = plain_matrix(X) if names is None else None
+    if plain is not None and plain.shape[1] == estimator.n_features_in_:
+        return DenseDesign(plain)
     check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
     centre = getattr(estimator, "centre_", None)
     design = as_design(X, checking(check, missing_of(estimator), centre, advice=_advice(estimator)))
-    names = getattr(estimator, "feature_names_in_", None)
     if design.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
+from .placing import placed
 
 __all__ = [
     "Matrix",
@@ -122,11 +123,11 @@ def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
         inside = offset < length[lines, None]
         position = np.where(inside, start[lines, None] + offset, 0)
         empty = matrix.nnz == 0
-        places.append(jnp.asarray(np.where(inside, 0 if empty else matrix.indices[position], 0), dtype=jnp.int32))
-        values.append(jnp.asarray(np.where(inside, 0 if empty else matrix.data[position], 0), dtype=dtype))
+        places.append(placed(np.where(inside, 0 if empty else matrix.indices[position], 0), np.int32))
+        values.append(placed(np.where(inside, 0 if empty else matrix.data[position], 0), dtype))
         members.append(lines)
     order = np.argsort(np.concatenate(members), kind="stable")
-    return PaddedLines(tuple(places), tuple(values), jnp.asarray(order, dtype=jnp.int32))
+    return PaddedLines(tuple(places), tuple(values), placed(order, np.int32))
 
 
 def _forward(matrix: Matrix, weight: Float[jax.Array, "C p"], square: bool) -> Float[jax.Array, "C n"]:

@@ -5,6 +5,7 @@ Shapes: ``C`` chains, ``p`` features, ``g`` scales.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import Float, Int
 from ..priors.learnt_scale import LearntScale
+from .placing import placed
 
 __all__ = [
     "ScaleOperands",
@@ -55,9 +57,9 @@ def scale_operands(learnt: LearntScale | None, dtype: Any) -> ScaleOperands | No
     """Bring learnt scales into the form of the samplers; None if there are none."""
     if learnt is None:
         return None
-    real = lambda value: jnp.asarray(value, dtype=dtype)  # noqa: E731
+    real = partial(placed, dtype=dtype)
     return ScaleOperands(
-        index=jnp.asarray(learnt.index, dtype=jnp.int32),
+        index=placed(learnt.index, np.int32),
         unit_precision=real(learnt.unit**-2),
         size=real(np.bincount(learnt.index, minlength=learnt.groups)),
         law=jax.tree.map(real, learnt.law),

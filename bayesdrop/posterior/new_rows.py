@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
+from .._validation import check_matrix
 from ..data.dataset import check_offset, feature_names_of
 from ..designs import Design, as_local_design, checking
 from ..model import Model
@@ -58,12 +59,10 @@ def match_design(X: Any, names: list[str], model: Model, **advice: str) -> Desig
         On another number of columns, other names, infinite or text entries, NaN unless the model takes it for missing
         entries, data outside the noise's domain, or sparse rows where the noise is centred.
     """
-    from sklearn.utils import check_array
-
     order = column_order(X, names)
 
     def check(X: Any, **options: Any) -> Any:
-        matrix = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", **options)
+        matrix = check_matrix(X, **options)
         return matrix if order is None or matrix.shape[1] != len(order) else matrix[:, order]
 
     design = as_local_design(X, checking(check, model.missing, centre_of(model.noise), **advice))

@@ -67,6 +67,29 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
+def test_a_first_fit_imports_no_more_than_it_needs():
+    heavy = ("jax", "arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
+    code = (
+        "import sys, numpy as np, bayesdrop as bd\n"
+        "X = np.random.default_rng(0).normal(size=(40, 3))\n"
+        "bd.fit(bd.Model(rates=bd.PerFeature(bd.Beta(1, 1))), X, X[:, 0] > 0).predict(X)\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_sampler_begins_without_scikit_learn_and_arviz():
+    heavy = ("arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
+    code = (
+        "import sys, bayesdrop.posterior.sampling, bayesdrop.mcmc.run.runner, bayesdrop.mcmc.gibbs.method\n"
+        "import bayesdrop.mcmc.hmc.method\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_exact_sampler_does_without_numpyro():
     code = (
         "import sys, bayesdrop.mcmc.run.runner, bayesdrop.mcmc.gibbs.method\n"

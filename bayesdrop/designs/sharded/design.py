@@ -17,7 +17,6 @@ import numpy as np
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..columns import ColumnsElsewhere
 from ..dense import DenseDesign
-from . import products
 from .placement import check_form, holders
 from .rows import ProcessRows
 
@@ -134,6 +133,8 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         """``Xᵀ`` as a JAX array (p, n) on a mesh with the axes ``chains`` and ``rows``, for samplers."""
         import jax
 
+        from . import products
+
         with jax.enable_x64(True):
             found = products.transposed(self._x, mesh=self._mesh, dtype=str(np.dtype(dtype)))
             # Where the rows are on one device XLA names the axes as it likes.
@@ -182,6 +183,8 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         """Call a product that returns the same on all devices."""
         import jax
 
+        from . import products
+
         with jax.enable_x64(True):
             found = getattr(products, name)(self._x, *map(self._spread, rows), mesh=self._mesh, **options)
             return jax.tree.map(lambda part: np.array(part.addressable_data(0)), found)
@@ -190,6 +193,8 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         import jax
+
+        from . import products
 
         K, L = w.shape[1], w_sq.shape[1]
         with jax.enable_x64(True):
@@ -242,6 +247,8 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         import jax
 
+        from . import products
+
         K = right.shape[1]
         with jax.enable_x64(True):
             same = (self._everywhere(np.asarray(part)) for part in (_widened(right), square, linear))
@@ -259,6 +266,8 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for rows of one process."""
         import jax
+
+        from . import products
 
         if self.processes > 1:
             raise ValueError(

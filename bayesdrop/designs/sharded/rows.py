@@ -14,7 +14,6 @@ import numpy as np
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import refuse_masked, refuse_scalar
 from ..rows import ALL_ZERO, LocalRows, check_sample_weight, code_labels
-from . import products
 
 __all__ = ["ProcessRows"]
 
@@ -38,6 +37,8 @@ class ProcessRows(LocalRows):
         if self.processes == 1:
             return own
         import jax
+
+        from . import products
 
         # One of this process's devices brings its sum, the others nothing.
         shape, sharding = (self._mesh.shape["rows"], *own.shape), self._sharding("rows")

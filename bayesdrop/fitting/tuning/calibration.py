@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from ..._typing import Bool, Float, Num
@@ -108,6 +107,8 @@ def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: F
 
     if gradient(_LEAST) >= 0:
         return _LEAST
+    from scipy.optimize import brentq
+
     high = 1.0
     while gradient(high) < 0 and high < _MOST:
         high *= 2

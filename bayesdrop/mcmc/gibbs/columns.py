@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Bool, Float, Int, MatrixLike
 from ..matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
+from ..placing import placed
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 
@@ -186,9 +188,10 @@ class Columns(NamedTuple):
 def dense_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
     """Columns of a dense (n, p) matrix or design."""
     values = dense_transpose(X, dtype)
-    features = jnp.arange(len(values), dtype=jnp.int32)
-    nothing = jnp.zeros(0, jnp.int32)
-    block = Block(features, values, values != 0, None)
+    features, nothing = (placed(np.arange(count), np.int32) for count in (len(values), 0))
+    here = isinstance(values.sharding, SingleDeviceSharding)
+    occurs = placed(np.asarray(values) != 0) if here else values != 0
+    block = Block(features, values, occurs, None)
     return Columns((block,), nothing, features, (), nothing, None)
 
 
@@ -209,16 +212,14 @@ def sparse_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
         rows = np.where(inside, matrix.indices[entry], n).astype(np.int32)
         position[entry[inside]] = offset + np.flatnonzero(inside)
         offset += inside.size
-        blocks.append(
-            Block(jnp.asarray(features, jnp.int32), jnp.asarray(values), jnp.asarray(inside), jnp.asarray(rows))
-        )
+        blocks.append(Block(placed(features, np.int32), placed(values), placed(inside), placed(rows)))
     empty = np.flatnonzero(length == 0)
     order = np.concatenate([*(np.asarray(block.features) for block in blocks), empty])
     by_row, row_place = _by_row(matrix, position, offset)
     return Columns(
         tuple(blocks),
-        jnp.asarray(empty, dtype=jnp.int32),
-        jnp.asarray(np.argsort(order), dtype=jnp.int32),
+        placed(empty, np.int32),
+        placed(np.argsort(order), np.int32),
         by_row,
         row_place,
         samplers_matrix(X, dtype, False),
@@ -241,9 +242,9 @@ def _by_row(
         inside = np.arange(longest)[None] < length[rows, None]
         line = np.full(inside.shape, total, np.int64)
         line[inside] = position[order[(start[rows, None] + np.arange(longest)[None])[inside]]]
-        lines.append(jnp.asarray(line, dtype=jnp.int32))
+        lines.append(placed(line, np.int32))
         members.append(rows)
-    return tuple(lines), jnp.asarray(np.argsort(np.concatenate(members)), dtype=jnp.int32)
+    return tuple(lines), placed(np.argsort(np.concatenate(members)), np.int32)
 
 
 def partition(length: Int[np.ndarray, " p"]) -> list[np.ndarray]:

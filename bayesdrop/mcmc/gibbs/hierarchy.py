@@ -28,6 +28,7 @@ from ..._typing import Float, Int
 from ...priors.beta_law import BetaLaw
 from ...priors.rate_prior import log_rates
 from ...rates import Hierarchy
+from ..placing import placed
 from ..slice_sampling import slice_sample
 from .interweaving import by_group
 
@@ -75,11 +76,11 @@ def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
     """Bring the groups of a rate structure into the form of the sampler."""
     a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
     return HierarchyOperands(
-        index=jnp.asarray(hierarchy.index, dtype=jnp.int32),
-        mean_a=jnp.asarray(a, dtype=dtype),
-        mean_b=jnp.asarray(b, dtype=dtype),
-        shape=jnp.asarray(hierarchy.strength_prior.shape, dtype=dtype),
-        scale=jnp.asarray(hierarchy.strength_prior.scale, dtype=dtype),
+        index=placed(hierarchy.index, np.int32),
+        mean_a=placed(a, dtype),
+        mean_b=placed(b, dtype),
+        shape=placed(hierarchy.strength_prior.shape, dtype),
+        scale=placed(hierarchy.strength_prior.scale, dtype),
     )
 
 

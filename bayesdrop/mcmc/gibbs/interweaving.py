@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int, Num
+from ..placing import placed
 from ..slice_sampling import slice_sample
 from .columns import Columns, partition
 
@@ -75,20 +76,20 @@ def group_blocks(columns: Columns, index: Int[np.ndarray, " p"], size: int, n: i
         inside = np.arange(longest)[None] < count[groups, None]
         entries = np.full(inside.shape, nothing)
         entries[inside] = order[(start[groups, None] + np.arange(longest)[None])[inside]]
-        which = jnp.asarray(groups, dtype=jnp.int32)
+        which = placed(groups, np.int32)
         if not len(groups):
             continue
         if columns.is_dense:
-            blocks.append(GroupBlock(which, jnp.asarray(entries, dtype=jnp.int32), None, None, None))
+            blocks.append(GroupBlock(which, placed(entries, np.int32), None, None, None))
             continue
         found = [np.append(part, fill)[entries] for part, fill in ((feature, p), (values, 0), (rows, n))]
         blocks.append(
             GroupBlock(
                 which,
-                jnp.asarray(found[0], dtype=jnp.int32),
-                jnp.asarray(entries, dtype=jnp.int32),
-                jnp.asarray(found[1], dtype=dtype),
-                jnp.asarray(found[2], dtype=jnp.int32),
+                placed(found[0], np.int32),
+                placed(entries, np.int32),
+                placed(found[1], dtype),
+                placed(found[2], np.int32),
             )
         )
     return tuple(blocks)

@@ -27,6 +27,7 @@ from ...losses.protocols import Augmented
 from ...model import Model
 from ...noise import Coefficients
 from ...rates import RateMap
+from ..placing import placed
 from ..weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 from .columns import Columns
@@ -273,7 +274,7 @@ def bind_marginal(
     model.noise.check(data.design.minimum())
     row_weight = model.C * data.weight
     variance, prior = model.loss.variance_prior, model.weight_prior
-    real = partial(jnp.asarray, dtype=dtype)
+    real = partial(placed, dtype=dtype)
     scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
     kernel = MarginalKernel(
         weights=augmented_weights(loss, parts, model.fit_intercept, gaussian_draw),

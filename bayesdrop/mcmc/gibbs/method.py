@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import logit
 
@@ -17,10 +16,13 @@ from ...losses import Logistic
 from ...losses.protocols import Augmented, require
 from ...model import Model
 from ...rates import RateMap
+from ..placing import placed
+from ..run.runner import as_key
 from ..weight_scales import scale_operands
 from .class_masks import ClassMaskKernel
 from .classes import ClassGibbsKernel
 from .columns import dense_columns, sparse_columns
+from .filled_rows import filled_up
 from .hierarchy import hierarchy_operands
 from .interweaving import group_blocks
 from .kernel import GibbsKernel
@@ -140,7 +142,7 @@ class Gibbs:
             )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
-        scales = prior.init(jax.random.key(0), 1, p, np.dtype(self.dtype))
+        scales = prior.init(as_key(0), 1, p, np.dtype(self.dtype))
         common: dict[str, Any] = {
             "loss": loss.plain,
             "noise": model.noise,
@@ -168,7 +170,7 @@ class Gibbs:
         rate_prior = None
         if hierarchy is None:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        real = partial(jnp.asarray, dtype=self.dtype)
+        real = partial(placed, dtype=self.dtype)
         operands = Operands(
             columns=columns,
             target=real(data.target),
@@ -177,17 +179,17 @@ class Gibbs:
             scales=scales,
             learnt=scale_operands(learnt, self.dtype),
             fixed_logit=real(logit(rate_map.initial)),
-            index=jnp.asarray(rate_map.index, dtype=jnp.int32),
+            index=placed(rate_map.index, np.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
             rate_prior=jax.tree.map(real, rate_prior),
             hierarchy=None if hierarchy is None else hierarchy_operands(hierarchy, self.dtype),
             variance_shape=real(1.0 if variance is None else variance.shape),
             variance_scale=real(1.0 if variance is None else variance.scale),
             first_power=real(first_power),
-            tune=jnp.int32(tune),
+            tune=placed(tune, np.int32),
             offset=None if data.offset is None else real(data.offset),
         )
-        return kernel, operands
+        return kernel, operands if many else filled_up(operands)
 
 
 def _first_power(model: Model, data: Dataset) -> float:

@@ -104,7 +104,7 @@ def outer_draw(
     variance = 1 / precision
     outer = jnp.einsum("cpn,cpm->cnm", half * variance[:, :, None], half)
     factor = jnp.linalg.cholesky(outer + jnp.eye(n, dtype=outer.dtype)[None])
-    target = kappa / root
+    target = kappa / jnp.where(root > 0, root, 1)  # rows that only fill up have ω = κ = 0
     offset = jnp.zeros(chains, outer.dtype)
     if intercept:
         ones, along = _solve(factor, root), _solve(factor, target)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..._typing import Float
@@ -17,6 +16,7 @@ from ...model import Model
 from ...priors import Normal
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
+from ..placing import placed
 from .class_density import ClassDensity, class_approximation
 from .class_factor import class_factor
 from .class_scores import class_scores, of_class_scores
@@ -102,7 +102,7 @@ def bind_start(
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         width = ROUNDED * score_spread(data, factor)
-        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+        operands = operands._replace(width=placed(width, dtype))
     operands = padded_rows(operands) if padded else operands
     if learnt is None:
         return Bound(density, operands, density, centre, factor, kinked, factor)
@@ -201,7 +201,7 @@ def operands_of(
     Rows that are streamed stay where they are: matrix, targets and weights are empty then.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-    real, p = partial(jnp.asarray, dtype=dtype), len(data.feature_names)
+    real, p = partial(placed, dtype=dtype), len(data.feature_names)
     if square is None:
         square = data.design.shape[0] * p <= _SMALL
     streamed = data.design.is_streamed
@@ -211,7 +211,7 @@ def operands_of(
         row_weight=real(np.zeros(0) if streamed else model.C * data.weight),
         precision=real(model.weight_prior.precision(p)),
         fixed_rate=real(rate_map.initial),
-        index=jnp.asarray(rate_map.index, dtype=jnp.int32),
+        index=placed(rate_map.index, np.int32),
         rate_prior=jax.tree.map(real, prior),
         offset=None if data.offset is None else real(data.offset),
     )

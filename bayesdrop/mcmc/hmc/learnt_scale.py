@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -35,6 +36,7 @@ from ..._typing import Float
 from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
+from ..placing import placed
 from ..weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from .density import DensityOperands, Evaluation, Loadings, Point
 
@@ -223,7 +225,7 @@ def with_scales(
     law = learnt.law.log_density
     bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
     spread = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)
-    real = lambda value: jnp.asarray(value, dtype=dtype)  # noqa: E731
+    real = partial(placed, dtype=dtype)
     scales: Any = scale_operands(learnt, dtype)
     found = ScaleDensityOperands(
         operands._replace(precision=jnp.zeros_like(operands.precision)),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..._validation import check_choice, check_count
@@ -14,6 +13,7 @@ from ...data.dataset import Dataset
 from ...losses.protocols import Thresholded
 from ...model import Model
 from ...rates import RateMap
+from ..placing import placed
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .density import Density
 from .kernel import HMCKernel, HMCOperands
@@ -165,14 +165,14 @@ class HMC:
         known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
-        real = partial(jnp.asarray, dtype=self.dtype)
+        real = partial(placed, dtype=self.dtype)
         slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
         return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
-            kicks=jnp.int32(self.kicks or 0),
-            tune=jnp.int32(tune),
+            kicks=placed(self.kicks or 0, np.int32),
+            tune=placed(tune, np.int32),
         )
 
 

@@ -21,6 +21,7 @@ from ..._validation import check_choice, check_count, check_number
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
+from ..placing import placed
 from .binding import bind_start
 from .density import LogDensity
 from .whitening import Factor, FactorMap, unwhiten, whiten_gradient
@@ -68,7 +69,7 @@ class NUTS:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
-        real, found = partial(jnp.asarray, dtype=self.dtype), bound.factor
+        real, found = partial(placed, dtype=self.dtype), bound.factor
         factor = found if isinstance(found, FactorMap) else real(found)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 

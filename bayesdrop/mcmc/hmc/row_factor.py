@@ -31,6 +31,7 @@ from ...data.dataset import Dataset
 from ...designs import Design
 from ...model import Model
 from ..matrix import Matrix, backward_product, product
+from ..placing import placed
 
 __all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_factor", "row_product", "row_roots"]
 
@@ -248,13 +249,13 @@ def row_factor(
     rates: RateLoading | None = None,
 ) -> RowFactor:
     """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
-    real = partial(jnp.asarray, dtype=dtype)
+    real = partial(placed, dtype=dtype)
     scale, total = precision**-0.5, curvature.sum()
     mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
     offset, rate_loading, index = gain * mean * scale, None, None
     if rates is not None:
         own = rates.precision**-0.5
-        rate_loading, index = real(rates.slope * own[rates.index]), jnp.asarray(rates.index, dtype=jnp.int32)
+        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
         offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
         loading, scale = gain * scale, np.append(scale, own)
     else:

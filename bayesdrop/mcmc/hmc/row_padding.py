@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from ..placing import placed
 from .density import DensityOperands
 
-__all__ = ["padded_length", "padded_rows"]
+__all__ = ["lengthened", "missing_rows", "padded_length", "padded_rows"]
 
 # Entries of a matrix up to which it is padded, and lengths an octave as a power of two.
 _LARGEST, _LENGTHS = 1 << 18, 3
@@ -34,6 +34,20 @@ def padded_length(n: int) -> int:
     return -(-n // step) * step
 
 
+def missing_rows(transpose: Any) -> int | None:
+    """Rows that a matrix, given as its transpose (p, n), is short of its length; None where it is left as it is."""
+    if transpose.size > _LARGEST or not isinstance(transpose.sharding, SingleDeviceSharding):
+        return None
+    return padded_length(transpose.shape[1]) - transpose.shape[1]
+
+
+def lengthened(part: Any, more: int, mode: Any = "constant", **options: Any) -> Any:
+    """An array with ``more`` entries along its last axis, zeros or as ``numpy.pad`` has it; None stays None."""
+    if part is None or not more:
+        return part
+    return placed(np.pad(np.asarray(part), [(0, 0)] * (part.ndim - 1) + [(0, more)], mode, **options))
+
+
 def padded_rows(operands: DensityOperands) -> DensityOperands:
     """Operands with padding rows; as they are where rows are sparse, streamed, many or on devices of the user's choice.
 
@@ -45,21 +59,13 @@ def padded_rows(operands: DensityOperands) -> DensityOperands:
     ((2, 18), 17)
     """
     dense, square = operands.matrix.dense, operands.matrix.square
-    if dense is None or dense.size > _LARGEST or not isinstance(dense.sharding, SingleDeviceSharding):
+    more = None if dense is None else missing_rows(dense)
+    if more is None:
         return operands
-    more = padded_length(dense.shape[1]) - dense.shape[1]
-
-    def below(part: Any, mode: Any = "constant", **options: float) -> Any:
-        """The part with ``more`` entries along its last axis."""
-        if part is None or not more:
-            return part
-        # By NumPy, for JAX would compile a program for each length.
-        return jnp.asarray(np.pad(np.asarray(part), [(0, 0)] * (part.ndim - 1) + [(0, more)], mode, **options))
-
     return operands._replace(
-        matrix=operands.matrix._replace(dense=below(dense), square=below(square)),
-        target=below(operands.target, "edge"),
-        row_weight=below(operands.row_weight),
-        width=below(operands.width, constant_values=1.0),
-        offset=below(operands.offset),
+        matrix=operands.matrix._replace(dense=lengthened(dense, more), square=lengthened(square, more)),
+        target=lengthened(operands.target, more, "edge"),
+        row_weight=lengthened(operands.row_weight, more),
+        width=lengthened(operands.width, more, constant_values=1.0),
+        offset=lengthened(operands.offset, more),
     )

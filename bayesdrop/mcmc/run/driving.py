@@ -128,10 +128,10 @@ class _Compiled:
 
     def prepare(self, state: Any) -> None:
         # Tracing and lowering are kept by JAX, so that the first chunk does not take them again.
-        _chunk.lower(self.kernel, self.operands, state, jnp.int32(1), self.layout)
+        _chunk.lower(self.kernel, self.operands, state, np.int32(1), self.layout)
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        state, buffers = _chunk(self.kernel, self.operands, state, jnp.int32(count), self.layout)
+        state, buffers = _chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
         # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
         return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
 

@@ -30,6 +30,7 @@ from jaxtyping import PRNGKeyArray
 from ..._compile_cache import compile_cache
 from ..._typing import Int, Shaped
 from ..._validation import shown
+from ..placing import placed
 from ..protocols import Kernel
 from ..scales import natural_name
 from .declarations import check_declarations
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "as_key", "run"]
 
 _log = logging.getLogger("bayesdrop")
+_THREEFRY = "threefry2x32"
 # How long a chunk should last.
 _SECONDS = 0.5
 
@@ -94,6 +96,9 @@ def as_key(seed: Any) -> PRNGKeyArray:
     ()
     """
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32:
+        if jax.config.jax_default_prng_impl == _THREEFRY:  # type: ignore[attr-defined]  # made by its name
+            # The same key, which JAX would compile two programs to make.
+            return jax.random.wrap_key_data(placed([0, int(seed)], np.uint32), impl=_THREEFRY)
         return jax.random.key(np.uint32(seed))
     if isinstance(seed, jax.Array | np.ndarray):
         if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():

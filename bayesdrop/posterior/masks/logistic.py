@@ -91,8 +91,9 @@ class _Entries:
             own = size[some] * factor
             bar = allowed[:, None] / _PARTS
             few = (own * (own <= bar)) @ np.ones(own.shape[1]) <= allowed
-            row, columns = np.nonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / own.shape[1])))
-            rows = some[row]
+            place = np.flatnonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / own.shape[1])))
+            row = place // own.shape[1]
+            rows, columns = some[row], place - row * own.shape[1]
             return (rows, columns), rows, columns
         start, count = self.stored.indptr[some], np.diff(self.stored.indptr)[some]
         row = np.repeat(np.arange(len(some)), count)
@@ -201,14 +202,14 @@ def _products(
     t: Float[np.ndarray, " L"], rate: Float[np.ndarray, " L"], first: Int[np.ndarray, " r"]
 ) -> tuple[Complex[np.ndarray, "r M"], Float[np.ndarray, "r 2"]]:
     """``Π {η + (1 − η) e^{zt}}`` over the large entries of each row, which begin at ``first``; and at ``z`` = 1, 2."""
-    phase = np.multiply.outer(t, _U)
-    # Within half a turn single precision is right to 1e-7.
-    phase = (phase - 2 * np.pi * np.rint(phase / (2 * np.pi))).astype(np.float32)
+    turn, powers, size = np.exp(1j * _STEP * t), np.ones((_COUNT, len(t)), dtype=complex), 1
+    while size < _COUNT:  # e^{iuₖt} by products of two before, which takes a quarter of the time of cosines
+        more = min(size, _COUNT - size)
+        np.multiply(powers[:more], turn, out=powers[size : size + more])
+        turn, size = turn * turn, 2 * size
     keep, root = 1 - rate, np.exp(0.5 * t)
-    drop, grown = rate.astype(np.float32)[:, None], (keep * root).astype(np.float32)[:, None]
-    factor = np.empty(phase.shape, dtype=np.complex64)
-    np.add(drop, grown * np.cos(phase), out=factor.real)
-    np.multiply(grown, np.sin(phase), out=factor.imag)
+    powers *= keep * root
+    powers += rate
     once = root * root
-    power = np.stack([rate + keep * once, rate + keep * once * once], axis=1)
-    return np.multiply.reduceat(factor, first, axis=0), np.multiply.reduceat(power, first, axis=0)
+    power = np.stack([rate + keep * once, rate + keep * once * once])
+    return np.multiply.reduceat(powers, first, axis=1).T, np.multiply.reduceat(power, first, axis=1).T
