@@ -60,6 +60,10 @@ def statistics(draws):
         columns.append((weight**2).sum(axis=1) * rate[:, -1:])
     if "global_scale" in draws:
         columns.append(np.log(draws["global_scale"]) / 4)
+    if "weight_scale" in draws:
+        scale = draws["weight_scale"].reshape(len(weight), -1)
+        scale = scale / (1 + scale)
+        columns += [scale, scale**2, scale * np.abs(weight[:, 0, :1])]
     if "group_rate" in draws:
         mean, strength = draws["group_rate"], np.log(draws["group_strength"])
         columns += [mean, strength, mean * rate[:, :1]]
@@ -70,11 +74,18 @@ def exact_means(model, X, y, row_weight, draws=80_000, seed=1):
     """Posterior means of ``statistics`` and their standard errors, by importance sampling from the prior."""
     generator = np.random.default_rng(seed)
     rate_map, found = model.bind([f"x{d}" for d in range(P)]), {}
-    weight, scales = model.weight_prior.sample_weight(generator, K * draws, P)
-    weight = weight.reshape(draws, K, P)
+    learnt = model.weight_prior.learnt_scale(P)
+    if learnt is None:
+        weight, scales = model.weight_prior.sample_weight(generator, K * draws, P)
+        weight = weight.reshape(draws, K, P)
+        scales = {name: value.reshape(draws, K) for name, value in scales.items()}
+    else:  # all classes share one
+        scale = model.weight_prior.scale.sample(generator, draws, learnt.groups)
+        weight = generator.normal(size=(draws, K, P)) * (scale[:, learnt.index] * learnt.unit)[:, None]
+        scales = {"weight_scale": scale}
     # All K weights, of which the mean over the classes is taken off where no prior but it speaks of that.
-    weight -= weight.mean(axis=1, keepdims=True) if model.weight_prior.gaussian else 0.0
-    found |= {name: value.reshape(draws, K) for name, value in scales.items()}
+    weight -= weight.mean(axis=1, keepdims=True) if model.weight_prior.gaussian or learnt is not None else 0.0
+    found |= scales
     intercept, log_proposal = np.zeros((draws, K)), np.zeros(draws)
     if model.fit_intercept:
         contrast = 2.0 * generator.standard_t(5, size=(draws, K - 1))
@@ -86,7 +97,7 @@ def exact_means(model, X, y, row_weight, draws=80_000, seed=1):
         groups, strength_prior = len(rate_map.hierarchy.names), rate_map.hierarchy.strength_prior
         mean = generator.beta(*rate_map.hierarchy.mean_prior.law(np.zeros(groups)), size=(draws, groups))
         strength = generator.gamma(strength_prior.shape, strength_prior.scale, size=(draws, groups))
-        found = {"group_rate": mean, "group_strength": strength}
+        found |= {"group_rate": mean, "group_strength": strength}
         a, b = (part[:, rate_map.hierarchy.index] for part in (mean * strength, (1 - mean) * strength))
         free = np.clip(generator.beta(a, b), 1e-12, 1 - 1e-12)
     elif rate_map.is_free:
@@ -115,9 +126,10 @@ def drawn(model, X, y, method, sample_weight=None, chains=64, tune=150, draws=30
 
 def compare(model, method, sample_weight=None, storage=np.asarray, chains=64, **options):
     X, y = problem()
-    exact, exact_error = exact_means(model, X, y, np.ones(N) if sample_weight is None else sample_weight)
+    size = 80_000 if model.weight_prior.learnt_scale(P) is None else 400_000
+    exact, exact_error = exact_means(model, X, y, np.ones(N) if sample_weight is None else sample_weight, size)
     found = drawn(model, storage(X), y, method, sample_weight, chains, **options)
-    centred = "weight" if model.weight_prior.gaussian else "intercept"
+    centred = "weight" if isinstance(model.weight_prior, bd.Normal) else "intercept"
     np.testing.assert_allclose(found[centred].sum(axis=1), 0, atol=1e-4)
     means = statistics(found).reshape(chains, -1, len(exact)).mean(axis=1)
     error = np.hypot(means.std(axis=0, ddof=1) / np.sqrt(chains), exact_error)
@@ -137,6 +149,16 @@ CASES = {
     ),
     "shared, double": (bd.Model(bd.Softmax(), rates=bd.Shared(PRIOR)), bd.Gibbs(dtype="float64"), None, np.asarray),
     "hierarchy": (bd.Model(bd.Softmax(), rates=POOLED), GIBBS, None, np.asarray),
+    "hierarchy, learnt scale": (
+        bd.Model(bd.Softmax(), rates=POOLED, weight_prior=bd.Normal(bd.HalfNormal(1.0))), GIBBS, None, np.asarray,
+    ),
+    "groups, unbiased, learnt scales": (
+        bd.Model(
+            bd.Softmax(), UNBIASED, bd.PerGroup(["a", "b", "a"], PRIOR),
+            weight_prior=bd.Normal(bd.HalfNormal([0.5, 1.0]), groups=["u", "v", "v"], unit=[1.0, 0.5, 1.5]),
+        ),
+        bd.Gibbs(dtype="float64"), None, sparse.csr_array,
+    ),
     "fixed, row weights": (
         bd.Model(bd.Softmax(), rates=bd.Fixed([0.3, 0.0, 0.6]), C=0.6), GIBBS, WEIGHTS, np.asarray,
     ),
