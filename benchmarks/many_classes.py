@@ -263,6 +263,10 @@ def search() -> None:
             )
 
 
+def _loss_of(y: np.ndarray) -> Any:
+    return bd.Softmax() if len(np.unique(y)) > 2 else bd.Logistic()
+
+
 def posterior() -> None:
     """Posterior means by what ``sample`` draws by default, and by flat rates and unit-normal weights, beside ridge."""
     from sklearn import datasets
@@ -279,16 +283,18 @@ def posterior() -> None:
     methods = {
         "ridge logistic CV": lambda X, y, test: LogisticRegressionCV(**ridge).fit(X, y).predict_proba(test),
         "posterior, flat rates, unit-normal": lambda X, y, test: (
-            bd.predict(bd.sample(bd.Model(bd.Softmax()), X, y, **options), test).mean
+            bd.predict(bd.sample(bd.Model(_loss_of(y)), X, y, **options), test).mean
         ),
         "posterior, default": lambda X, y, test: (
             bd.predict(bd.DropoutLogisticRegression().sample(X, y, **options), test).mean
         ),
     }
     print("| data | method | log loss | less ridge | CPU, s |\n|---|---|---|---|---|")
-    for data, load, rows in (("iris", "iris", 150), ("wine", "wine", 178), ("digits 0 to 4, 600 rows", "digits", 600)):
-        X, y = getattr(datasets, f"load_{load}")(return_X_y=True)
-        X, y = (part[y < K][:rows] for part in (X, y))
+    sets = {name: getattr(datasets, f"load_{name}")(return_X_y=True) for name in ("iris", "wine", "digits")}
+    X, y = sets.pop("digits")
+    sets["digits 0 to 4, 600 rows"] = X[y < K][:600], y[y < K][:600]
+    sets["digits, odd or even, 600 rows"] = X[:600], y[:600] % 2
+    for data, (X, y) in sets.items():
         splits = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))[:3]
         first = None
         for name, chances in methods.items():

@@ -233,7 +233,13 @@ def build_app() -> Any:
         """
         from .fit_table import fit_table, read
 
-        options = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
+        options: dict[str, Any] = {
+            "draws": draws,
+            "tune": tune,
+            "chains": chains,
+            "seed": seed,
+            "checkpoint": checkpoint,
+        }
         options |= {"variables": variables} if variables else {}
         chain = options if sample else None
 

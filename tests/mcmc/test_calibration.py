@@ -18,16 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.hmc.learnt_scale import with_scales
+from bayesdrop.mcmc.gibbs import marginalised as without_masks
+from bayesdrop.mcmc.hmc.learnt_scale import ScaleDensity, with_scales
 from bayesdrop.mcmc.scales import natural
 
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
-# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here.
-BURN_COUNTS = 300
+# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here; learnt scales
+# may lie far from its median.
+BURN_FAR = 300
 N, P = 16, 3
 NAMES = ["a", "b", "c"]
 X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).random((N, P)) < 0.85) * 1.5
@@ -120,7 +123,7 @@ def simulate(model, generator, replications):
     factor = model.noise.coefficients(rate).gain / (1 - rate)
     score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)
     if model.loss.binary:
-        return truth, np.where(generator.random(score.shape) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+        return truth, np.where(generator.random(score.shape) < expit(score), 1.0, -1.0)
     if isinstance(model.loss, bd.Poisson):
         return truth, generator.poisson(np.exp(score)).astype(float)
     if isinstance(model.loss, bd.Binomial):
@@ -165,20 +168,21 @@ def log_likelihood(model, weight, target):
     return -np.sum(loss, axis=-1)
 
 
-def p_values(model, method, seed=0):
+def p_values(model, method, seed=0, replications=None):
     """p values of uniform ranks for every quantity."""
     if isinstance(method, bd.NUTS):  # NumPyro's own code promotes
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            return p_values_of(model, method, seed)
-    return p_values_of(model, method, seed)
+            return p_values_of(model, method, seed, replications)
+    return p_values_of(model, method, seed, replications)
 
 
-def p_values_of(model, method, seed):
+def p_values_of(model, method, seed, replications):
     rate_map = model.bind(NAMES)
     marginalised = not (rate_map.is_free or np.any(rate_map.initial > 0))
-    replications = 4096 if marginalised else 1024
+    replications = replications or (4096 if marginalised else 1024)
     truth, target = simulate(model, np.random.default_rng(seed), replications)
-    burn = BURN if model.loss.largest_count is None or isinstance(method, bd.Gibbs) else BURN_COUNTS
+    near = model.loss.largest_count is None and model.weight_prior.learnt_scale(P) is None
+    burn = BURN if near or isinstance(method, bd.Gibbs) else BURN_FAR
     with jax.enable_x64(method.dtype == "float64"):
         data = as_dataset(X, np.arange(N) % 2 if model.loss.binary else np.arange(N), binary=model.loss.binary)
         kernel, operands = method.bind(model, data, rate_map, burn, marginalised=marginalised)
@@ -216,8 +220,8 @@ def p_values_of(model, method, seed):
     return found
 
 
-def least(model, method):
-    found = p_values(model, method)
+def least(model, method, **options):
+    found = p_values(model, method, **options)
     return min(found.values()) * len(found)
 
 
@@ -270,3 +274,33 @@ def test_a_planted_error_is_found_in_a_quantile(monkeypatch):
 
     monkeypatch.setattr(bd.Quantile, "sample_pseudo", wrong)
     assert least(*CASES["Gibbs without masks, quantile"]) < FALSE_ALARM
+
+
+def test_ranks_of_learnt_scales_are_uniform_at_a_glance():
+    """A sixteenth of the replications; see the slow tests for all."""
+    assert least(*CASES["HMC, learnt scale"], replications=256) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_a_scale_given_weights(monkeypatch):
+    """One weight too few in the exponent of the scale's conditional law; the draws along the rays repair some of it."""
+    right = without_masks.draw_given_weights
+
+    def wrong(key, operands, weight, log_scale):
+        return right(key, operands._replace(size=operands.size - 1), weight, log_scale)
+
+    monkeypatch.setattr(without_masks, "draw_given_weights", wrong)
+    assert least(*CASES["Gibbs without masks, learnt scale"]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_the_map_of_the_scales(monkeypatch):
+    """HMC without the Jacobian of its coordinates."""
+    right = ScaleDensity.place
+
+    def wrong(self, operands, point):
+        theta, log_scale, jacobian = right(self, operands, point)
+        return theta, log_scale, jnp.zeros_like(jacobian)
+
+    monkeypatch.setattr(ScaleDensity, "place", wrong)
+    assert least(*CASES["HMC, learnt scale"]) < FALSE_ALARM

@@ -213,10 +213,12 @@ def test_density_without_masks_is_the_energy_of_the_fit():
                 np.testing.assert_allclose(found.gradient[c], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_recorded_density_is_that_of_the_model():
+@pytest.mark.parametrize("learnt", [False, True])
+def test_recorded_density_is_that_of_the_model(learnt):
     """``lp`` of random states against the density of all variables, masks included, by its definition."""
     X, y = problem()
-    model = bd.Model(bd.Softmax(), UNBIASED, bd.PerFeature(PRIOR), C=0.7)
+    prior = bd.Normal(bd.HalfNormal([1.0, 0.5]), groups=["u", "v", "u"]) if learnt else bd.Normal()
+    model = bd.Model(bd.Softmax(), UNBIASED, bd.PerFeature(PRIOR), C=0.7, weight_prior=prior)
     data = as_dataset(X, y, WEIGHTS, multiclass=True)
     with jax.enable_x64(True):
         kernel, operands = bd.Gibbs(dtype="float64").bind(model, data, model.bind(data.feature_names), 0)
@@ -236,7 +238,11 @@ def test_recorded_density_is_that_of_the_model():
         np.testing.assert_allclose(np.asarray(state.score)[:, c], score.T, atol=1e-12)
         own = score[np.arange(N), y] - np.logaddexp.reduce(score, axis=1)
         drops = np.sum((X.T != 0) & ~mask, axis=1)
-        expected[c] = 0.7 * WEIGHTS @ own - 0.5 * np.sum(weight[c] ** 2) + stats.beta(2, 3).logpdf(rate[c]).sum()
+        scale = np.exp(found["log_weight_scale"][c]) if learnt else np.ones(2)
+        # Of weights that sum to 0 over the classes K - 1 contrasts are free.
+        contrast = stats.norm.logpdf(contrasts(K).T @ weight[c], scale=scale[[0, 1, 0]])
+        expected[c] = 0.7 * WEIGHTS @ own + contrast.sum() + stats.beta(2, 3).logpdf(rate[c]).sum()
+        expected[c] += stats.halfnorm.logpdf(scale, scale=[1.0, 0.5]).sum() if learnt else 0.0
         expected[c] += np.sum(drops * np.log(rate[c]) + ((X != 0).sum(axis=0) - drops) * np.log1p(-rate[c]))
     np.testing.assert_allclose(found["lp"] - found["lp"][0], expected - expected[0], rtol=1e-9, atol=1e-9)
 
@@ -319,6 +325,9 @@ def calibration(model, method, seed=0):
     names = [f"x{d}" for d in range(P)]
     rate_map, shape = model.bind(names), (REPLICATIONS, K, P)
     truth = {"weight": generator.normal(size=shape)}
+    if not model.weight_prior.gaussian:
+        truth["weight_scale"] = model.weight_prior.scale.sample(generator, REPLICATIONS, 1)[:, 0]
+        truth["weight"] *= truth["weight_scale"][:, None, None]
     truth["weight"] -= truth["weight"].mean(axis=1, keepdims=True)
     rate = np.broadcast_to(rate_map.initial, (REPLICATIONS, P))
     if rate_map.is_free:
@@ -370,6 +379,10 @@ def calibration(model, method, seed=0):
 CALIBRATED = {
     "Gibbs, per feature": (bd.Model(bd.Softmax(), rates=bd.PerFeature(PRIOR), fit_intercept=False), GIBBS),
     "Gibbs, unbiased, shared": (bd.Model(bd.Softmax(), UNBIASED, bd.Shared(PRIOR), fit_intercept=False), GIBBS),
+    "Gibbs, shared, learnt scale": (
+        bd.Model(bd.Softmax(), rates=bd.Shared(PRIOR), weight_prior=bd.Normal(bd.HalfNormal(1.0)), fit_intercept=False),
+        GIBBS,
+    ),
     "HMC": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), fit_intercept=False), bd.HMC()),
 }
 
