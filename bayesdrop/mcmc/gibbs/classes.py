@@ -15,7 +15,8 @@ centred (they are flat). One sweep is
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
    ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
-   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten, and learnt scales move along the rays;
+   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
+   (:mod:`.class_intercepts`), and learnt scales move along the rays;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
    (:mod:`.class_features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
@@ -44,6 +45,7 @@ from ..._typing import Bool, Float, Int
 from ...priors.rate_prior import log_rates
 from ..weight_scales import first_scales, weight_precision
 from .class_features import ClassStep, log_softmax_of, update_class_feature
+from .class_intercepts import draw_intercepts
 from .class_scales import (
     class_precisions,
     draw_common,
@@ -194,6 +196,10 @@ class ClassGibbsKernel(NoisingModel):
             )
             state = state._replace(group_logit=mean, group_log_strength=strength)
         state = self.draw_contrasts(operands, state, key_gauss)
+        if self.fit_intercept:
+            key_level, own = jax.random.fold_in(key_gauss, 1), self.own(operands)
+            level, score = draw_intercepts(key_level, own, operands.row_weight, state.intercept, state.score)
+            state = state._replace(intercept=level, score=score)
         if operands.learnt is not None:
             state = move_shared_scales(
                 jax.random.fold_in(key_scale, 1),
