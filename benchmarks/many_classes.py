@@ -1,7 +1,7 @@
 """Many classes: digits 0 to 4 with a rate for every pixel, without masks beside NumPyro's NUTS, and learnt rates.
 
-``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt``, ``rest``, ``joint`` and
-``search``, each a process of its own, so that a time has all of its compilation.
+``python -m benchmarks.many_classes`` runs its parts, ``masks``, ``plain``, ``learnt``, ``rest``, ``joint``, ``search``
+and ``posterior``, each a process of its own, so that a time has all of its compilation.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
+from benchmarks.peers.scores import paired
 from benchmarks.texts import newsgroups, reuters, words
 
 __all__ = ["digits", "main"]
@@ -262,9 +263,60 @@ def search() -> None:
             )
 
 
+def _loss_of(y: np.ndarray) -> Any:
+    return bd.Softmax() if len(np.unique(y)) > 2 else bd.Logistic()
+
+
+def posterior() -> None:
+    """Posterior means by what ``sample`` draws by default, and by flat rates and unit-normal weights, beside ridge."""
+    from sklearn import datasets
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.preprocessing import StandardScaler
+
+    ridge: dict[str, Any] = {
+        "scoring": "neg_log_loss",
+        "l1_ratios": (0.0,),
+        "use_legacy_attributes": False,
+        "max_iter": 1000,
+    }
+    options: dict[str, Any] = {"draws": 250, "tune": 200, "chains": 4, "progress": False}
+    methods = {
+        "ridge logistic CV": lambda X, y, test: LogisticRegressionCV(**ridge).fit(X, y).predict_proba(test),
+        "posterior, flat rates, unit-normal": lambda X, y, test: (
+            bd.predict(bd.sample(bd.Model(_loss_of(y)), X, y, **options), test).mean
+        ),
+        "posterior, default": lambda X, y, test: (
+            bd.predict(bd.DropoutLogisticRegression().sample(X, y, **options), test).mean
+        ),
+    }
+    print("| data | method | log loss | less ridge | CPU, s |\n|---|---|---|---|---|")
+    sets = {name: getattr(datasets, f"load_{name}")(return_X_y=True) for name in ("iris", "wine", "digits")}
+    X, y = sets.pop("digits")
+    sets["digits 0 to 4, 600 rows"] = X[y < K][:600], y[y < K][:600]
+    sets["digits, odd or even, 600 rows"] = X[:600], y[:600] % 2
+    for data, (X, y) in sets.items():
+        splits = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))[:3]
+        first = None
+        for name, chances in methods.items():
+            start, losses = time.process_time(), []
+            for train, test in splits:
+                scaler = StandardScaler().fit(X[train])
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    chance = chances(scaler.transform(X[train]), y[train], scaler.transform(X[test]))
+                losses.append(log_loss(y[test], chance))
+            first = losses if first is None else first
+            gap, error = paired(losses, first, 1 / 4)
+            cells = f"{np.mean(losses):.4f} | {f'{gap:+.4f} ± {error:.4f}' if error > 0 else ''}"
+            print(f"| {data} | {name} | {cells} | {(time.process_time() - start) / 3:.1f} |", flush=True)
+
+
 def main() -> None:
     """Run all parts, or the one that is named."""
-    parts = {"masks": masks, "plain": plain, "learnt": learnt, "rest": rest, "joint": joint, "search": search}
+    parts: dict[str, Callable[[], None]] = {
+        "masks": masks, "plain": plain, "learnt": learnt, "rest": rest, "joint": joint, "search": search,
+        "posterior": posterior,
+    }  # fmt: skip
     for name in sys.argv[1:] or parts:
         if len(sys.argv) > 1:
             parts[name]()

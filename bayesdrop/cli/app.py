@@ -197,6 +197,15 @@ def build_app() -> Any:
         ] = None,
         chains: Annotated[int, typer.Option(min=1, metavar="INTEGER", help="Chains; R-hat compares them.")] = 4,
         seed: Annotated[int, typer.Option(min=0, metavar="INTEGER", help="Same seed, same draws.")] = 0,
+        variables: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="NAME",
+                help="Keep every draw of this variable alone, such as rate or intercept, for posteriors that outgrow "
+                "memory; repeat for more. The others have summaries and a few draws.",
+                show_default=False,
+            ),
+        ] = None,
         checkpoint: Annotated[
             Path | None,
             typer.Option(
@@ -224,7 +233,14 @@ def build_app() -> Any:
         """
         from .fit_table import fit_table, read
 
-        options = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
+        options: dict[str, Any] = {
+            "draws": draws,
+            "tune": tune,
+            "chains": chains,
+            "seed": seed,
+            "checkpoint": checkpoint,
+        }
+        options |= {"variables": variables} if variables else {}
         chain = options if sample else None
 
         def work(output: Any) -> None:

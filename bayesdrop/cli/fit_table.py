@@ -195,7 +195,7 @@ def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
     try:
         return report.sample_quietly(model, table.X, table.y, **options)
     except ValueError as error:
-        if not str(error).startswith("checkpoint: "):
+        if not str(error).startswith(("checkpoint: ", "variables: ")):
             raise
         raise InputError(f"--{error}") from None
 

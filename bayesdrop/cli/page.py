@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Float
-from .report import Output, plain, rate_frame
+from .report import Output, of_rates, plain, rate_frame
 
 if TYPE_CHECKING:
     from ..fitting.result import Fit
@@ -56,7 +56,7 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     forest = _picture(plots.weights_forest(weights, top=25)) if "low" in weights else ""
     sections.append(("Weights", _small(head) + forest + _frame(shown)))
     if fit.rate_posterior is not None:
-        rates = _picture(plots.rates_forest(post, fit))
+        rates = _picture(plots.rates_forest(of_rates(post), fit))
         sections.append(("Dropout rates", rates + _frame(rate_frame(fit, post).head(_MOST))))
     elif np.ptp(fit.rates) == 0:
         rate = float(np.ravel(fit.rates)[0])

@@ -80,6 +80,7 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
     from ..fitting.result import Fit
     from ..fitting.saved import load_dataset
     from ..posterior.arviz_groups.groups import dataset, load
+    from ..posterior.arviz_groups.summaries import THINNED, not_kept
 
     try:
         data = load_dataset(file)
@@ -98,7 +99,8 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
         raise InputError(f"--posterior: there is no {draws}; bayesdrop fit --sample writes it.")
     try:
         post = load(draws)
-        names = [str(name) for name in dataset(post, "posterior")["feature"].values]
+        few = dataset(post, THINNED if not_kept(post) else "posterior")
+        names = [str(name) for name in few["feature"].values]
     except (ValueError, KeyError) as error:
         raise InputError(f"--posterior: {draws} holds no posterior: {error}") from None
     if names != fit.feature_names:

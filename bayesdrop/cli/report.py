@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._atomic_files import write_netcdf
+from .._typing import Float
 from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save
+from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.diagnostics import diagnose, mixing
 from ..posterior.prior_intervals import prior_interval
 
@@ -26,6 +28,7 @@ __all__ = [
     "Output",
     "console",
     "hidden_by_plug_in",
+    "of_rates",
     "plain",
     "print_rates",
     "print_sample",
@@ -152,12 +155,28 @@ def rate_frame(fit: Fit, post: Any = None) -> Any:
     )
     if post is None:
         return frame
-    tail = (1 - PROBABILITY) / 2
-    rate = dataset(post, "posterior")[["rate"]]
-    values = np.asarray(rate["rate"].transpose("chain", "draw", plug_in.dim).values, dtype=float)
-    low, median, high = np.quantile(values, [tail, 0.5, 1 - tail], axis=(0, 1))
-    measured = {kind: np.asarray(table["rate"]) for kind, table in mixing(rate).items()}
+    low, median, high = _ends(post, "rate", plug_in.dim)
+    if "rate" in not_kept(post):
+        known = dataset(post, SUMMARY)["rate"]
+        r_hat, size = (known.sel(statistic=kind).values for kind in ("r_hat", "ess"))
+        measured = {"r_hat": r_hat, "ess_bulk": size, "ess_tail": np.full(len(frame), np.nan)}
+    else:
+        found = mixing(dataset(post, "posterior")[["rate"]])
+        measured = {kind: np.asarray(table["rate"]) for kind, table in found.items()}
     return frame.assign(posterior_median=median, posterior_low=low, posterior_high=high, **measured)
+
+
+def _ends(post: Any, name: str, dim: str) -> Float[np.ndarray, "3 ..."]:
+    """Both ends of the equal-tailed 90 % interval of a variable and its median between them."""
+    if name in not_kept(post):
+        return dataset(post, SUMMARY)[name].sel(statistic=["q5", "median", "q95"]).transpose(..., dim).values
+    values = dataset(post, "posterior")[name].transpose("chain", "draw", ..., dim).values.astype(float)
+    return np.quantile(values, [(1 - PROBABILITY) / 2, 0.5, (1 + PROBABILITY) / 2], axis=(0, 1))
+
+
+def of_rates(post: Any) -> Any:
+    """What draws of the rates can be drawn from: the few that were kept of all variables, if not all were."""
+    return dataset(post, THINNED) if post is not None and "rate" in not_kept(post) else post
 
 
 def sample_quietly(model: Any, X: Any, y: Any, **options: Any) -> Any:
@@ -273,16 +292,14 @@ def write_fit(
     named = pd.DataFrame({"feature": fit.feature_names, **(extra or {})})
     found = fit.summary(probability=PROBABILITY)[["weight", "scaled_weight", "rate"]]
     if post is not None:
-        values = dataset(post, "posterior")["weight"].transpose("chain", "draw", ..., "feature").values.astype(float)
-        ends = [(1 - PROBABILITY) / 2, 0.5, (1 + PROBABILITY) / 2]
-        for name, column in zip(("low", "median", "high"), np.quantile(values, ends, axis=(0, 1)), strict=True):
+        for name, column in zip(("low", "median", "high"), _ends(post, "weight", "feature"), strict=True):
             found[f"posterior_{name}"] = column.ravel()
     # One row per feature, and of many classes one per class and feature.
     whose = found.index.to_frame(index=False)
     found = pd.concat([whose.merge(named, on="feature", how="left"), found.reset_index(drop=True)], axis=1)
     found.to_csv(out.file("weights.csv"), index=False)
     if fit.rate_posterior is not None:
-        _picture(out, "rates.png", plots.rates_forest(post, fit))
+        _picture(out, "rates.png", plots.rates_forest(of_rates(post), fit))
         _picture(out, "rate_against_weight.png", plots.rate_against_weight(fit))
     _picture(out, "objective.png", plots.objective_trace(fit))
 
@@ -293,8 +310,9 @@ def write_posterior(out: Output, post: Any) -> None:
 
     save(post, out.file("posterior.nc"))
     group = dataset(post, "posterior")
-    if group.sizes["chain"] > 1 and group.sizes["draw"] >= 20:
-        _picture(out, "ranks.png", plots.ranks(post, "rate" if "rate" in group else "weight")[0])
+    kept = [name for name in ("rate", "weight", "intercept") if name in group]
+    if group.sizes["chain"] > 1 and group.sizes["draw"] >= 20 and kept:
+        _picture(out, "ranks.png", plots.ranks(post, kept[0])[0])
 
 
 def _picture(out: Output, name: str, ax: Any) -> None:

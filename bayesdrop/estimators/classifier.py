@@ -198,15 +198,14 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
         of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of
-        two classes and fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its
-        rates and the scale of its weights along; see :mod:`.drawn_model`.
+        fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its rates and the
+        scale of its weights along; see :mod:`.drawn_model`.
         """
         from ..posterior.sampling import sample
 
-        model, many = self._model(), len(set(np.ravel(np.asarray(y)).tolist())) > 2
-        if many:
-            model = self._model_of_many()
-        elif model.loss.normalised and options.get("method") is None and options.get("target") is None:
+        many = len(set(np.ravel(np.asarray(y)).tolist())) > 2
+        model = self._model_of_many() if many else self._model()
+        if model.loss.normalised and options.get("method") is None and options.get("target") is None:
             model = adapted(model, self.rates, self.weight_prior, np.shape(X))
         return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 

@@ -7,8 +7,9 @@ strength of the rates, and the scale of the weights,
 
     η_d ~ Beta(μ s, (1 − μ) s),   w_d ~ N(0, σ²),   σ ~ HalfNormal(1),
 
-with the hyperpriors of ``bd.Hierarchical``, as point fits choose the strength of their noise (``bd.Tuned``). Where
-there are no fewer features than rows, as with words, the data say little of either, and the model stays as it is.
+with the hyperpriors of ``bd.Hierarchical``, as point fits choose the strength of their noise (``bd.Tuned``). Several
+classes share all of them, ``w_kd ~ N(0, σ²)``. Where there are no fewer features than rows, as with words, the data say
+little of either, and the model stays as it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""The log prior density of each draw, for ArviZ's power-scaling sensitivities.
 
-    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; 0, (σ_g u_d)²)
+    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; 0, (σ_g u_d)²), of each class
     weight_scale   Σ_g log p(σ_g)
     rate           Σ_j log p(η_j)
     sigma          log p(σ²), of the variance, which the prior is stated for
@@ -96,8 +96,9 @@ def _weights(draws: Draws, posterior: Any) -> dict[str, Float[np.ndarray, " S"]]
     scale = posterior["weight_scale"].transpose("chain", "draw", *learnt.dims).values.astype(np.float64)
     log_scale = np.log(scale.reshape(draws.size, -1))
     each = log_scale[:, learnt.index] + np.log(learnt.unit)
-    each = each if weight.ndim == 2 else each[:, None]
-    own = -each - 0.5 * (weight * np.exp(-each)) ** 2
+    # Weights that sum to 0 over K classes have K - 1 dimensions.
+    free, each = (1.0, each) if weight.ndim == 2 else (1 - 1 / weight.shape[1], each[:, None])
+    own = -free * each - 0.5 * (weight * np.exp(-each)) ** 2
     # The law is that of log σ; dividing by σ makes it that of σ.
     law = learnt.law.log_density(log_scale) - log_scale
     return {"weight": own.reshape(draws.size, -1).sum(axis=1), "weight_scale": law.sum(axis=1)}

@@ -185,6 +185,7 @@ def prior_draws(
     intercept_scale: float | int | None = None,
     feature_names: Any = None,
     classes: Any = None,
+    offset: Any = None,
 ) -> Any:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
@@ -206,6 +207,8 @@ def prior_draws(
         Names of the columns; taken from a data frame.
     classes : sequence of K labels, optional
         Those of ``bd.Softmax()``, two or more and different, in the order of ``y``'s numbers; needed there alone.
+    offset : array (n,) or float, optional
+        Known part of every row's score, as :func:`bayesdrop.sample` has it; kept in ``constant_data``.
 
     Returns
     -------
@@ -218,8 +221,8 @@ def prior_draws(
     Raises
     ------
     ValueError
-        If the intercept is flat and no stand-in is given, or classes are missing, or a count, a name or a row does not
-        fit.
+        If the intercept is flat and no stand-in is given, or classes are missing, or a count, a name, a row or an
+        offset does not fit, or classes with a score each are to have an offset.
 
     Examples
     --------
@@ -228,6 +231,8 @@ def prior_draws(
     >>> bd.groups.dataset(tree, "prior")["rate"].shape
     (1, 10, 2)
     """
+    import xarray as xr
+
     check_model(model)
     labels = _labels(model, classes)
     check_count(draws, "draws", most=_MOST_DRAWS)
@@ -269,6 +274,7 @@ def prior_draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
         C, 1.0, False, labels, steps,
     )  # fmt: skip
+    known = match_offset(found, offset, n)
     drawn = {"weight": weight, "rate": free, **scales, **groups}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
@@ -293,10 +299,13 @@ def prior_draws(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
     attrs |= attributes(settled.stated, labels)
-    responses = _responses(found, matrix, generator, False)
-    for group in (prior, responses):
+    responses = _responses(found, matrix, generator, False, known)
+    made = {"prior": prior, "prior_predictive": responses}
+    if known is not None:
+        made["constant_data"] = xr.Dataset({"offset": ("obs_id", known)}, {"obs_id": np.arange(n)})
+    for group in made.values():
         group.attrs.update(attrs)
-    return assemble({"prior": prior, "prior_predictive": responses}, attrs)
+    return assemble(made, attrs)
 
 
 def _prior_weights(

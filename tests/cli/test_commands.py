@@ -89,6 +89,28 @@ def test_sample_writes_a_posterior_that_loads(command, table, tmp_path):
     np.testing.assert_allclose(weights["scaled_weight"], (1 - weights["rate"]) * weights["weight"])
 
 
+@pytest.mark.parametrize("kept", ["rate", pytest.param("intercept", marks=pytest.mark.slow)])
+def test_draws_of_some_variables_alone(command, table, tmp_path, shop, kept):
+    """The same draws: what is kept one by one is as without the option, the rest is from its summaries."""
+    options = ["--sample", "--draws", 30, "--tune", 10, "--chains", 2, "--seed", 3]
+    some = [*options, "--variables", kept, "--report", "--out", "some"]
+    assert command("fit", table, "--target", "bought", *some).exit_code == 0
+    assert command("fit", table, "--target", "bought", *options, "--out", "all").exit_code == 0
+    whole, part = (load(tmp_path / folder / "posterior.nc") for folder in ("all", "some"))
+    assert set(dataset(part, "posterior").data_vars) == {kept}
+    xr.testing.assert_allclose(dataset(part, "posterior")[kept], dataset(whole, "posterior")[kept])
+    few = dataset(part, "posterior_thinned")["weight"]
+    weights, every = (pd.read_csv(tmp_path / folder / "weights.csv") for folder in ("some", "all"))
+    np.testing.assert_allclose(weights["posterior_median"], few.median(("chain", "draw")), rtol=1e-5)
+    np.testing.assert_allclose(weights["posterior_median"], every["posterior_median"], atol=0.5)
+    rates, wide = (pd.read_csv(tmp_path / folder / "rates.csv") for folder in ("some", "all"))
+    same = {"rate": list(wide), "intercept": ["feature", "posterior_median"]}[kept]
+    pd.testing.assert_frame_equal(rates[same], wide[same])
+    assert {"report.html", "rates.png", "ranks.png"} <= _files(tmp_path / "some")
+    shop.head(5).to_csv(tmp_path / "new.csv", index=False)
+    assert command("predict", "some", "new.csv", "--posterior").exit_code == 0
+
+
 def _fake_sample(draws_there=None):
     """A stand-in for the sampler that draws from normals, or was interrupted after ``draws_there`` draws."""
 
@@ -160,6 +182,10 @@ def test_demo(command, tmp_path):
         (
             ["shop.csv", "--target", "bought", "--sample", "--checkpoint", "shop.csv"],
             "--checkpoint: shop.csv is a file",
+        ),
+        (
+            ["shop.csv", "--target", "bought", "--sample", "--variables", "noise"],
+            "--variables: expected some of ['intercept', 'rate', 'weight'], got ['noise'] as well",
         ),
     ],
 )

@@ -85,6 +85,9 @@ ADAPTIVE = {"rates": bd.Hierarchical(["all"] * 3), "weight_prior": bd.Normal(bd.
     ("settings", "options", "shape", "drawn"),
     [
         ({}, {}, (40, 3), ADAPTIVE),
+        ({}, {"classes": 4}, (40, 3), {**ADAPTIVE, "loss": bd.Softmax()}),
+        ({"rates": bd.Shared()}, {"classes": 4}, (40, 3), {"rates": bd.Shared(), "loss": bd.Softmax()}),
+        ({}, {"classes": 4}, (40, 60), {"loss": bd.Softmax()}),
         ({"weight_prior": bd.Normal(2.0)}, {}, (40, 3), {**ADAPTIVE, "weight_prior": bd.Normal(2.0)}),
         ({"rates": bd.PerFeature()}, {}, (40, 3), {}),
         ({}, {"method": bd.HMC()}, (40, 3), {}),
@@ -97,20 +100,22 @@ def test_draws_without_rates_learn_their_strength(monkeypatch, settings, options
     """Of logistic regression with fewer features than rows, where nothing else was said."""
     monkeypatch.setattr("bayesdrop.posterior.sampling.sample", lambda model, X, y, **_: model)
     generator = np.random.default_rng(0)
-    X, y = generator.normal(size=shape), generator.integers(0, 2, shape[0])
+    X, y = generator.normal(size=shape), np.arange(shape[0]) % options.pop("classes", 2)
     model = bd.DropoutLogisticRegression(**settings).sample(X, y, **options)
     expected = {"rates": bd.PerFeature(), "weight_prior": bd.Normal()} | drawn
     assert {name: getattr(model, name) for name in expected} == expected
-    assert bd.DropoutSVC().sample(X, y).rates == bd.PerFeature()
+    assert bd.DropoutSVC().sample(X, y % 2).rates == bd.PerFeature()
 
 
-def test_draws_without_rates():
-    generator = np.random.default_rng(1)
-    X = generator.normal(size=(40, 3))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_draws_without_rates(classes):
+    X = np.random.default_rng(1).normal(size=(40, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bd.MixingWarning)
         post = bd.DropoutLogisticRegression().sample(
-            X, generator.random(40) < 0.5, draws=10, tune=10, chains=2, progress=False
+            X, np.arange(40) % classes, draws=10, tune=10, chains=2, progress=False
         )
-    assert {"weight_scale", "group_rate", "group_strength", "rate"} <= set(bd.groups.dataset(post, "posterior"))
+    posterior = bd.groups.dataset(post, "posterior")
+    assert {"weight_scale", "group_rate", "group_strength", "rate"} <= set(posterior)
+    assert posterior["weight_scale"].dims == ("chain", "draw")
     assert np.all(np.isfinite(bd.predict(post, X).mean))

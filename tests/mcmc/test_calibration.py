@@ -18,20 +18,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
+from bayesdrop.mcmc.gibbs import marginalised as without_masks
+from bayesdrop.mcmc.hmc.learnt_scale import ScaleDensity, with_scales
 from bayesdrop.mcmc.scales import natural
 
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
-# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here.
-BURN_COUNTS = 300
+# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here; learnt scales
+# may lie far from its median.
+BURN_FAR = 300
 N, P = 16, 3
 NAMES = ["a", "b", "c"]
 X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).random((N, P)) < 0.85) * 1.5
 PRIOR = bd.Beta(2.0, 3.0)
 VARIANCE = bd.InverseGamma(4.0, 3.0)
+SCALE = bd.Normal(bd.HalfNormal(1.0))
+SCALES = bd.Normal(bd.HalfCauchy(0.5), groups=["s", "t", "s"], unit=[1.0, 2.0, 0.5])
 
 
 def logistic(rates, **options):
@@ -66,6 +72,18 @@ CASES = {
     "HMC, quantile": (bd.Model(bd.Quantile(0.2), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False), bd.HMC()),
     "Gibbs without masks, Laplace": (logistic(bd.Fixed(0.0), weight_prior=bd.Laplace(0.7)), bd.Gibbs()),
     "Gibbs without masks": (logistic(bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
+    "Gibbs, per feature, learnt scale": (logistic(bd.PerFeature(PRIOR), weight_prior=SCALE), bd.Gibbs()),
+    "Gibbs, per feature, learnt scale, no joint moves": (
+        logistic(bd.PerFeature(PRIOR), weight_prior=SCALE),
+        bd.Gibbs(joint_moves=0),
+    ),
+    "Gibbs, groups, learnt scales": (
+        logistic(bd.PerGroup(["u", "u", "v"], PRIOR), weight_prior=SCALES),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.Gibbs()),
+    "HMC, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.HMC()),
+    "HMC, learnt scales": (logistic(bd.Fixed(0.0), weight_prior=SCALES), bd.HMC()),
     "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
     "HMC, double": (logistic(bd.Fixed(0.0)), bd.HMC(dtype="float64")),
     "NUTS": (logistic(bd.Fixed(0.0)), bd.NUTS()),
@@ -83,11 +101,20 @@ def simulate(model, generator, replications):
     """Parameters (R, …) by name, and responses (R, n)."""
     rate_map = model.bind(NAMES)
     shape = (replications, P)
-    if model.weight_prior.gaussian:
+    truth, learnt = {}, model.weight_prior.learnt_scale(P)
+    if learnt is not None:
+        size = (replications, learnt.groups)
+        scale = np.abs(generator.normal(size=size))
+        if isinstance(model.weight_prior.scale, bd.HalfCauchy):
+            scale = scale / np.abs(generator.normal(size=size))
+        scale = model.weight_prior.scale.scale * scale
+        truth["weight_scale"] = scale if learnt.names else scale[:, 0]
+        weight = generator.normal(size=shape) * scale[:, learnt.index] * learnt.unit
+    elif model.weight_prior.gaussian:
         weight = generator.normal(size=shape) / np.sqrt(model.weight_prior.precision(P))
     else:
         weight = generator.laplace(scale=model.weight_prior.scale, size=shape)
-    truth = {"weight": weight}
+    truth["weight"] = weight
     rate = np.broadcast_to(rate_map.initial, shape)
     if rate_map.is_free:
         truth["rate"] = generator.beta(2.0, 3.0, size=(replications, rate_map.size))
@@ -96,7 +123,7 @@ def simulate(model, generator, replications):
     factor = model.noise.coefficients(rate).gain / (1 - rate)
     score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)
     if model.loss.binary:
-        return truth, np.where(generator.random(score.shape) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+        return truth, np.where(generator.random(score.shape) < expit(score), 1.0, -1.0)
     if isinstance(model.loss, bd.Poisson):
         return truth, generator.poisson(np.exp(score)).astype(float)
     if isinstance(model.loss, bd.Binomial):
@@ -115,8 +142,23 @@ def simulate(model, generator, replications):
 def with_target(operands, target):
     """Operands with other responses, wherever the sampler keeps them."""
     if hasattr(operands, "density"):
-        return operands._replace(density=operands.density._replace(target=target))
+        return operands._replace(density=with_target(operands.density, target))
+    if hasattr(operands, "given"):
+        return operands._replace(given=with_target(operands.given, target))
     return operands._replace(target=target)
+
+
+def about_the_prior(model, kernel, operands):
+    """Operands of a gradient sampler whose centre and spread are a prior's, which favour no data set."""
+    learnt, dtype = model.weight_prior.learnt_scale(P), operands.centre.dtype
+    spread = model.weight_prior.first_precision(P) ** -0.5
+    if learnt is None:
+        return operands._replace(centre=jnp.zeros_like(operands.centre), factor=jnp.diag(jnp.asarray(spread, dtype)))
+    # Halfway between weights and their directions: as if the data said as much of each weight as its prior.
+    spread, median = np.diag(spread / np.sqrt(2)), np.log(learnt.law.median())
+    given = kernel.density.given, operands.density.given
+    _, density, centre, factor = with_scales(*given, np.zeros(P), spread, learnt, median, 1, dtype)
+    return operands._replace(density=density, centre=jnp.asarray(centre, dtype), factor=jnp.asarray(factor, dtype))
 
 
 def log_likelihood(model, weight, target):
@@ -126,28 +168,26 @@ def log_likelihood(model, weight, target):
     return -np.sum(loss, axis=-1)
 
 
-def p_values(model, method, seed=0):
+def p_values(model, method, seed=0, replications=None):
     """p values of uniform ranks for every quantity."""
     if isinstance(method, bd.NUTS):  # NumPyro's own code promotes
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            return p_values_of(model, method, seed)
-    return p_values_of(model, method, seed)
+            return p_values_of(model, method, seed, replications)
+    return p_values_of(model, method, seed, replications)
 
 
-def p_values_of(model, method, seed):
+def p_values_of(model, method, seed, replications):
     rate_map = model.bind(NAMES)
     marginalised = not (rate_map.is_free or np.any(rate_map.initial > 0))
-    replications = 4096 if marginalised else 1024
+    replications = replications or (4096 if marginalised else 1024)
     truth, target = simulate(model, np.random.default_rng(seed), replications)
-    burn = BURN if model.loss.largest_count is None or isinstance(method, bd.Gibbs) else BURN_COUNTS
+    near = model.loss.largest_count is None and model.weight_prior.learnt_scale(P) is None
+    burn = BURN if near or isinstance(method, bd.Gibbs) else BURN_FAR
     with jax.enable_x64(method.dtype == "float64"):
         data = as_dataset(X, np.arange(N) % 2 if model.loss.binary else np.arange(N), binary=model.loss.binary)
         kernel, operands = method.bind(model, data, rate_map, burn, marginalised=marginalised)
-        if hasattr(operands, "centre"):  # a prior's centre and spread, which favour no data set
-            operands = operands._replace(
-                centre=jnp.zeros_like(operands.centre),
-                factor=jnp.diag(jnp.asarray(model.weight_prior.precision(P) ** -0.5, operands.centre.dtype)),
-            )
+        if hasattr(operands, "centre"):
+            operands = about_the_prior(model, kernel, operands)
 
         def one(target, key):
             ops = with_target(operands, target)
@@ -180,8 +220,8 @@ def p_values_of(model, method, seed):
     return found
 
 
-def least(model, method):
-    found = p_values(model, method)
+def least(model, method, **options):
+    found = p_values(model, method, **options)
     return min(found.values()) * len(found)
 
 
@@ -234,3 +274,33 @@ def test_a_planted_error_is_found_in_a_quantile(monkeypatch):
 
     monkeypatch.setattr(bd.Quantile, "sample_pseudo", wrong)
     assert least(*CASES["Gibbs without masks, quantile"]) < FALSE_ALARM
+
+
+def test_ranks_of_learnt_scales_are_uniform_at_a_glance():
+    """A sixteenth of the replications; see the slow tests for all."""
+    assert least(*CASES["HMC, learnt scale"], replications=256) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_a_scale_given_weights(monkeypatch):
+    """One weight too few in the exponent of the scale's conditional law; the draws along the rays repair some of it."""
+    right = without_masks.draw_given_weights
+
+    def wrong(key, operands, weight, log_scale):
+        return right(key, operands._replace(size=operands.size - 1), weight, log_scale)
+
+    monkeypatch.setattr(without_masks, "draw_given_weights", wrong)
+    assert least(*CASES["Gibbs without masks, learnt scale"]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_the_map_of_the_scales(monkeypatch):
+    """HMC without the Jacobian of its coordinates."""
+    right = ScaleDensity.place
+
+    def wrong(self, operands, point):
+        theta, log_scale, jacobian = right(self, operands, point)
+        return theta, log_scale, jnp.zeros_like(jacobian)
+
+    monkeypatch.setattr(ScaleDensity, "place", wrong)
+    assert least(*CASES["HMC, learnt scale"]) < FALSE_ALARM

@@ -60,6 +60,10 @@ def statistics(draws):
         columns.append((weight**2).sum(axis=1) * rate[:, -1:])
     if "global_scale" in draws:
         columns.append(np.log(draws["global_scale"]) / 4)
+    if "weight_scale" in draws:
+        scale = draws["weight_scale"].reshape(len(weight), -1)
+        scale = scale / (1 + scale)
+        columns += [scale, scale**2, scale * np.abs(weight[:, 0, :1])]
     if "group_rate" in draws:
         mean, strength = draws["group_rate"], np.log(draws["group_strength"])
         columns += [mean, strength, mean * rate[:, :1]]
@@ -70,11 +74,18 @@ def exact_means(model, X, y, row_weight, draws=80_000, seed=1):
     """Posterior means of ``statistics`` and their standard errors, by importance sampling from the prior."""
     generator = np.random.default_rng(seed)
     rate_map, found = model.bind([f"x{d}" for d in range(P)]), {}
-    weight, scales = model.weight_prior.sample_weight(generator, K * draws, P)
-    weight = weight.reshape(draws, K, P)
+    learnt = model.weight_prior.learnt_scale(P)
+    if learnt is None:
+        weight, scales = model.weight_prior.sample_weight(generator, K * draws, P)
+        weight = weight.reshape(draws, K, P)
+        scales = {name: value.reshape(draws, K) for name, value in scales.items()}
+    else:  # all classes share one
+        scale = model.weight_prior.scale.sample(generator, draws, learnt.groups)
+        weight = generator.normal(size=(draws, K, P)) * (scale[:, learnt.index] * learnt.unit)[:, None]
+        scales = {"weight_scale": scale}
     # All K weights, of which the mean over the classes is taken off where no prior but it speaks of that.
-    weight -= weight.mean(axis=1, keepdims=True) if model.weight_prior.gaussian else 0.0
-    found |= {name: value.reshape(draws, K) for name, value in scales.items()}
+    weight -= weight.mean(axis=1, keepdims=True) if model.weight_prior.gaussian or learnt is not None else 0.0
+    found |= scales
     intercept, log_proposal = np.zeros((draws, K)), np.zeros(draws)
     if model.fit_intercept:
         contrast = 2.0 * generator.standard_t(5, size=(draws, K - 1))
@@ -86,7 +97,7 @@ def exact_means(model, X, y, row_weight, draws=80_000, seed=1):
         groups, strength_prior = len(rate_map.hierarchy.names), rate_map.hierarchy.strength_prior
         mean = generator.beta(*rate_map.hierarchy.mean_prior.law(np.zeros(groups)), size=(draws, groups))
         strength = generator.gamma(strength_prior.shape, strength_prior.scale, size=(draws, groups))
-        found = {"group_rate": mean, "group_strength": strength}
+        found |= {"group_rate": mean, "group_strength": strength}
         a, b = (part[:, rate_map.hierarchy.index] for part in (mean * strength, (1 - mean) * strength))
         free = np.clip(generator.beta(a, b), 1e-12, 1 - 1e-12)
     elif rate_map.is_free:
@@ -115,9 +126,10 @@ def drawn(model, X, y, method, sample_weight=None, chains=64, tune=150, draws=30
 
 def compare(model, method, sample_weight=None, storage=np.asarray, chains=64, **options):
     X, y = problem()
-    exact, exact_error = exact_means(model, X, y, np.ones(N) if sample_weight is None else sample_weight)
+    size = 80_000 if model.weight_prior.learnt_scale(P) is None else 400_000
+    exact, exact_error = exact_means(model, X, y, np.ones(N) if sample_weight is None else sample_weight, size)
     found = drawn(model, storage(X), y, method, sample_weight, chains, **options)
-    centred = "weight" if model.weight_prior.gaussian else "intercept"
+    centred = "weight" if isinstance(model.weight_prior, bd.Normal) else "intercept"
     np.testing.assert_allclose(found[centred].sum(axis=1), 0, atol=1e-4)
     means = statistics(found).reshape(chains, -1, len(exact)).mean(axis=1)
     error = np.hypot(means.std(axis=0, ddof=1) / np.sqrt(chains), exact_error)
@@ -137,6 +149,16 @@ CASES = {
     ),
     "shared, double": (bd.Model(bd.Softmax(), rates=bd.Shared(PRIOR)), bd.Gibbs(dtype="float64"), None, np.asarray),
     "hierarchy": (bd.Model(bd.Softmax(), rates=POOLED), GIBBS, None, np.asarray),
+    "hierarchy, learnt scale": (
+        bd.Model(bd.Softmax(), rates=POOLED, weight_prior=bd.Normal(bd.HalfNormal(1.0))), GIBBS, None, np.asarray,
+    ),
+    "groups, unbiased, learnt scales": (
+        bd.Model(
+            bd.Softmax(), UNBIASED, bd.PerGroup(["a", "b", "a"], PRIOR),
+            weight_prior=bd.Normal(bd.HalfNormal([0.5, 1.0]), groups=["u", "v", "v"], unit=[1.0, 0.5, 1.5]),
+        ),
+        bd.Gibbs(dtype="float64"), None, sparse.csr_array,
+    ),
     "fixed, row weights": (
         bd.Model(bd.Softmax(), rates=bd.Fixed([0.3, 0.0, 0.6]), C=0.6), GIBBS, WEIGHTS, np.asarray,
     ),
@@ -191,10 +213,12 @@ def test_density_without_masks_is_the_energy_of_the_fit():
                 np.testing.assert_allclose(found.gradient[c], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_recorded_density_is_that_of_the_model():
+@pytest.mark.parametrize("learnt", [False, True])
+def test_recorded_density_is_that_of_the_model(learnt):
     """``lp`` of random states against the density of all variables, masks included, by its definition."""
     X, y = problem()
-    model = bd.Model(bd.Softmax(), UNBIASED, bd.PerFeature(PRIOR), C=0.7)
+    prior = bd.Normal(bd.HalfNormal([1.0, 0.5]), groups=["u", "v", "u"]) if learnt else bd.Normal()
+    model = bd.Model(bd.Softmax(), UNBIASED, bd.PerFeature(PRIOR), C=0.7, weight_prior=prior)
     data = as_dataset(X, y, WEIGHTS, multiclass=True)
     with jax.enable_x64(True):
         kernel, operands = bd.Gibbs(dtype="float64").bind(model, data, model.bind(data.feature_names), 0)
@@ -214,7 +238,11 @@ def test_recorded_density_is_that_of_the_model():
         np.testing.assert_allclose(np.asarray(state.score)[:, c], score.T, atol=1e-12)
         own = score[np.arange(N), y] - np.logaddexp.reduce(score, axis=1)
         drops = np.sum((X.T != 0) & ~mask, axis=1)
-        expected[c] = 0.7 * WEIGHTS @ own - 0.5 * np.sum(weight[c] ** 2) + stats.beta(2, 3).logpdf(rate[c]).sum()
+        scale = np.exp(found["log_weight_scale"][c]) if learnt else np.ones(2)
+        # Of weights that sum to 0 over the classes K - 1 contrasts are free.
+        contrast = stats.norm.logpdf(contrasts(K).T @ weight[c], scale=scale[[0, 1, 0]])
+        expected[c] = 0.7 * WEIGHTS @ own + contrast.sum() + stats.beta(2, 3).logpdf(rate[c]).sum()
+        expected[c] += stats.halfnorm.logpdf(scale, scale=[1.0, 0.5]).sum() if learnt else 0.0
         expected[c] += np.sum(drops * np.log(rate[c]) + ((X != 0).sum(axis=0) - drops) * np.log1p(-rate[c]))
     np.testing.assert_allclose(found["lp"] - found["lp"][0], expected - expected[0], rtol=1e-9, atol=1e-9)
 
@@ -297,6 +325,9 @@ def calibration(model, method, seed=0):
     names = [f"x{d}" for d in range(P)]
     rate_map, shape = model.bind(names), (REPLICATIONS, K, P)
     truth = {"weight": generator.normal(size=shape)}
+    if not model.weight_prior.gaussian:
+        truth["weight_scale"] = model.weight_prior.scale.sample(generator, REPLICATIONS, 1)[:, 0]
+        truth["weight"] *= truth["weight_scale"][:, None, None]
     truth["weight"] -= truth["weight"].mean(axis=1, keepdims=True)
     rate = np.broadcast_to(rate_map.initial, (REPLICATIONS, P))
     if rate_map.is_free:
@@ -348,6 +379,10 @@ def calibration(model, method, seed=0):
 CALIBRATED = {
     "Gibbs, per feature": (bd.Model(bd.Softmax(), rates=bd.PerFeature(PRIOR), fit_intercept=False), GIBBS),
     "Gibbs, unbiased, shared": (bd.Model(bd.Softmax(), UNBIASED, bd.Shared(PRIOR), fit_intercept=False), GIBBS),
+    "Gibbs, shared, learnt scale": (
+        bd.Model(bd.Softmax(), rates=bd.Shared(PRIOR), weight_prior=bd.Normal(bd.HalfNormal(1.0)), fit_intercept=False),
+        GIBBS,
+    ),
     "HMC": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), fit_intercept=False), bd.HMC()),
 }
 

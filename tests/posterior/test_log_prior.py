@@ -57,6 +57,20 @@ def test_weights_of_learnt_scales(kind, law):
     check(post, "weight", stats.norm.logpdf(values(post, "weight"), scale=2 * scale[1][..., [0, 0, 1]]).sum(axis=-1))
 
 
+def test_weights_of_many_classes_with_a_learnt_scale():
+    """Centred weights of K classes are K - 1 contrasts: by an orthonormal basis of them."""
+    weight = RNG.normal(size=(2, 40, 4, 3))
+    weight -= weight.mean(axis=2, keepdims=True)
+    scale = RNG.random((2, 40)) + 0.1
+    coords = {"chain": [0, 1], "draw": np.arange(40), "class": list("abcd"), "feature": NAMES}
+    parts = {"weight": ((*BOTH, "class", "feature"), weight), "weight_scale": (BOTH, scale)}
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.5)), fit_intercept=False)
+    post = bd.groups.assemble({"posterior": xr.Dataset(parts, coords)}, attributes(model, list("abcd")))
+    basis = np.linalg.svd(np.eye(4) - 0.25)[0][:, :3]
+    contrast = np.einsum("kj,cskp->csjp", basis, weight)
+    check(post, "weight", stats.norm.logpdf(contrast, scale=scale[..., None, None]).sum(axis=(-1, -2)))
+
+
 def test_rates_and_the_variance():
     beta = by_hand(bd.Model(rates=bd.PerFeature(bd.Beta(2.0, 3.0))))
     check(beta, "rate", stats.beta.logpdf(values(beta, "rate"), 2, 3).sum(axis=-1))

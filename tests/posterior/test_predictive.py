@@ -14,6 +14,7 @@ from scipy.stats import beta, binomtest, gamma, halfcauchy, invgamma, kstest, la
 import bayesdrop as bd
 import bayesdrop.losses
 from bayesdrop.losses import Loss
+from bayesdrop.posterior.arviz_groups.groups import group_names
 from bayesdrop.priors import Gamma, InverseGamma
 from bayesdrop.rates import Hierarchical
 
@@ -381,3 +382,42 @@ def test_prior_draws_need_a_proper_prior():
         bd.prior_draws(bd.Model(fit_intercept=False), X, draws=0)
     with pytest.raises(ValueError, match="NaN"):
         bd.prior_draws(bd.Model(fit_intercept=False), np.full((2, 2), np.nan))
+
+
+def test_prior_responses_follow_the_offset():
+    """With one seed all that an offset does is to be added to the score."""
+    rows = np.random.default_rng(3).normal(size=(6, 2))
+    known = np.array([0.0, 1.0, -2.0, 5.0, 30.0, -30.0])
+
+    def responses(model, **options):
+        tree = bd.prior_draws(model, rows, draws=50, intercept_scale=1.0, **options)
+        return tree, bd.groups.dataset(tree, "prior_predictive")["y"].values[0]
+
+    numbers = bd.Model(bd.Squared(), rates=bd.PerFeature())
+    plain = responses(numbers)[1]
+    tree, moved = responses(numbers, offset=known)
+    np.testing.assert_allclose(moved - plain, np.tile(known, (50, 1)), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(responses(numbers, offset=2.5)[1] - plain, 2.5, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(bd.groups.dataset(tree, "constant_data")["offset"], known)
+    assert "constant_data" not in group_names(responses(numbers)[0])
+    without, with_offset = (bd.groups.dataset(one, "prior") for one in (responses(numbers)[0], tree))
+    for variable in ("weight", "rate", "intercept"):
+        np.testing.assert_array_equal(with_offset[variable], without[variable])
+    classes = responses(bd.Model(), offset=40 * np.sign(known))[1]
+    np.testing.assert_array_equal(classes[:, 4:], np.tile([1, 0], (50, 1)))
+    counts = responses(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), offset=-60.0)[1]
+    assert not counts.any()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (bd.Model(), {"offset": [0.0, 1.0]}, r"offset: expected 3 numbers \(one per row\)"),
+        (bd.Model(), {"offset": [0.0, np.nan, 1.0]}, "offset: expected finite numbers, got 1 of 3"),
+        (bd.Model(), {"offset": "none"}, "offset: expected"),
+        (bd.Model(bd.Softmax()), {"offset": 0.0, "classes": ["a", "b", "c"]}, "offset: .* has a score for each class"),
+    ],
+)
+def test_offsets_of_the_prior_that_do_not_fit(model, options, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        bd.prior_draws(model, np.eye(3), draws=2, intercept_scale=1.0, **options)

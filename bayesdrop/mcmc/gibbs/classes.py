@@ -9,14 +9,14 @@ the data speak of; they are also what is recorded. Where the prior is a scale mi
 its own and the common vector is no longer free: all weights are held and recorded as they are, the intercepts still
 centred (they are flat). One sweep is
 
-0. the priors of the rates, where they are drawn, given the rates; the precisions of the weights, where they are drawn,
-   given the weights of each class, and then the common vector from its prior given the contrasts,
-   ``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``;
+0. the priors of the rates, where they are drawn, given the rates; the scales of the weights, where they are drawn,
+   given the weights (:mod:`.class_scales`);
 1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
    ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
-   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten;
+   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
+   (:mod:`.class_intercepts`), and learnt scales move along the rays;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
    (:mod:`.class_features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,51 +43,25 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...priors.rate_prior import log_rates
+from ..weight_scales import first_scales, weight_precision
 from .class_features import ClassStep, log_softmax_of, update_class_feature
-from .class_scales import class_precisions, recorded_class_scales
+from .class_intercepts import draw_intercepts
+from .class_scales import (
+    class_precisions,
+    draw_common,
+    draw_shared_scales,
+    move_shared_scales,
+    recorded_class_scales,
+    recorded_shared_scales,
+)
+from .class_state import ClassState
 from .features import uniform_masks
 from .hierarchy import draw_groups, group_law, log_beta_density, log_hyperprior
 from .interweaving import interweave
 from .noising_model import NoisingModel
 from .state import Operands
 
-__all__ = ["ClassGibbsKernel", "ClassState"]
-
-
-class ClassState(NamedTuple):
-    """State of ``C`` chains.
-
-    Attributes
-    ----------
-    effective, intercept : array (K, C, p), (K, C)
-        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
-        so do weights of a normal prior.
-    logit : array (C, k)
-        Logits of the free rates.
-    kept : tuple of bool arrays (q, C, m)
-        Masks, one array per block of columns.
-    score : array (K, C, n)
-        Scores of the masked rows.
-    precision : array (K, C, p)
-        Prior precision of the weights.
-    scales : pytree of arrays (K C, …)
-        Latent scales behind it, the chains of one class after another.
-    group_logit, group_log_strength : array (C, g)
-        Beta priors of the rates, where they are drawn.
-    key : key
-        Random key.
-    """
-
-    effective: Float[jax.Array, "K C p"]
-    intercept: Float[jax.Array, "K C"]
-    logit: Float[jax.Array, "C k"]
-    kept: tuple[Bool[jax.Array, "_ C _"], ...]
-    score: Float[jax.Array, "K C n"]
-    precision: Float[jax.Array, "K C p"]
-    scales: Any
-    group_logit: Float[jax.Array, "C g"]
-    group_log_strength: Float[jax.Array, "C g"]
-    key: PRNGKeyArray
+__all__ = ["ClassGibbsKernel"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +79,8 @@ class ClassGibbsKernel(NoisingModel):
         Prior that draws the precisions of the weights; None if they are known.
     scale_names : tuple of str
         What of its scales is recorded, for each class.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
     gaussian_draw : callable
         One of :mod:`bayesdrop.mcmc.gibbs.weights`.
     sweeps : int
@@ -116,6 +92,7 @@ class ClassGibbsKernel(NoisingModel):
     n_classes: int
     scale_mixture: type[Any] | None
     scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
     gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
     sweeps: int
     rate_dim: str
@@ -127,6 +104,7 @@ class ClassGibbsKernel(NoisingModel):
         if self.fit_intercept:
             names["intercept"] = ("class",)
         names |= dict.fromkeys(self.scale_names, ("class",))
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
         if self.free:
             names["rate"] = (self.rate_dim,)
         if self.hierarchical:
@@ -180,6 +158,9 @@ class ClassGibbsKernel(NoisingModel):
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
         weight = _centred(weight) if self.centred else weight
         precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
+        if operands.learnt is not None:
+            precision = jnp.broadcast_to(weight_precision(operands.learnt, log_scale)[None], weight.shape)
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
         if self.scale_mixture is not None:
             precision, scales = class_precisions(self.scale_mixture, key_scale, weight, scales)
@@ -190,9 +171,10 @@ class ClassGibbsKernel(NoisingModel):
             intercept=intercept,
             logit=free,
             kept=tuple(kept),
-            score=self._scores(operands, tuple(kept), effective, intercept),
+            score=self._products(operands, tuple(kept), effective),  # intercepts are 0
             precision=precision,
             scales=scales,
+            log_scale=log_scale,
             group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
             group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
             key=key,
@@ -207,14 +189,25 @@ class ClassGibbsKernel(NoisingModel):
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
-        if self.scale_mixture is not None:
-            state = self.draw_scales(operands, state, key_scale)
+        state = self.draw_scales(operands, state, key_scale)
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
                 key_prior, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
             )
             state = state._replace(group_logit=mean, group_log_strength=strength)
         state = self.draw_contrasts(operands, state, key_gauss)
+        if self.fit_intercept:
+            key_level, own = jax.random.fold_in(key_gauss, 1), self.own(operands)
+            level, score = draw_intercepts(key_level, own, operands.row_weight, state.intercept, state.score)
+            state = state._replace(intercept=level, score=score)
+        if operands.learnt is not None:
+            state = move_shared_scales(
+                jax.random.fold_in(key_scale, 1),
+                operands.learnt,
+                lambda effective: self._products(operands, state.kept, effective),
+                lambda score: self.class_cost(operands, score),
+                state,
+            )
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state
@@ -237,24 +230,25 @@ class ClassGibbsKernel(NoisingModel):
         )
         return state._replace(score=score.reshape(K, chains, n), kept=kept, logit=new)
 
-    def _scores(
-        self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"], intercept: Float[jax.Array, "K C"]
+    def _products(
+        self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"]
     ) -> Float[jax.Array, "K C n"]:
-        """Scores of the masked rows."""
+        """Scores of the masked rows without intercepts."""
         n = operands.target.shape[0]
-        product = jax.lax.map(lambda weight: operands.columns.product(kept, weight, n), effective)
-        return product + intercept[:, :, None]
+        return jax.lax.map(lambda weight: operands.columns.product(kept, weight, n), effective)
 
     def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
-        """Precisions given the weights of each class, then the vector that all classes have in common."""
-        assert self.scale_mixture is not None
-        key_scale, key_shift = jax.random.split(key)
+        """Scales of the weights given the weights, if they are drawn, and of a mixture what all classes share."""
+        if self.scale_mixture is None and operands.learnt is None:
+            return state
         multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
         weight = state.effective / multiplier[None]
+        if operands.learnt is not None:
+            precision, log_scale = draw_shared_scales(key, operands.learnt, weight, state.log_scale)
+            return state._replace(precision=precision, log_scale=log_scale)
+        key_scale, key_shift = jax.random.split(key)
         precision, scales = class_precisions(self.scale_mixture, key_scale, weight, state.scales)
-        total = jnp.sum(precision, axis=0)
-        shift = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
-        shift = (shift - jnp.sum(precision * weight, axis=0) / total) * multiplier
+        shift = multiplier * draw_common(key_shift, precision, weight)
         along = operands.columns.product(state.kept, shift, state.score.shape[2])
         return state._replace(
             effective=state.effective + shift[None], score=state.score + along[None], precision=precision, scales=scales
@@ -300,7 +294,7 @@ class ClassGibbsKernel(NoisingModel):
         inputs = (jnp.arange(K), precision, jax.random.split(key, K))
         (effective, intercept, _), _ = jax.lax.scan(one, start, inputs)
         effective, intercept = _centred(effective) if self.centred else effective, _centred(intercept)
-        score = self._scores(operands, state.kept, effective, intercept)
+        score = self._products(operands, state.kept, effective) + intercept[:, :, None]
         return state._replace(effective=effective, intercept=intercept, score=score)
 
     def draw_features(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
@@ -377,6 +371,9 @@ class ClassGibbsKernel(NoisingModel):
             draw["intercept"] = state.intercept.T
         if self.scale_mixture is not None:
             kept, density = recorded_class_scales(self.scale_mixture, state.precision, state.scales)
+            draw, lp = draw | kept, lp + density
+        if operands.learnt is not None:
+            kept, density = recorded_shared_scales(operands.learnt, state.log_scale, self.scale_dims, self.n_classes)
             draw, lp = draw | kept, lp + density
         if self.free:
             draw["logit_rate"] = state.logit

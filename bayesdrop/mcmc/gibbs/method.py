@@ -134,11 +134,10 @@ class Gibbs:
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
         own, learnt = model.loss.class_rates, prior.learnt_scale(p)
-        if many and learnt is not None:
+        if own and learnt is not None:
             raise ValueError(
-                f"weight_prior: with masks {model.loss!r} takes bd.Normal(...) of a known scale, got {prior!r}, whose "
-                "scale is drawn for one score a row; sample one class against the rest, or without masks, where "
-                "bd.HMC() learns the scale of normal weights: rates=bd.Fixed(0.0)."
+                f"weight_prior: with masks of each class {model.loss!r} takes bd.Normal(...) of a known scale, got "
+                f"{prior!r}, whose scale all classes share; take bd.Softmax(), whose classes share the masks too."
             )
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
@@ -155,6 +154,7 @@ class Gibbs:
             "tempered": tempered,
             "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
             "scale_names": tuple(prior.record(scales)),
+            "scale_dims": None if learnt is None else learnt.dims,
             "gaussian_draw": gaussian_draw,
             "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
@@ -163,8 +163,7 @@ class Gibbs:
         if many and not own:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
-            dims = None if learnt is None else learnt.dims
-            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), scale_dims=dims, **common)
+            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), **common)
         if own:
             kernel = ClassMaskKernel(kernel, n_classes=len(data.classes), sweeps=int(self.sweeps_per_draw))  # type: ignore[arg-type]  # labels
         rate_prior = None
