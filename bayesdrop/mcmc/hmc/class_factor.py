@@ -31,6 +31,7 @@ from ..._typing import Float
 from ...data.dataset import Dataset
 from ...model import Model
 from ..matrix import Matrix, backward_product, product
+from ..placing import placed
 from .class_scores import ClassScores
 from .row_factor import row_product
 
@@ -142,7 +143,7 @@ class ClassFactor(NamedTuple):
 
 def class_factor(model: Model, data: Dataset, found: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
     """Factor of an approximation; call it under its precision."""
-    real = partial(jnp.asarray, dtype=dtype)
+    real = partial(placed, dtype=dtype)
     scale = model.weight_prior.precision(data.design.shape[1]) ** -0.5
     spread = np.sqrt(1 + found.rotated[:, None] * found.value)
     if found.by_rows:
@@ -158,5 +159,5 @@ def class_factor(model: Model, data: Dataset, found: ClassScores, matrix: Matrix
     return ClassFactor(
         matrix, real(scale), real(found.mean_row * scale), real(np.sqrt(found.curvature)) if found.by_rows else None,
         real(found.basis), real(found.basis.T), real(there), real(back), real(found.rotation), real(level),
-        jnp.ones(coordinates, dtype),
+        real(np.ones(coordinates)),
     )  # fmt: skip
