@@ -73,13 +73,13 @@ def compare(problem: Problem, settings: dict[str, Any], folds: int) -> dict[tupl
         Which rows were misclassified, by loss (``"hinge"``, ``"logistic"``), test rows (``"complete"``,
         ``"half missing"``) and name of the setting.
     """
-    from sklearn.model_selection import StratifiedKFold
     from sklearn.preprocessing import StandardScaler
 
     from ..estimators import DropoutLogisticRegression, DropoutSVC
+    from ..fitting.tuning.folds import shuffled_folds
 
     wrong: dict[tuple[str, str, str], np.ndarray] = {}
-    splits = list(StratifiedKFold(folds, shuffle=True, random_state=_SEED).split(problem.X, problem.y))
+    splits = list(shuffled_folds(folds, classes=True, seed=_SEED).split(problem.X, problem.y))
     present = np.random.default_rng(_SEED).random(problem.X.shape) >= 0.5
     for loss, estimator in (("hinge", DropoutSVC), ("logistic", DropoutLogisticRegression)):
         for name, rates in settings.items():

@@ -147,15 +147,14 @@ def _alike(X: Float[np.ndarray, "n p"], names: list[str]) -> list[tuple[str, str
 
 def _held_out(fit: Fit, table: Any) -> str:
     """Scores by folds at the model that was chosen, with a picture of the calibration of two classes; may be empty."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     from .. import plots
+    from ..fitting.tuning.folds import shuffled_folds
 
     n = len(table.y)
     fewest = int(np.min(np.unique(table.y, return_counts=True)[1])) if table.classes else n
     if fewest < _FOLDS:
         return ""
-    splitter = (StratifiedKFold if table.classes else KFold)(_FOLDS, shuffle=True, random_state=_SEED)
+    splitter = shuffled_folds(_FOLDS, classes=bool(table.classes), seed=_SEED)
     mean = np.zeros((n, table.classes) if table.classes > 2 else n)
     label = np.empty(n, dtype=np.asarray(table.y).dtype)
     for train, test in splitter.split(np.zeros(n), table.y if table.classes else None):

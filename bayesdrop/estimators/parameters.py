@@ -126,9 +126,11 @@ _TEXTS = {
         Candidates of ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
         1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
-        Folds, as in scikit-learn: an int means so many stratified folds, without shuffling. ``"loo"`` leaves out each
-        row by itself, approximately and from one fit (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"``
-        where there is no ``scoring``, for tables that are not large and losses with second derivatives; else 5.
+        Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
+        0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
+        pairs, which are followed as they are. ``"loo"`` leaves out each row by itself, approximately and from one fit
+        (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"`` where there is no ``scoring``, for tables that
+        are not large and losses with second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
         normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of

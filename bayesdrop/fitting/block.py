@@ -100,8 +100,8 @@ def fit_block(
     method : Newton or EM
         Minimiser.
     start : (array (p + 1, K), array (p, K)), optional
-        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin at the
-        means over their features.
+        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin where the
+        signs of the weights put them; of weights that are all zero, at the means over their features.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
     strength : array (K,), optional
@@ -142,8 +142,16 @@ def fit_block(
         weights[-1] = model.loss.first_score(design.total(weight * target) / total)
         if known is not None:
             weights[-1] -= design.total(weight * known) / total
-    if start is not None and rate_map.is_free:
-        rate = rate_map.mean(start[1])
+    learner, counts, status = None, None, None
+    if votes is not None:
+        counts = SignCounts.of_votes(design, votes, weight)
+        learner = counts.learner(rate_map, many=(K > 1 if many is None else many) or not model.loss.binary)
+        if start is not None and np.any(weights[:-1]):
+            # Those of the signs that the weights have: under another prior the earlier ones are no start.
+            learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
+            rate = rate_map.expand(learner.rates())
+        elif start is not None:
+            rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
         moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
@@ -163,10 +171,7 @@ def fit_block(
         # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
         first_method = replace(method, tol=max(method.tol, _ROUGH))
     state = first_method.init(energy, weights)
-    learner, counts, status = None, None, None
-    if rate_map.is_free and votes is not None:
-        counts = SignCounts.of_votes(design, votes, weight)
-        learner = counts.learner(rate_map, many=(K > 1 if many is None else many) or not model.loss.binary)
+    if learner is not None:
         energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
     else:
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)

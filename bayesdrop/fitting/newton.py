@@ -163,6 +163,9 @@ class Newton:
         else:
             state = SolverState.at(energy, weights, None)
         memory = NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory)
+        if earlier is None and pull is None and np.any(weights[:-1]):
+            # From a fit nearby full steps succeed at once; those that do not bring the damping back.
+            memory = replace(memory, damping=np.zeros_like(memory.damping))
         return replace(state, memory=replace(memory, pull=pull))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:

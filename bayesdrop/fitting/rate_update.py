@@ -127,9 +127,11 @@ class RateLearner:
         signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
+        # The flip that makes an entry undecided changes its rate as well.
+        decided = ~self.undecided
         self.flips += moved & (self.signs != 0) & settled
         self.signs = signs
-        return np.asarray(np.any(moved & (self.flips <= _MOST_FLIPS), axis=0))
+        return np.asarray(np.any(moved & decided, axis=0))
 
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:

@@ -25,6 +25,7 @@ from ..data.counts import check_responses
 from ..data.dataset import as_dataset, check_offset
 from ..designs import as_design, as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
+from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
 from .draws import Draws, read_draws
 from .fitted_draws import read_result
@@ -261,12 +262,10 @@ def kfold(
 
 def _folds(cv: Any, X: Any, y: Any, seed: int, *, classes: bool) -> list[Any]:
     """Pairs of rows to train and to test on, which hold each row once."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     n = X.shape[0]
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
         count = check_count(cv, "cv", 2, n)
-        cv = (StratifiedKFold if classes else KFold)(count, shuffle=True, random_state=seed % 2**32)
+        cv = shuffled_folds(count, classes=classes, seed=seed % 2**32)
         least = int(np.unique(y, return_counts=True)[1].min()) if classes else n
         if least < count:
             raise ValueError(f"cv: expected at most {least} folds, as many as the rarest class has rows, got {count}.")

@@ -34,7 +34,9 @@ class Tuned:
     strengths : sequence of float in [0, 1]
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
-        Folds, as in scikit-learn, or ``"loo"``: each row is left out by itself, approximately and from one fit
+        Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
+        0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
+        pairs, which are followed as they are. ``"loo"``: each row is left out by itself, approximately and from one fit
         (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"`` for tables that are not large and losses with
         second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise.
     one_standard_error : bool

@@ -38,7 +38,8 @@ class RatePath(BaseEstimator):
     rates : array (R,), optional
         Rates in [0, 1), fitted in the order given; ``np.linspace(0, 0.9, 10)`` by default.
     cv : int, splitter or iterable of (train, test), optional
-        Score by cross-validation on these folds, the same for each rate.
+        Score by cross-validation on these folds, the same for each rate; an int means so many of shuffled rows, the
+        same at every call, stratified by class.
     scoring : str or callable, optional
         As in scikit-learn, greater is better; the estimator's own ``score`` by default.
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 from sklearn.datasets import load_digits
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 import bayesdrop as bd
 
@@ -122,11 +122,11 @@ def _deleted(X, rate, rng):
 
 def test_scorer_in_scikit_learn():
     X, y = digits()
-    scorer = bd.deletion_scorer(0.5, repeats=2)
+    scorer, folds = bd.deletion_scorer(0.5, repeats=2), StratifiedKFold(3)
     model = bd.DropoutLogisticRegression(corrupted_inputs=True)
-    search = GridSearchCV(model, {"rates": [0.0, 0.5]}, scoring=scorer, cv=3).fit(X, y)
+    search = GridSearchCV(model, {"rates": [0.0, 0.5]}, scoring=scorer, cv=folds).fit(X, y)
     assert search.best_params_ == {"rates": 0.5}
-    again = bd.DropoutLogisticRegressionCV([0.0, 0.5], Cs=(1.0,), cv=3, scoring=scorer, corrupted_inputs=True)
+    again = bd.DropoutLogisticRegressionCV([0.0, 0.5], Cs=(1.0,), cv=folds, scoring=scorer, corrupted_inputs=True)
     again.fit(X, y)
     assert again.best_rates_ == 0.5
     # The odd row may fall on the other side of a threshold that fits reach from different starts.

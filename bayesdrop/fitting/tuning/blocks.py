@@ -129,7 +129,7 @@ class BlockSolver:
         for few, some in _parts(len(folds), len(members), most, in_turn):
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
-            if in_turn and some.start:  # the neighbour's rates are scaled anew
+            if in_turn and some.start:
                 before = some.start - 1
                 begin = weights[:, few, before].reshape(p + 1, -1), rates[:, few, before].reshape(p, -1)
             rate_map, rate = family.bind(self.names, members[some], J)
@@ -169,10 +169,10 @@ class BlockSolver:
     def _in_turn(self) -> bool:
         """Whether members are fitted one after the other, each started from the one before.
 
-        A block of several takes as long as all of them where products with sparse rows are most of the work, and a
-        loss with a kink takes many steps from zero: on product reviews it is two fifths of the time.
+        A block of several takes as long as all of them where products with sparse rows are most of the work: on product
+        reviews the first strength then takes twice the time of each of the others.
         """
-        return self.model.loss.kinked and not (self.design.prefers_gram or self.design.prefers_outer_gram)
+        return not (self.design.prefers_gram or self.design.prefers_outer_gram)
 
 
 def _tiled(prior: Any, times: int) -> Any:

@@ -1,4 +1,9 @@
-"""Folds of the rows: which ones a fit sees, and which ones it is scored on."""
+"""Folds of the rows: which ones a fit sees, and which ones it is scored on.
+
+A number of folds means folds of shuffled rows: a table that is sorted by time, by site or by anything else that has to
+do with its classes would otherwise be fitted on some of it and scored on what lies apart. Rows that belong together, or
+that come one after the other, take a splitter of groups or of time, which is followed as it is.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,14 @@ import numpy as np
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import shown
 
-__all__ = ["LEAVE_ONE_OUT", "Fold", "few_rows", "make_folds", "split", "standard_error"]
+__all__ = ["LEAVE_ONE_OUT", "SEED", "Fold", "few_rows", "make_folds", "shuffled_folds", "split", "standard_error"]
 
 
 LEAVE_ONE_OUT = "loo"
 """What ``cv`` says where each row is left out by itself."""
+
+SEED = 0
+"""Seed by which rows are shuffled where none is given, so that a choice is the same at every call."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +53,37 @@ def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray
     return scores.std(axis=-1, ddof=1) / np.sqrt(folds)
 
 
+def shuffled_folds(number: int, *, classes: bool, seed: int = SEED) -> Any:
+    """Splitter of scikit-learn into so many folds of shuffled rows, stratified if there are classes.
+
+    Examples
+    --------
+    >>> y = np.array([0, 0, 1, 1, 1, 1])
+    >>> [y[test].tolist() for _, test in shuffled_folds(2, classes=True).split(y, y)]
+    [[0, 1, 1], [0, 1, 1]]
+    """
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    return (StratifiedKFold if classes else KFold)(number, shuffle=True, random_state=seed)
+
+
 def split(
     cv: Any, X: Any, y: Shaped[np.ndarray, " n"], *, classifier: bool
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
     """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
 
+    A number means :func:`shuffled_folds`; anything else is followed as it is.
+
     Examples
     --------
-    >>> [test.tolist() for _, test in split(2, np.eye(4), np.array([0, 1, 0, 1]), classifier=True)]
-    [[0, 1], [2, 3]]
+    >>> pairs = [([0, 1], [2, 3]), ([2, 3], [0, 1])]
+    >>> [test.tolist() for _, test in split(pairs, np.eye(4), np.array([0, 1, 0, 1]), classifier=True)]
+    [[2, 3], [0, 1]]
     """
     from sklearn.model_selection import check_cv
 
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        cv = shuffled_folds(int(cv), classes=classifier)
     with warnings.catch_warnings():
         # Some folds then have no row of it, as is meant.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
@@ -100,7 +127,8 @@ def few_rows(cv: Any, n: int, code: Num[np.ndarray, " n"] | None, every_class: b
 def make_folds(cv: Any, n: int, weight: Float[np.ndarray, " n"], code: Num[np.ndarray, " n"] | None) -> list[Fold]:
     """Folds of ``n`` rows, stratified by the ``code`` of their classes if there is one; or the one of all rows alone.
 
-    A row that is all of its class is fitted in every fold, and held out in none, where ``cv`` is a number or ``"loo"``.
+    A number is that of :func:`shuffled_folds`. A row that is all of its class is fitted in every fold, and held out in
+    none, where ``cv`` is a number or ``"loo"``.
 
     Raises
     ------

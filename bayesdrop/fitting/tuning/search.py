@@ -6,7 +6,8 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
   only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
 - candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
   noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
-- no noise, if it is known to cost most, is only tried where more than the least noise is clearly worse;
+- of large data no noise is only tried where the least noise is not clearly worse than more; if it is known to cost
+  most, where all that is more is clearly worse;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
 
@@ -168,13 +169,15 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        late = [m for m in members if self.avoid_plain and self._strength(m) == 0]
+        spared = self.avoid_plain or _LARGE < self.size < np.inf
+        late = [m for m in members if spared and self._strength(m) == 0]
         noisy = [m for m in members if m not in late]
         if np.isinf(self.size):
             self._walk(first, members, group)
             return
         self._try([(C, m) for m in noisy], group)
-        if late and (not noisy or self._left([(C, m) for m in noisy]) == [(C, noisy[0])]):
+        left = self._left([(C, m) for m in noisy]) if late and noisy else []
+        if late and (not noisy or ((C, noisy[0]) in left and (len(left) == 1 or not self.avoid_plain))):
             self._try([(C, m) for m in late], group)
         for direction in (1, -1):
             place, climbs = first, True
