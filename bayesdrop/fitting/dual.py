@@ -27,18 +27,19 @@ soon Newton's method goes on from there.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
 from .._typing import Float, PerRow
-from ..designs import Design
 from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
-from .shapes import ProblemVector, WeightBlock
+from .interior import solve_interior
+from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
+from .shapes import WeightBlock
 
-__all__ = ["Dual", "on_their_kinks", "solve_dual"]
+__all__ = ["on_their_kinks", "solve_dual"]
 
 # Passes of a round, with noise and without.
 _PASSES = 2
@@ -49,9 +50,6 @@ _ENTRIES = 3e8
 _MOST_OF_FEW = 30_000
 # Rounds in which the gap must halve, with noise.
 _PATIENCE = 4
-_LEAST = 1e-100
-# Below this share of the first energy a fit is one without any residual, as of a constant response.
-_NO_RESIDUAL = 1e-12
 # With noise the loop is worth loading from so many entries on, and Newton's method is quicker where the variance of an
 # entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
@@ -67,14 +65,6 @@ _INTERCEPT = 0.03
 # At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
 _STIFFEST = 32.0
 _SLOW = 0.4
-
-
-class Dual(NamedTuple):
-    """Weights (p + 1, K), a bound on their suboptimality (K,), and the pulls ``β`` of the rows (n, K)."""
-
-    weights: WeightBlock
-    gap: ProblemVector
-    pull: PerRow
 
 
 def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
@@ -93,12 +83,22 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
     -------
     Dual or None
         None where it does not apply (other losses or forms of them, noise that does not leave zeros alone, columns
-        without a prior, rows elsewhere, large or noised ones without zeros, no compiler) or does not pay.
+        without a prior, rows elsewhere, noised ones without zeros, no compiler) or does not pay.
     """
+    if not _applies(energy):
+        return None
+    design = energy.moments.design
+    n, p = design.shape
+    if not design.is_sparse and n > _TALL * p and design.compressed() is None:
+        return solve_interior(energy, weights, tol) or _by_coordinates(energy, weights, tol)
+    return _by_coordinates(energy, weights, tol) or solve_interior(energy, weights, tol)
+
+
+def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
     rows = _rows_of(energy)
     if rows is None:
         return None
-    tasks = [_Task.of(energy, k) for k in range(weights.shape[1])]
+    tasks = [KinkedProblem.of(energy, k) for k in range(weights.shape[1])]
     if any(np.max(task.quadratic, initial=0.0) > _HEAVY[task.centre.shape[1] - 1] for task in tasks):
         return None
     n, p = energy.moments.design.shape
@@ -127,26 +127,32 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     below = (width > 0) & ~above
     low, high = np.where(above, 0.0, low), np.where(below, 0.0, high)
     kink = centre - np.where(above, width, 0.0) + np.where(below, width, 0.0)
-    share = np.clip((pull - low) / np.maximum(high - low, _LEAST), _FAR, 1 - _FAR)
+    share = np.clip((pull - low) / np.maximum(high - low, LEAST), _FAR, 1 - _FAR)
     place = _KINK * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
     distance = kink - mean
     end = np.where(share == _FAR, np.minimum(distance, place), np.maximum(distance, place))
     return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
 
 
+def _applies(energy: Energy) -> bool:
+    """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
+    moments, loss = energy.moments, energy.loss
+    gain, shift, _, linear, constant = moments.coefficients
+    if not isinstance(loss, PiecewiseLinear) or energy.plain_weight is not None:
+        return False
+    if moments.has_variance and not loss.augmented:
+        return False
+    if any(np.any(part) for part in (shift, linear, constant)) or not (np.all(gain > 0) and moments.centre is None):
+        return False
+    return bool(np.all(energy.precision[:-1] > 0))
+
+
 def _rows_of(energy: Energy) -> CompressedRows | None:
     from ..designs._numba import available
 
-    moments, loss = energy.moments, energy.loss
-    design, (gain, shift, _, linear, constant) = moments.design, moments.coefficients
-    if not (available() and isinstance(loss, PiecewiseLinear) and energy.plain_weight is None):
+    if not available():
         return None
-    if moments.has_variance and not loss.augmented:
-        return None
-    if any(np.any(part) for part in (shift, linear, constant)) or not (np.all(gain > 0) and moments.centre is None):
-        return None
-    if not np.all(energy.precision[:-1] > 0):
-        return None
+    moments, design = energy.moments, energy.moments.design
     matrix = design.compressed(full=not moments.has_variance)
     if matrix is None or (moments.has_variance and matrix.nnz < _WORTHWHILE):
         return None
@@ -155,73 +161,8 @@ def _rows_of(energy: Energy) -> CompressedRows | None:
     return CompressedRows(matrix.indptr.astype(np.uint64), columns, matrix.data, bool(np.all(matrix.data == 1)))
 
 
-class _Task(NamedTuple):
-    """One problem in the weights that meet the rows, which are those times the gain of the noise's mean.
-
-    Kinks ``t`` and ends ``l`` and ``u`` are (n, kinks); the precision ``P`` and the variance ``a`` of an entry relative
-    to its square, (p,).
-    """
-
-    design: Design
-    gain: Float[np.ndarray, " p"]
-    precision: Float[np.ndarray, " p"]
-    quadratic: Float[np.ndarray, " p"]
-    centre: Float[np.ndarray, "n kinks"]
-    low: Float[np.ndarray, "n kinks"]
-    high: Float[np.ndarray, "n kinks"]
-    fitted: bool
-
-    @classmethod
-    def of(cls, energy: Energy, k: int) -> _Task:
-        """Problem ``k`` of some."""
-        moments, n_problems = energy.moments, energy.target.shape[1]
-        shape = (moments.design.shape[1], n_problems)
-        gain, _, quadratic, _, _ = (np.broadcast_to(part, shape)[:, k] for part in moments.coefficients)
-        weight = np.broadcast_to(energy.weight, energy.target.shape)[:, k]
-        centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target[:, k], weight)
-        centre = centre if energy.offset is None else centre - energy.offset[:, 0]
-        kinks = [(centre, low, high)]
-        if np.any(width):
-            zero = np.zeros_like(width)
-            kinks = [(centre - width, zero, high), (centre + width, low, zero)]
-        centre, low, high = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
-        precision, fitted = energy.precision[:-1, 0], moments.fit_intercept
-        return cls(moments.design, gain, precision / gain**2, quadratic / gain**2, centre, low, high, fitted)
-
-    def energy(self, w: Float[np.ndarray, " p"], slack: Float[np.ndarray, "n kinks"], root: PerRow) -> float:
-        """Energy at the weights, whose scores are ``t − slack`` and have standard deviations ``root``."""
-        size = np.sqrt(slack * slack + (root * root)[:, None])
-        costs = 0.5 * ((self.high + self.low) * slack + (self.high - self.low) * size)
-        return float(0.5 * np.dot(self.precision * w, w) + costs.sum())
-
-    def feasible(self, beta: Float[np.ndarray, "n kinks"]) -> Float[np.ndarray, "n kinks"]:
-        """A ``β`` that meets the constraint: the larger side is scaled down."""
-        if not self.fitted:
-            return beta
-        above = float(beta[beta > 0].sum())
-        below = above - float(beta.sum())
-        share = min(above, below)
-        return np.where(beta > 0, beta * (share / above if above else 0.0), beta * (share / below if below else 0.0))
-
-    def bound(
-        self, beta: Float[np.ndarray, "n kinks"], w: Float[np.ndarray, " p"], root: PerRow
-    ) -> tuple[float, Float[np.ndarray, " p"]]:
-        """Lower bound of the energy for a feasible ``β``, and ``q(σ/r)``, (p,)."""
-        pull = beta.sum(axis=1)[:, None]
-        value = float(np.sum(self.centre * beta))
-        if not np.any(root):
-            back, spread = self.design.rmatvec(pull)[:, 0], np.zeros_like(w)
-        else:
-            tension = np.sqrt(np.maximum((beta - self.low) * (self.high - beta), 0.0)).sum(axis=1)
-            tension = np.where(root > 0, tension / np.where(root > 0, root, 1.0), 0.0)
-            both = self.design.pair_rmatvec(pull, tension[:, None])
-            back, spread = both[0][:, 0], self.quadratic * both[1][:, 0]
-        rest = back - spread * w
-        return value - 0.5 * float(np.dot(rest, rest / self.precision)), spread
-
-
 def _solve(
-    task: _Task, rows: CompressedRows, intercept: float, tol: float
+    task: KinkedProblem, rows: CompressedRows, intercept: float, tol: float
 ) -> tuple[Float[np.ndarray, " q"], float | None, Float[np.ndarray, " n"]]:
     """Weights (p + 1,) of one problem, the gap there and ``β``; no gap where no energy is left to hold it against."""
     design, (n, p) = task.design, task.design.shape
@@ -229,10 +170,10 @@ def _solve(
     half, diagonal = 0.5 * (task.high - task.low), task.precision
     if noisy:
         # At zero weights the curvature of a bound is that at the distance of its kink, of which the mean is taken.
-        far = max(float(np.mean(np.abs(task.centre - intercept))), _LEAST)
+        far = max(float(np.mean(np.abs(task.centre - intercept))), LEAST)
         diagonal = diagonal + task.quadratic * design.sq_rmatvec(half.sum(axis=1) / far)
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
-    size = np.maximum(design.sq_matvec(1 / diagonal), _LEAST)
+    size = np.maximum(design.sq_matvec(1 / diagonal), LEAST)
     stiffness = least_stiffness = _INTERCEPT * float(np.mean(size)) if task.fitted else 0.0
     before = 0.0
     beta = np.clip(np.zeros_like(half), task.low, task.high)
@@ -250,7 +191,7 @@ def _solve(
         if noisy:
             mean, var = design.pair_matvec(w[:, None], (task.quadratic * w * w)[:, None])
             mean, root = mean[:, 0], np.sqrt(var[:, 0])
-            root[root < _LEAST] = 0.0
+            root[root < LEAST] = 0.0
         else:
             mean = design.matvec(w)
         slack = task.centre - (mean + state[0])[:, None]
@@ -270,11 +211,11 @@ def _solve(
             pair[:, 0] *= diagonal / newer
             pair[:, 1] = 1 / newer
             diagonal = newer
-            size = np.maximum(design.sq_matvec(pair[:, 1]), _LEAST)
+            size = np.maximum(design.sq_matvec(pair[:, 1]), LEAST)
             step = _multiplier_step(half, slack, root, size, stiffness)
         if task.fitted:
             state[0] += total * step
-    return best[0], gaps[-1] if least >= _NO_RESIDUAL * first else None, best[1].sum(axis=1)
+    return best[0], gaps[-1] if least >= NO_RESIDUAL * first else None, best[1].sum(axis=1)
 
 
 def _stalls(gaps: list[float], noisy: bool) -> bool:
@@ -299,6 +240,6 @@ def _multiplier_step(
 ) -> float:
     """How far the intercept follows ``Σβ``: one over the slope of that in it, were each row alone."""
     var = (root * root)[:, None]
-    curvature = half * var / np.maximum(slack * slack + var, _LEAST) ** 1.5
+    curvature = half * var / np.maximum(slack * slack + var, LEAST) ** 1.5
     slope = float(np.sum(curvature / (1 + curvature * size[:, None])))
-    return max(stiffness, 1 / max(slope, 1e-3 / max(stiffness, _LEAST)))
+    return max(stiffness, 1 / max(slope, 1e-3 / max(stiffness, LEAST)))

@@ -115,6 +115,7 @@ class EM:
             value=np.where(better, value, state.value),
             smoothing=state.smoothing,
             remaining=np.where(better, np.where(known, gain * ratio / (1 - ratio), np.inf), 0.0),
+            floor=state.floor,
             memory=EMMemory(np.where(better, gain, np.nan), state.smoothing),
         )
         return ended, StepInfo(better)

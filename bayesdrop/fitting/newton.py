@@ -184,16 +184,18 @@ class Newton:
         precondition = solver.prepare(energy.moments, upward, curvature.diagonal)
         size = _square(gradient, precondition)
         remaining = state.remaining
+        doubted = np.isfinite(state.floor) & (remaining > goal)
         if np.all(memory.calibration > 0):
             # The rates or the smoothing may have moved by too little to matter.
             remaining = _SAFETY * memory.calibration * size
-            if np.all(remaining <= goal):
+            if np.all((remaining <= goal) & ~doubted):
                 return replace(state, remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = replace(memory, reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
         # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
         left = np.maximum(_SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        left = np.where(doubted, np.maximum(left, state.remaining), left)
         forcing = np.where(
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
@@ -212,8 +214,11 @@ class Newton:
         ended, length = _search(energy, state, direction, tangent, slope)
         first = FirstOrder.at(energy, ended)
         memory = _learn_from(memory, length, -0.5 * slope, size, first)
-        remaining = _SAFETY * memory.calibration * _square(first.gradient, precondition)
-        return replace(ended, remaining=remaining, memory=memory), StepInfo(length > 0)
+        after = _square(first.gradient, precondition)
+        # A step that gains nothing in double precision still serves a bound, if the gradient falls.
+        spent = doubted & (-0.5 * slope <= np.finfo(float).eps * np.abs(state.value)) & (after > 0.5 * size)
+        remaining = _SAFETY * memory.calibration * after
+        return replace(ended, remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 
 
 def _learn_from(

@@ -1,7 +1,8 @@
 """Where a minimiser of ``K`` linear problems is: weights, the moments of their scores, the energy, and the smoothing.
 
 A kinked loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it costs, which is
-known exactly; the last steps are then those on the true loss.
+known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended, a bound
+(:mod:`.certificate`) is asked whether that is so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._typing import Bool, PerRow
+from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
 
@@ -23,6 +25,11 @@ Own = TypeVar("Own", bound="PerProblem")
 _SMOOTHING = 0.1
 # A gap above this share of the energy is open, whatever the tolerance.
 _CLOSED = 1e-2
+# Smoothing is cut by no more at once: the Gaussian form is flat away from its kinks, where a step would find no slope.
+_STEP = 0.1
+# Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
+_SMOOTHER = 0.3
+_SMOOTH_ENOUGH = 0.1
 
 
 class PerProblem:
@@ -68,7 +75,9 @@ class SolverState(PerProblem):
     smoothing : array (K,)
         The ``ε`` of a kinked loss; 0 for others.
     remaining : array (K,)
-        Estimated suboptimality.
+        Estimated suboptimality, or the gap to ``floor`` where the estimate was doubted.
+    floor : array (K,)
+        Bound from below on the least energy without smoothing; −∞ where none was asked for.
     memory : PerProblem
         What the method keeps from step to step.
     """
@@ -79,6 +88,7 @@ class SolverState(PerProblem):
     value: ProblemVector
     smoothing: ProblemVector
     remaining: ProblemVector
+    floor: ProblemVector
     memory: Any
 
     @classmethod
@@ -89,7 +99,7 @@ class SolverState(PerProblem):
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         value = energy.value(weights, mean, var, smoothing)
-        return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), memory)
+        return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
 
     def smoothed(self, energy: Energy, share: Any, remaining: ProblemVector | None = None) -> SolverState:
         """The same with a share of the smoothing, and with what remains, (K,), where that is known."""
@@ -104,6 +114,7 @@ class SolverState(PerProblem):
         Without noise that little is no help to a minimiser, and all of the smoothing stays.
         """
         plain = self.smoothed(energy, 0.0, gap)
+        self, plain = (replace(state, floor=plain.value - gap) for state in (self, plain))
         share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
         closed = gap <= min(tol, _CLOSED) * np.abs(plain.value)
         share = np.minimum(share, 1.0) if energy.moments.has_variance else np.ones_like(share)
@@ -115,9 +126,13 @@ class SolverState(PerProblem):
         return self.value
 
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """Smooth less; see :class:`bayesdrop.fitting.protocols.State`."""
+        """Smooth less, and doubt an estimate; see :class:`bayesdrop.fitting.protocols.State`."""
         if not energy.loss.kinked:
             return self, np.zeros(len(self.value), dtype=bool)
+        state, rough = self._less_smooth(energy, goal, moved)
+        return state._held_to_bound(energy, goal, moved, rough)
+
+    def _less_smooth(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         bias, tight = self._cost_of_smoothing(energy, goal)
         rough = bias > goal
         if np.any(self.smoothing < 1e-6 * _SMOOTHING):
@@ -127,9 +142,29 @@ class SolverState(PerProblem):
         shrink = rough & ((self.remaining <= bias) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough
-        smoothing = np.minimum(tight, np.where(shrink, 0.1 * self.smoothing, self.smoothing))
+        least = _STEP * self.smoothing
+        smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
         value = energy.value(self.weights, self.mean, self.var, smoothing)
         return replace(self, value=value, smoothing=smoothing), rough
+
+    def _held_to_bound(
+        self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
+    ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        """What remains by a bound where it seems to be little, and which problems are to go on for that."""
+        plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
+        ended = ~rough & (self.remaining <= goal)
+        if not np.any(ended & (plain - self.floor > goal)):
+            return self, rough
+        bound = lower_bound(energy, self.weights, self.mean, self.var, self.smoothing)
+        if bound is None:
+            return self, rough
+        floor = np.where(ended, np.maximum(self.floor, bound), self.floor)
+        gap = np.maximum(plain - floor, 0.0)
+        doubted = ended & (gap > goal)
+        # The smoothing has a part in the gap that is as large as what it adds to the energy.
+        share = np.where(doubted & (self.value - plain > _SMOOTH_ENOUGH * goal), _SMOOTHER, 1.0)
+        state = replace(self, floor=floor, remaining=np.where(ended, gap, self.remaining))
+        return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
 
     def _round_off(self, energy: Energy) -> ProblemVector:
         """Energy of residuals that are round-off of the scores, (K,)."""

@@ -80,12 +80,12 @@ class EpsilonInsensitive(Loss):
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = positive_part.FORMS[self.expectation], y - mean
+        part, residual = self.form, y - mean
         return part.value(residual - self.epsilon, var) + part.value(-residual - self.epsilon, var)
 
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part, residual = positive_part.FORMS[self.expectation], y - mean
+        part, residual = self.form, y - mean
         above = part.derivatives(residual - self.epsilon, var)
         below = part.derivatives(-residual - self.epsilon, var)
         return Derivatives(
@@ -103,6 +103,11 @@ class EpsilonInsensitive(Loss):
         excess = xp.abs(residual) - self.epsilon
         zero = xp.zeros_like(residual)
         return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
+
+    @property
+    def form(self) -> positive_part.Form:
+        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        return positive_part.FORMS[self.expectation]
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``|β| <= c``, at a cost of ``ε|β|``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""

@@ -79,11 +79,11 @@ class Hinge(Loss):
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        return positive_part.FORMS[self.expectation].value(self.margin - y * mean, var)
+        return self.form.value(self.margin - y * mean, var)
 
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part = positive_part.FORMS[self.expectation].derivatives(self.margin - y * mean, var)
+        part = self.form.derivatives(self.margin - y * mean, var)
         return part._replace(mean=-y * part.mean, mean_var=-y * part.mean_var)
 
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
@@ -91,6 +91,11 @@ class Hinge(Loss):
         xp = score.__array_namespace__()
         slack = self.margin - y * score
         return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
+
+    @property
+    def form(self) -> positive_part.Form:
+        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        return positive_part.FORMS[self.expectation]
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``β = yα`` with ``0 <= α <= c``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""

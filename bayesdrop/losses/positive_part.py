@@ -5,7 +5,8 @@ Two forms, each a function of the mean ``ζ`` and the variance ``v``:
     augmentation   ½(ζ + √(ζ² + v)),              an upper bound (Chen, Zhu, Chen & Chen 2015, section 4.1)
     gaussian       ζ Φ(ζ/√v) + √v φ(ζ/√v),        exact for a normal variable
 
-Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``.
+Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``: the maximum of ``αζ + √v τ(α)`` over ``0 <= α <= 1``,
+with ``τ(α) = √(α(1 − α))`` of the one and ``φ(Φ⁻¹(α))`` of the other.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from .._typing import Float
 from .base import Derivatives, Scores
 
 __all__ = ["FORMS", "Form", "draw_precision"]
@@ -29,6 +31,9 @@ class Form(Protocol):
 
     def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
         """First and second derivatives in ``(ζ, v)``."""
+
+    def tension(self, share: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+        """``τ(α)`` for ``0 <= α <= 1``."""
 
 
 class _Augmentation(NamedTuple):
@@ -58,6 +63,9 @@ class _Augmentation(NamedTuple):
             var_var=-0.125 * cubed,
         )
 
+    def tension(self, share: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+        return np.sqrt(share * (1 - share))
+
 
 class _Gaussian(NamedTuple):
     @staticmethod
@@ -86,6 +94,11 @@ class _Gaussian(NamedTuple):
             mean_var=-half * z * inverse,
             var_var=0.5 * half * (z * z - 1) * square,
         )
+
+    def tension(self, share: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+        from scipy.special import ndtri
+
+        return np.asarray(np.exp(-0.5 * ndtri(share) ** 2) / math.sqrt(2 * math.pi))
 
 
 FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian()}

@@ -8,7 +8,7 @@
 :class:`Simulated`         posterior predictive draws, log-likelihoods
 :class:`Classifying`       class probabilities
 :class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
-:class:`PiecewiseLinear`   nothing needs it; point fits without noise are faster with it
+:class:`PiecewiseLinear`   nothing needs it; point fits know how far they are from the optimum with it
 :class:`Thresholded`       HMC with the masks of each row summed
 =========================  ==========================================================================================
 
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .._typing import AnyArray, Float
 from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores
+from .positive_part import Form
 
 __all__ = [
     "Augmented",
@@ -64,6 +65,11 @@ class Interval(NamedTuple):
 @runtime_checkable
 class PiecewiseLinear(Loss, Protocol):
     """A loss whose plain form is a maximum of a linear function over an interval."""
+
+    @property
+    @abstractmethod
+    def form(self) -> Form:
+        """Expectation of the positive parts that it is a sum of."""
 
     @abstractmethod
     def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:

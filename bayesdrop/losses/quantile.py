@@ -90,12 +90,12 @@ class Quantile(Loss):
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = positive_part.FORMS[self.expectation], y - mean
+        part, residual = self.form, y - mean
         return self.tau * part.value(residual, var) + (1 - self.tau) * part.value(-residual, var)
 
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part, residual = positive_part.FORMS[self.expectation], y - mean
+        part, residual = self.form, y - mean
         above, below = part.derivatives(residual, var), part.derivatives(-residual, var)
         up, down = self.tau, 1 - self.tau
         return Derivatives(
@@ -113,6 +113,11 @@ class Quantile(Loss):
         zero = xp.zeros_like(residual)
         value = self.tau * xp.maximum(residual, zero) + (1 - self.tau) * xp.maximum(-residual, zero)
         return value, xp.where(residual > 0, zero - self.tau, xp.where(residual < 0, zero + (1 - self.tau), zero))
+
+    @property
+    def form(self) -> positive_part.Form:
+        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        return positive_part.FORMS[self.expectation]
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``−(1 − τ)c <= β <= τc``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""

@@ -77,7 +77,8 @@ def test_dual_and_newton_have_one_optimum(loss, passes, monkeypatch):
     method = bd.Newton(tol=1e-12)
     here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     dense = bd.fit(model, X, y, sample_weight=weight, method=method)
-    assert (here.n_iter == 1) == (dense.n_iter == 1) == (passes > 3)
+    assert (here.n_iter == 1) == (passes > 3)
+    assert dense.n_iter == 1, "tall dense rows go to the interior-point method"
     monkeypatch.setattr(newton, "solve_dual", lambda *given: None)
     there = bd.fit(model, X, y, sample_weight=weight, method=method)
     assert there.n_iter > 1
