@@ -27,7 +27,7 @@ from jaxtyping import Complex
 
 from ..._typing import Float, Int, PerRow
 
-__all__ = ["MaskSums", "available", "sum_by_numpy"]
+__all__ = ["MaskSums", "available", "gathered", "one_of", "sum_by_numpy"]
 
 # Logarithm of what is left out, and the least likelihood of a row that is told from zero.
 _LEFT = 24.0
@@ -58,11 +58,22 @@ class MaskSums:
         Labels −1 and +1, and ``C`` times the row weights.
     compiled : bool, optional
         Whether the loops are compiled by Numba; by default if it is installed. Without, they take ten times as long.
+    offset : array (n,), optional
+        Known part of every row's score.
     """
 
-    def __init__(self, matrix: Any, loss: Any, target: PerRow, power: PerRow, compiled: bool | None = None) -> None:
+    def __init__(
+        self,
+        matrix: Any,
+        loss: Any,
+        target: PerRow,
+        power: PerRow,
+        compiled: bool | None = None,
+        offset: PerRow | None = None,
+    ) -> None:
         self.pointers, self.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
         self.target, self.loss = np.asarray(target, dtype=np.float64), loss
+        self._offset = 0.0 if offset is None else np.asarray(offset, dtype=np.float64)
         self._signed = matrix.data.astype(np.float64) * np.repeat(self.target, np.diff(self.pointers))
         self.powers, self.kind = np.unique(np.asarray(power, dtype=np.float64), return_inverse=True)
         self._tail = _LEFT / min(1.0, float(self.powers.min()))
@@ -80,11 +91,9 @@ class MaskSums:
 
         ``keep`` and ``drop`` are ``1 − η`` and ``η`` (the smaller is read). A likelihood below 1e-10 counts as that.
         """
-        keep, drop = (np.asarray(part, dtype=np.float64) for part in (keep, drop))
-        # The smaller of the two has the digits.
-        kept = np.take(np.where(keep < drop, keep, 1 - drop), self.indices, axis=1)
-        step = np.take(np.asarray(weight, dtype=np.float64), self.indices, axis=1) * self._signed
-        base = self.target * np.asarray(intercept, dtype=np.float64)[:, None]
+        step, kept = gathered(self.indices, weight, keep, drop)
+        step *= self._signed
+        base = self.target * (self._offset + np.asarray(intercept, dtype=np.float64)[:, None])
         level, found = self._levels(step, kept, base), np.empty(base.shape)
         for number in np.unique(level):
             cells, half_period = np.ascontiguousarray(np.argwhere(level == number)), _SHORTEST * _RATIO**number
@@ -129,6 +138,20 @@ class MaskSums:
                 left = np.abs(table).max(axis=0)
             self._tables[level] = np.ascontiguousarray(table[:, : 1 + np.flatnonzero(left > np.exp(-_LEFT))[-1]])
         return self._tables[level]
+
+
+def gathered(
+    indices: Int[np.ndarray, " m"], weight: Any, keep: Any, drop: Any
+) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C m"]]:
+    """Weights and chances of being kept of the features (C, p) at each entry, in double precision."""
+    weight = np.take(np.asarray(weight, dtype=np.float64), indices, axis=1)
+    return weight, np.take(one_of(keep, drop), indices, axis=1)
+
+
+def one_of(keep: Any, drop: Any) -> Float[np.ndarray, "C p"]:
+    """The first of two chances that add up to 1, in double precision; the smaller of the two has the digits."""
+    keep, drop = (np.asarray(part, dtype=np.float64) for part in (keep, drop))
+    return np.where(keep < drop, keep, 1 - drop)
 
 
 def sum_by_numpy(
