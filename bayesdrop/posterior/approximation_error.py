@@ -35,8 +35,6 @@ _WORK, _FEW_DRAWS = 2e6, 64
 _GROUPS = 8
 # Rows that are brought to memory where they are streamed.
 _HELD_ROWS = 2000
-# Cost of a row up to which its sum over masks is right to 1e-3 at least.
-_TOLD = 16.0
 
 
 class ApproximationError(NamedTuple):
@@ -165,7 +163,7 @@ def _over_masks(
 ) -> Float[np.ndarray, "S n"]:
     """Log-likelihood over masks by draw and row, less the constants ``fixed`` of its density.
 
-    To round-off where rows have sums, to 0.002 where they have not.
+    By the sums of compiled loops where rows have them, to 0.002 where they have not.
     """
     found, loss = np.full((draws.size, X.shape[0]), np.inf), draws.model.loss.plain
     entries = np.asarray((X != 0).sum(axis=1)).ravel()
@@ -178,8 +176,7 @@ def _over_masks(
             rate = draws.rate(few)
             multiplier = draws.model.noise.coefficients(rate).gain / (1 - rate)
             found[few, some] = sums.costs(draws.weight[few] * multiplier, draws.intercept[few], 1 - rate, rate)
-    # A sum to 1e-10 is not one of a tiny likelihood.
-    rest = np.flatnonzero(np.max(found, axis=0) > _TOLD)
+    rest = np.flatnonzero(np.isposinf(found[0]))
     if len(rest):
         known = None if offset is None else offset[rest]
         group = log_likelihood_group(draws, X[rest], target[rest], weight[rest], offset=known)

@@ -94,6 +94,22 @@ def test_chances_near_one_keep_their_digits():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("size", [1.0, 40.0])
+def test_tiny_likelihoods_are_summed_tilted(size, compiled):
+    """Down to e^−200, as a large C makes them, where the sum itself is right to 1e-10 = e^−23."""
+    generator = np.random.default_rng(0)
+    X, y = problem(24, 8)
+    X[3] = 0.0
+    power = np.tile([1.0, 20.0, 100.0], 8)
+    weight, intercept, rate = size * generator.normal(size=(3, 8)), generator.normal(size=3), generator.random((3, 8))
+    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-6), 0.5
+    found = MaskSums(sparse.csr_array(X), bd.Logistic(), y, power, compiled)
+    costs, exact = found.costs(weight, intercept, 1 - rate, rate), enumerated(X, y, power, weight, intercept, rate)
+    assert exact.max() > 40
+    np.testing.assert_allclose(costs, exact, rtol=0, atol=1e-5)
+
+
 NUMBERS = np.random.default_rng(4).normal(size=24)
 KINKED = [(bd.Hinge(), None), (bd.Hinge(0.3), None), (bd.EpsilonInsensitive(0.4), NUMBERS), (bd.Quantile(0.8), NUMBERS)]
 

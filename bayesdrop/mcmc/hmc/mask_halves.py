@@ -127,7 +127,7 @@ def halves_by_numpy(
             here = base[c, i] + a
             one, other = np.searchsorted(b, low - here), np.searchsorted(b, high - here, side="right")
             left, right = below[one] - rise * (low - here), above[other] - fall * (here - high)
-            found[c, i] = np.sum(np.exp(log_a) * (np.exp(left) + np.exp(right) + among[other] - among[one]))
+            found[c, i] = np.sum(np.exp(log_a) * (np.exp(left) + np.exp(right) + (among[other] - among[one])))
 
 
 def _values(
