@@ -111,7 +111,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     size : int
         Draws of all chains.
     """
-    exact = "sample with bd.Gibbs(), which draws the masks."
+    exact = 'sample with bd.HMC(masks="summed"), where it takes the model, or bd.Gibbs(), which draws the masks.'
     if attrs.get("reweighted"):
         k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):

@@ -3,7 +3,8 @@ r"""``reweight``: draws of the approximation with masks integrated, resampled to
     weight of a draw  ∝  exp(E − G),      E = Σ_i log Σ_α p(α | η) p(y_i | s_i(α)),    G = the same under normal scores
 
 The ratios are Pareto-smoothed (:mod:`bayesdrop.posterior.pareto`). The sum over masks is had without drawing any
-(:mod:`bayesdrop.posterior.masks.expectation`), so that the weights have no noise of their own.
+(:mod:`bayesdrop.mcmc.hmc.row_sums`, else :mod:`bayesdrop.posterior.masks.expectation`), so that the weights have no
+noise of their own.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     if k > _NO_MEAN:
         raise ValueError(
             f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
-            "brings their average to rest: the approximation is too far from the posterior. Sample with bd.Gibbs(), "
-            "which draws the masks."
+            "brings their average to rest: the approximation is too far from the posterior. Sample with "
+            'bd.HMC(masks="summed"), where it takes the model, or bd.Gibbs(), which draws the masks.'
         )
     shares = np.exp(log_weights)
     # Systematic resampling: one uniform number, and each draw as often as its share says, rounded up or down.

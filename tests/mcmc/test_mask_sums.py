@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
+from bayesdrop.mcmc.hmc.mask_halves import MaskHalves
 from bayesdrop.mcmc.hmc.mask_sums import MaskSums
 from bayesdrop.mcmc.hmc.rate_slices import draw_rates, has_rates
 from bayesdrop.mcmc.hmc.summed_kernel import SummedEvaluation
@@ -28,13 +29,15 @@ REPLICATES, STEPS = 1500, 6
 RATES = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))
 
 
-def enumerated(X, y, power, weight, intercept, rate):
-    """Minus the log-likelihoods (draws, n), all masks of a row summed."""
+def enumerated(X, y, power, weight, intercept, rate, loss=None):
+    """Minus the log-likelihoods (draws, n), all masks of a row summed; by default of the logistic loss."""
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])))
     with np.errstate(divide="ignore"):
         kept = np.where(masks[None] == 1, np.log1p(-rate)[:, None], np.log(rate)[:, None]).sum(axis=2)
     scores = np.einsum("ip,kp,sp->sik", X, masks, weight) + intercept[:, None, None]
-    cost = power[:, None] * np.logaddexp(0.0, -y[:, None] * scores)
+    target = np.broadcast_to(y[:, None], scores.shape)
+    cost = np.logaddexp(0.0, -target * scores) if loss is None else loss.value(target, scores, np.zeros_like(scores))
+    cost = power[:, None] * cost
     return -logsumexp(kept[:, None, :] - cost, axis=2)
 
 
@@ -91,6 +94,54 @@ def test_chances_near_one_keep_their_digits():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("size", [1.0, 40.0])
+def test_tiny_likelihoods_are_summed_tilted(size, compiled):
+    """Down to e^−200, as a large C makes them, where the sum itself is right to 1e-10 = e^−23."""
+    generator = np.random.default_rng(0)
+    X, y = problem(24, 8)
+    X[3] = 0.0
+    power = np.tile([1.0, 20.0, 100.0], 8)
+    weight, intercept, rate = size * generator.normal(size=(3, 8)), generator.normal(size=3), generator.random((3, 8))
+    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-6), 0.5
+    found = MaskSums(sparse.csr_array(X), bd.Logistic(), y, power, compiled)
+    costs, exact = found.costs(weight, intercept, 1 - rate, rate), enumerated(X, y, power, weight, intercept, rate)
+    assert exact.max() > 40
+    np.testing.assert_allclose(costs, exact, rtol=0, atol=1e-5)
+
+
+NUMBERS = np.random.default_rng(4).normal(size=24)
+KINKED = [(bd.Hinge(), None), (bd.Hinge(0.3), None), (bd.EpsilonInsensitive(0.4), NUMBERS), (bd.Quantile(0.8), NUMBERS)]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("loss", "target"), KINKED)
+def test_sums_by_halves_are_those_of_all_masks(loss, target, compiled):
+    """Every digit but the last few, with offsets, of likelihoods down to e^−220."""
+    generator = np.random.default_rng(0)
+    X, y = problem(24, 9)
+    X[3], X[4, 1:] = 0.0, 0.0
+    y = y if target is None else target
+    power, offset = np.tile([1.0, 2.0, 0.7, 50.0], 6), generator.normal(size=24)
+    weight, intercept, rate = 3 * generator.normal(size=(3, 9)), generator.normal(size=3), generator.random((3, 9))
+    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-12), 0.5
+    found = MaskHalves(sparse.csr_array(X), loss, y, power, compiled, offset).costs(weight, intercept, 1 - rate, rate)
+    exact = np.stack(
+        [enumerated(X[[i]], y[[i]], power[[i]], weight, intercept + offset[i], rate, loss)[:, 0] for i in range(24)], 1
+    )
+    assert exact.max() > 60
+    np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_offsets_are_part_of_the_sums():
+    X, y = problem(24, 9)
+    point = np.ones((1, 9)), np.zeros(1), np.full((1, 9), 0.6), np.full((1, 9), 0.4)
+    whole = MaskSums(sparse.csr_array(X), bd.Logistic(), y, np.ones(24), offset=np.full(24, 0.7)).costs(*point)
+    np.testing.assert_allclose(
+        whole, MaskSums(sparse.csr_array(X), bd.Logistic(), y, np.ones(24)).costs(point[0], np.full(1, 0.7), *point[2:])
+    )
+
+
 # The draws.
 
 
@@ -102,7 +153,7 @@ def exact_means(model, X, y, power, draws=250_000):
     free = generator.beta(2.0, 3.0, size=(draws, rate_map.size))
     rate = free[:, rate_map.index]
     effective = weight / (1 - rate) if model.noise.unbiased else weight
-    parts = [enumerated(X, y, power, *some) for some in zip(
+    parts = [enumerated(X, y, power, *some, model.loss) for some in zip(
         *(np.array_split(part, 100) for part in (effective, intercept, rate)), strict=True)]  # fmt: skip
     log_share = -np.concatenate(parts).sum(axis=1) + 2.5 * np.log1p((intercept / 2.5) ** 2 / 4)
     share = np.exp(log_share - log_share.max())
@@ -120,6 +171,7 @@ def statistics(weight, intercept, rate):
 
 # Large features and C = 2, so that the posterior under normal scores is 0.3 standard deviations away.
 CASES = {
+    "hinge, shared": (bd.Model(bd.Hinge(), rates=bd.Shared(bd.Beta(2, 3)), C=2.0), None),
     "per feature": (bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0), None),
     "shared, row weights": (bd.Model(rates=bd.Shared(bd.Beta(2, 3)), C=2.0), np.tile([2.0, 1.0, 0.5], 8)),
     "unbiased, groups": (
@@ -270,12 +322,17 @@ def test_a_resumed_run_is_bit_identical_and_states_no_approximation(tmp_path):
         bd.reweight(whole, X, y)
 
 
-@pytest.mark.parametrize("model", [bd.Model(bd.Hinge()), bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0)))])
+@pytest.mark.parametrize("model", [bd.Model(bd.Squared()), bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0)))])
 def test_models_without_a_sum_are_refused(model):
-    with pytest.raises(
-        ValueError, match=r'"summed" takes bd.Logistic\(\) and normal weights of known scales.*bd.Gibbs'
-    ):
+    with pytest.raises(ValueError, match=r'"summed" takes normal weights of known scales and bd.Logistic.*bd.Gibbs'):
         bd.sample(model, *problem(), method=bd.HMC(masks="summed"), progress=False)
+
+
+def test_long_rows_of_a_loss_with_kinks_are_refused():
+    X, y = problem(8, 26)
+    X[2] = 1.0
+    with pytest.raises(ValueError, match=r"at most 24 non-zero features.*got 1 longer ones, of up to 26; take bd.Logi"):
+        bd.sample(bd.Model(bd.Hinge()), sparse.csr_array(X), y, method=bd.HMC(masks="summed"), progress=False)
 
 
 def test_settings_are_checked():

@@ -2,7 +2,7 @@
 
 A draw under the density ``π̃`` whose masks are integrated as if scores were normal is a proposal: a trajectory, and
 where the kernel draws rates given the weights, that before it and, in the opposite order, after it, so that the whole
-is reversible. Where it ends, the likelihood of each row is summed over its masks (:mod:`.mask_sums`), and with ``T``
+is reversible. Where it ends, the likelihood of each row is summed over its masks (:mod:`.row_sums`), and with ``T``
 the log-likelihood of all rows over masks less the one under normal scores, the proposal is accepted with probability
 
     min{1, exp(T(θ') − T(θ))}
@@ -28,7 +28,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Float
 from .density import Density, Evaluation, PerScore, Point
 from .kernel import HMCKernel, HMCOperands, HMCState
-from .mask_sums import MaskSums
+from .row_sums import RowSums
 from .whitening import unwhiten
 
 __all__ = ["SummedEvaluation", "SummedKernel", "SummedOperands"]
@@ -38,7 +38,7 @@ class SummedOperands(NamedTuple):
     """What the compiled steps read, and the rows whose masks are summed."""
 
     chains: HMCOperands
-    rows: MaskSums
+    rows: RowSums
 
 
 class SummedEvaluation(NamedTuple):
