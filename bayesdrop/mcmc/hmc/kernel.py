@@ -22,9 +22,8 @@ from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
 from .rate_slices import draw_rates
-from .row_factor import RowFactor
 from .trajectory import STATISTICS, split_trajectory, statistics_of
-from .whitening import Factor, unwhiten, whiten, whiten_gradient
+from .whitening import ByProducts, Factor, unwhiten, whiten, whiten_gradient
 
 __all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
 
@@ -37,8 +36,8 @@ _MOST_KICKS = 100
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
 DIVERGED = 1000.0
-# What the approximation counts for where a factor by rows is stretched, in draws, and the share of a pilot's draws that
-# are as good as independent.
+# What the approximation counts for where a factor by products is stretched, in draws, and the share of a pilot's draws
+# that are as good as independent.
 _PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
 
 
@@ -96,7 +95,7 @@ class HMCOperands(NamedTuple):
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
-    factor : array (D, D) or (D,), or RowFactor
+    factor : array (D, D) or (D,), or one by products
         ``T``, or the standard deviations of a diagonal one.
     kicks : int array ()
         Fixed number of kicks, 0 to choose it during warm-up.
@@ -121,9 +120,9 @@ class HMCState(NamedTuple):
     evaluation : Evaluation
         Minus the log density there, its gradient taken in ``θ``.
     centre, factor : array
-        Normal approximation in use; of a factor by rows its stretch (D,).
+        Normal approximation in use; of a factor by products its stretch (D,).
     mean, square : array (D,); (D, D) or (D,)
-        Sums of ``θ`` and of its products over the current pilot, of a factor by rows of ``z``.
+        Sums of ``θ`` and of its products over the current pilot, of a factor by products of ``z``.
     seen : int array ()
         Draws of the pilot.
     log_kicks : array ()
@@ -209,7 +208,7 @@ class HMCKernel:
         """State before the first draw, at a place and what the density is there."""
         centre, factor = operands.centre, operands.factor
         nothing = jnp.zeros(z.shape[0], centre.dtype)
-        kept = factor.stretch if isinstance(factor, RowFactor) else factor
+        kept = factor.stretch if isinstance(factor, ByProducts) else factor
         return HMCState(
             position=z,
             evaluation=evaluation,
@@ -258,7 +257,7 @@ class HMCKernel:
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
         """``T`` as it is in use."""
         given = operands.factor
-        return given._replace(stretch=state.factor) if isinstance(given, RowFactor) else state.factor
+        return given._replace(stretch=state.factor) if isinstance(given, ByProducts) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -330,9 +329,9 @@ class HMCKernel:
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
-        by_rows = isinstance(operands.factor, RowFactor)
+        by_products = isinstance(operands.factor, ByProducts)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
-        deviation, dtype = state.position if by_rows else theta - state.centre[None], theta.dtype
+        deviation, dtype = state.position if by_products else theta - state.centre[None], theta.dtype
         dense = state.square.ndim == 2
         state = state._replace(
             mean=state.mean + jnp.sum(deviation, axis=0),
@@ -345,7 +344,7 @@ class HMCKernel:
         def centre(s: HMCState) -> HMCState:
             total = s.seen.astype(dtype)
             shift = s.mean / total
-            if by_rows:
+            if by_products:
                 return self._stretch(operands, s, shift, s.square / total)
             covariance = s.square / total - (jnp.outer(shift, shift) if dense else shift * shift)
             prior_draws = self.trust * shift.shape[0]
@@ -371,7 +370,7 @@ class HMCKernel:
     def _stretch(
         self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
     ) -> HMCState:
-        """Centre and stretch a factor by rows by the whitened moments of a pilot.
+        """Centre and stretch a factor by products by the whitened moments of a pilot.
 
         A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
         (James & Stein 1961).

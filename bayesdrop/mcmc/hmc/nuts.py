@@ -23,8 +23,7 @@ from ...model import Model
 from ...rates import RateMap
 from .binding import bind_start
 from .density import LogDensity
-from .row_factor import RowFactor
-from .whitening import Factor, unwhiten, whiten_gradient
+from .whitening import ByProducts, Factor, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -70,7 +69,7 @@ class NUTS:
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
         real, found = partial(jnp.asarray, dtype=self.dtype), bound.factor
-        factor = found if isinstance(found, RowFactor) else real(found)
+        factor = found if isinstance(found, ByProducts) else real(found)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 

@@ -1,7 +1,7 @@
 """Whitened coordinates, ``θ = c + T z``, in which a normal approximation ``N(c, TTᵀ)`` is standard normal.
 
-Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), (D,) if it is diagonal, or a
-:class:`.row_factor.RowFactor`, which multiplies by products with the rows.
+Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), (D,) if it is diagonal, or an object that
+multiplies by products: with the rows (:mod:`.row_factor`) or with some directions (:mod:`.direction_factor`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import jax
 
 from ..._typing import AnyArray, Float
+from .direction_factor import DirectionFactor
 from .row_factor import RowFactor
 
-__all__ = ["Factor", "unwhiten", "whiten", "whiten_gradient"]
+__all__ = ["Factor", "ByProducts", "unwhiten", "whiten", "whiten_gradient"]
 
-Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | RowFactor
+ByProducts = RowFactor | DirectionFactor
+Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | ByProducts
 
 
 def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
@@ -25,7 +27,7 @@ def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "
     >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
     [[3.0, -3.0]]
     """
-    if isinstance(factor, RowFactor):
+    if isinstance(factor, ByProducts):
         return centre[None] + factor.times(z)
     return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
 
@@ -40,7 +42,7 @@ def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray,
     [[1.0, -1.0]]
     """
     away = theta - centre[None]
-    if isinstance(factor, RowFactor):
+    if isinstance(factor, ByProducts):
         return factor.solve(away)
     if factor.ndim == 1:
         return away / factor[None]
@@ -56,6 +58,6 @@ def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[A
     >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
     [[3.0, 3.0]]
     """
-    if isinstance(factor, RowFactor):
+    if isinstance(factor, ByProducts):
         return factor.transposed_times(gradient)
     return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
