@@ -94,12 +94,16 @@ def test_the_factor_is_a_root_of_the_covariance_along_its_directions(intercept, 
         np.testing.assert_allclose(T @ T.T @ H, np.eye(D), atol=1e-9)
 
 
-def test_the_diagonal_is_that_of_the_precision_and_at_most_four_times_the_priors():
+def test_the_precision_is_the_covariance_of_the_noise_and_the_diagonal_at_most_four_times_the_priors():
     design, generator = data_of(MODELS["logistic"]).design, np.random.default_rng(1)
     prior, curvature = generator.uniform(0.5, 2.0, P), generator.uniform(0.0, 0.5, N)
     precision = drawn.precision_of(design, prior, curvature, True)
     diagonal = np.diag(precision.times(np.eye(P)))
     np.testing.assert_allclose(precision.diagonal(), diagonal, rtol=1e-12)
+    noise = precision.noise(np.eye(P, P + N), np.eye(N, P + N, P))
+    np.testing.assert_allclose(noise @ noise.T, precision.times(np.eye(P)), rtol=1e-12, atol=1e-13)
+    whole = np.linalg.inv(whole_precision(design, prior, curvature, True))
+    np.testing.assert_allclose(np.linalg.inv(noise @ noise.T), whole[:P, :P], atol=1e-11)
     scale = drawn.direction_factor(precision, True, "float32").scale
     np.testing.assert_allclose(1 / np.square(scale), np.minimum(diagonal, 4 * prior), rtol=1e-5)
 

@@ -103,6 +103,12 @@ class Precision(NamedTuple):
         """``Hw``."""
         return self.prior[:, None] * w + self.columns(self.curvature[:, None] * self.rows(w))
 
+    def noise(
+        self, of_weights: Float[np.ndarray, "p m"], of_rows: Float[np.ndarray, "n m"]
+    ) -> Float[np.ndarray, "p m"]:
+        """``P^½ε + A₀ᵀD^½ε'``, of covariance ``H`` for standard normal ``ε`` and ``ε'``."""
+        return np.sqrt(self.prior)[:, None] * of_weights + self.columns(np.sqrt(self.curvature)[:, None] * of_rows)
+
     def diagonal(self) -> Float[np.ndarray, " p"]:
         """Diagonal of ``H``."""
         own = self.design.sq_rmatvec(self.curvature) - self.curvature.sum() * self.mean**2
@@ -198,9 +204,9 @@ def drawn_approximation(model: Model, data: Dataset) -> DrawnApproximation:
         found = precision_of(design, prior, curvature, intercept)
         total, own = curvature.sum(), slope.sum() if intercept else 0.0
         pull = -(prior * centre + design.rmatvec(slope) - found.mean * own)
-        noise = np.sqrt(prior)[:, None] * of_weights + found.columns(np.sqrt(curvature)[:, None] * of_rows)
+        right = np.column_stack([pull, found.noise(of_weights, of_rows)])
         start = np.column_stack([np.zeros(p), draws])
-        solved = conjugate_gradients(found.times, np.column_stack([pull, noise]), found.diagonal(), start)
+        solved = conjugate_gradients(found.times, right, found.diagonal(), start)
         move, draws = solved[:, 0], solved[:, 1:]
         centre, level = centre + move, level - own / total - found.mean @ move if intercept else 0.0
         spread = found.rows(draws) + (of_level / np.sqrt(total) if intercept else 0.0)
