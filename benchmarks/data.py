@@ -39,13 +39,13 @@ def amazon(domain: str, split: str) -> tuple[sparse.csr_array, np.ndarray]:
     return sparse.csr_array((X.data, index, pointer), shape=shape), y
 
 
-def imdb() -> tuple[sparse.csr_array, np.ndarray]:
-    """IMDB reviews, training split, 0/1 unigrams that occur twice or more, labels −1 and +1 (Maas et al. 2011)."""
+def imdb(least: int = 2) -> tuple[sparse.csr_array, np.ndarray]:
+    """IMDB reviews, training split, 0/1 unigrams of so many reviews or more, labels −1 and +1 (Maas et al. 2011)."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     raw = read_packed("imdb/train_labelled.jsonl.xz", "The large movie review data set, one JSON object a line.")
     rows = [json.loads(line) for line in raw.splitlines()]
-    X = CountVectorizer(binary=True, min_df=2, dtype=np.float64).fit_transform([row["text"] for row in rows])
+    X = CountVectorizer(binary=True, min_df=least, dtype=np.float64).fit_transform([row["text"] for row in rows])
     return sparse.csr_array(X), np.where([row["label"] == "pos" for row in rows], 1, -1)
 
 

@@ -1,7 +1,7 @@
 """Effective draws a second, against NumPyro's NUTS on the same density, in one run.
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
-    python -m benchmarks.sampling words [books] [kitchen] [none] [shared] [each] [summed] [nuts] [300]
+    python -m benchmarks.sampling words [books] [kitchen] [imdb] [none] [shared] [each] [summed] [nuts] [300]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -9,8 +9,10 @@ effective sample size over all weights, the intercept and the rates, per second,
 interleaved between the samplers.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
-draws; a number is that of the draws of a chain. ``summed`` takes ``bd.HMC(masks="summed")`` where there are masks.
-``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
+draws; a number is that of the draws of a chain, a second one
+of its warm-up. ``imdb``, which has to be named, are 27,273 words given 25,000 reviews,
+without noise. ``summed`` takes ``bd.HMC(masks="summed")`` where there are masks.
+GB is the most memory that the process had. ``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import jax
@@ -36,7 +39,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.run.driving import CHUNK, _chunk
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.models import logistic, normal_scores, svm, svr
-from benchmarks.data import amazon
+from benchmarks.data import amazon, imdb
 
 CHAINS, SEEDS = 4, (0, 1, 2)
 
@@ -194,29 +197,36 @@ def quality(draws: dict[str, np.ndarray]) -> tuple[float, float, float]:
     return float(ess.min()), float(np.median(ess)), float(rhat.max())
 
 
+def reviews(domain: str) -> tuple[Any, np.ndarray]:
+    """Words, of films those of five reviews or more, and labels."""
+    return imdb(least=5) if domain == "imdb" else amazon(domain, "train")
+
+
 def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
     """The time of a whole call, and what it draws."""
     method = bd.HMC(masks="summed" if "summed" in chosen else "normal")
-    print("| data | rates | seconds | CPU seconds | kicks | smallest ESS | median ESS | largest R-hat | ESS/s |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for domain in ("books", "kitchen"):
-        for name, rates in WORDS.items():
-            asked = [part in chosen or not set(group) & set(chosen) for part, group in (
-                (domain, ("books", "kitchen")), (name, tuple(WORDS)))]  # fmt: skip
-            if not all(asked):
-                continue
-            (X, y), model = amazon(domain, "train"), bd.Model(rates=rates)
+    print(
+        "| data | rates | seconds | CPU seconds | GB | kicks | smallest ESS | median ESS | largest R-hat | ESS/s | "
+        "accepted |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    domains = [domain for domain in ("books", "kitchen", "imdb") if domain in chosen] or ["books", "kitchen"]
+    for domain in domains:
+        (X, y), kinds = reviews(domain), ["none"] if domain == "imdb" else list(WORDS)
+        for name in [kind for kind in kinds if kind in chosen] or kinds:
+            model = bd.Model(rates=WORDS[name])
             start, cpu = time.perf_counter(), time.process_time()
             data = as_dataset(X, y, binary=True).with_weight()
             rate_map = model.bind(data.feature_names)
             kernel, operands = method.bind(model, data, rate_map, tune, marginalised=not rate_map.is_free)
             found = run(kernel, operands, as_key(0), tune=tune, draws=draws, chains=CHAINS, progress=False)
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+            memory = getrusage(RUSAGE_SELF).ru_maxrss / 2**20
             least, middle, rhat = quality(found.draws)
-            kicks = int(found.draws["n_steps"][0, -1])
+            kicks, accepted = int(found.draws["n_steps"][0, -1]), float(np.mean(found.draws["acceptance_rate"]))
             print(
-                f"| {domain} | {name} | {seconds:.0f} | {cpu:.0f} | {kicks} | {least:.0f} | {middle:.0f} | {rhat:.4f} "
-                f"| {least / seconds:.1f} |",
+                f"| {domain} | {name} | {seconds:.0f} | {cpu:.0f} | {memory:.1f} | {kicks} | {least:.0f} | "
+                f"{middle:.0f} | {rhat:.4f} | {least / seconds:.1f} | {accepted:.2f} |",
                 flush=True,
             )
 
@@ -260,7 +270,7 @@ def main() -> None:
             words_by_nuts("kitchen" if "kitchen" in chosen else "books")
         else:
             numbers = [int(part) for part in chosen if part.isdigit()]
-            words(chosen, draws=numbers[0] if numbers else 700)
+            words(chosen, **dict(zip(("draws", "tune"), numbers, strict=False)))
         return
     print("| what | dtype | bayesdrop, ESS/s (ESS a draw, time) | NUTS, ESS/s (ESS a draw, time) | ratio |")
     print("|---|---|---|---|---|")

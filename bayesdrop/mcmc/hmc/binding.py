@@ -21,11 +21,13 @@ from .class_density import ClassDensity, class_approximation
 from .class_factor import class_factor
 from .class_scores import class_scores, of_class_scores
 from .density import Density, DensityOperands
+from .drawn_approximation import by_draws, direction_factor, drawn_approximation
 from .learnt_scale import best_scales, with_scales
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
 from .row_factor import RowFactor, by_rows, row_factor
 from .row_padding import padded_rows
+from .score_approximation import rounding_width
 from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "bind_density", "bind_start", "operands_of"]
@@ -49,7 +51,7 @@ class Bound(NamedTuple):
     given : Density or ClassDensity
         The density at known scales.
     centre, factor : array
-        Mean (E,) and factor, (E, E), (E,) or by rows, of an approximation of the coordinates.
+        Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
     kinked : bool
         The loss has kinks that no noise rounds.
     spread : array
@@ -74,10 +76,12 @@ def bind_start(
     dtype: str,
     rounded: bool = True,
     padded: bool = True,
+    held: bool = True,
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
     ``rounded`` rounds the kinks of forces, ``padded`` lets data of nearly as many rows share compiled programs.
+    The operands have the rows if they are ``held``.
     """
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
@@ -90,7 +94,7 @@ def bind_start(
         model, log_scale = best_scales(
             model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged)
         )
-    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype)
+    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
     if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
         centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
         return Bound(density, operands, density, centre, by_row, False, by_row)
@@ -98,6 +102,8 @@ def bind_start(
         found = class_scores(model, data)
         of_classes = class_factor(model, data, found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
+    if by_draws(model, data, rate_map):
+        return _start_by_draws(model, data, density, operands, dtype, rounded)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -129,15 +135,27 @@ def start_by_rows(
     return found.centre, factor
 
 
+def _start_by_draws(
+    model: Model, data: Dataset, density: Any, operands: DensityOperands, dtype: str, rounded: bool
+) -> Bound:
+    """Density and operands without noise, with an approximation of many rows and features."""
+    found = drawn_approximation(model, data)
+    factor, kinked = direction_factor(found.precision, model.fit_intercept, dtype), density.loss.kinked
+    if kinked and rounded:
+        width = rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
+        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+    return Bound(density, operands, density, found.centre, factor, kinked, factor)
+
+
 def _at_median(model: Model, data: Dataset) -> Model:
     """The model with its learnt scales at their medians."""
     return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
 
 
 def bind_density(
-    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, held: bool = True
 ) -> tuple[Density | ClassDensity, DensityOperands]:
-    """Density and operands of a model; ``name`` is the sampler's, for errors.
+    """Density and operands of a model, with the rows if ``held``; ``name`` is the sampler's, for errors.
 
     Raises
     ------
@@ -185,7 +203,7 @@ def bind_density(
         **there,
     )  # fmt: skip
     square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
-    return density, operands_of(model, data, rate_map, dtype, square)
+    return density, operands_of(model, data, rate_map, dtype, square, held)
 
 
 def _is_normal(model: Model) -> bool:
@@ -194,17 +212,17 @@ def _is_normal(model: Model) -> bool:
 
 
 def operands_of(
-    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, held: bool = True
 ) -> DensityOperands:
     """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
 
-    Rows that are streamed stay where they are: matrix, targets and weights are empty then.
+    Rows that are streamed or not to be ``held`` stay where they are: matrix, targets and weights are empty then.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(placed, dtype=dtype), len(data.feature_names)
     if square is None:
         square = data.design.shape[0] * p <= _SMALL
-    streamed = data.design.is_streamed
+    streamed = data.design.is_streamed or not held
     return DensityOperands(
         matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
         target=real(np.zeros(0) if streamed else data.target),

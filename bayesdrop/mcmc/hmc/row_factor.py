@@ -30,10 +30,12 @@ from ..._typing import Float, Int
 from ...data.dataset import Dataset
 from ...designs import Design
 from ...model import Model
+from ...rates import RateMap
 from ..matrix import Matrix, backward_product, product
 from ..placing import placed
 
-__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_factor", "row_product", "row_roots"]
+__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_factor", "row_product", "row_roots",
+           "without_noise"]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 
@@ -54,6 +56,15 @@ def by_rows(model: Model, data: Dataset) -> bool:
     n, p = data.design.shape
     possible = model.weight_prior.gaussian and data.design.scans_columns and not model.loss.multiclass
     return possible and p >= _MANY and n <= min(_MOST_ROWS, 1.4 * p)
+
+
+def without_noise(model: Model, rate_map: RateMap) -> bool:
+    """True if the noise of a model leaves scores as they are, and no rate is free."""
+    if rate_map.is_free:
+        return False
+    one = model.noise.coefficients(rate_map.initial)
+    noised = any(np.any(part) for part in (one.shift, one.quadratic, one.linear, one.constant))
+    return not noised and bool(np.all(one.gain == 1))
 
 
 def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C n"]:

@@ -31,7 +31,7 @@ from ...losses.protocols import Curved, require
 from ...model import Model
 from .row_factor import centred_gram
 
-__all__ = ["ScoreApproximation", "score_approximation"]
+__all__ = ["ScoreApproximation", "rounding_width", "score_approximation"]
 
 _STEPS, _CLOSE = 20, 0.05
 # How far a step goes: where scores are wide, a smaller curvature makes them wider, and whole steps overshoot.
@@ -60,6 +60,25 @@ class ScoreApproximation(NamedTuple):
     curvature: Float[np.ndarray, " n"]
     dual: Float[np.ndarray, " n"]
     gram: Float[np.ndarray, "n n"]
+
+
+def rounding_width(
+    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], most: float
+) -> Float[np.ndarray, " n"]:
+    """Half-widths (n,) over which kinks are rounded, for weights, curvatures and deviations of the scores.
+
+    They are at most so many standard deviations. Wide scores would make the rounded force that of another posterior:
+    the energy that it gets wrong, in all rows about ``Σ c D h³/24`` of variance with ``c`` the weight of a row, is to
+    stay below a quarter.
+
+    Examples
+    --------
+    >>> rounding_width(np.ones(1), np.full(1, 6.0), np.ones(1), 3.0).tolist()
+    [1.0]
+    """
+    wrong = np.sum(weight * curvature * spread**3) / 24
+    share = min(most, float((0.25 / wrong) ** (1 / 3)))
+    return share * np.maximum(spread, 1e-3 * spread.max())
 
 
 def score_approximation(model: Model, data: Dataset) -> ScoreApproximation:

@@ -38,8 +38,8 @@ from ...model import Model
 from ...rates import RateMap
 from .density import Density, DensityOperands
 from .kernel import DIVERGED, draw_length, tuned_kicks
-from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots
-from .score_approximation import score_approximation
+from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots, without_noise
+from .score_approximation import rounding_width, score_approximation
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
@@ -244,11 +244,7 @@ class ScoreHMCKernel:
 
 def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
     """True if this kernel is for the model, without noise, and by rows is the way to less work."""
-    if not by_rows(model, data) or rate_map.is_free:
-        return False
-    one = model.noise.coefficients(rate_map.initial)
-    noised = any(np.any(part) for part in (one.shift, one.quadratic, one.linear, one.constant))
-    return not noised and bool(np.all(one.gain == 1)) and isinstance(model.loss.plain, Curved)
+    return by_rows(model, data) and without_noise(model, rate_map) and isinstance(model.loss.plain, Curved)
 
 
 def score_operands(
@@ -274,11 +270,7 @@ def score_operands(
     covariance = gram - inside.T @ inside + (1 / total if intercept else 0.0)
     response = np.eye(len(root)) - (gram * root) @ (roots.inner * root)
     if density.loss.kinked:
-        # Wide scores would make the rounded force that of another posterior: the energy that it gets wrong, in all rows
-        # about Σ c D h³/24 of variance with c the weight of a row, is to stay below a quarter.
-        wrong = np.sum(model.C * data.weight * curvature * found.spread**3) / 24
-        share = min(rounded, float((0.25 / wrong) ** (1 / 3)))
-        width = share * np.maximum(found.spread, 1e-3 * found.spread.max())
+        width = rounding_width(model.C * data.weight, curvature, found.spread, rounded)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)

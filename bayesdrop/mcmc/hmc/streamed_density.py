@@ -39,12 +39,19 @@ class StreamedRows(NamedTuple):
         Labels −1 and +1 or numbers, and ``C`` times the row weights, where the rows are.
     width : array (n,), optional
         As in :class:`.density.DensityOperands`.
+    offset : array (n,), optional
+        Known part of every row's score.
+    known : float
+        Cost of all rows somewhere in the middle of the posterior. Taken off the total, it leaves single precision the
+        digits of differences.
     """
 
     design: Design
     target: PerRow
     row_weight: PerRow
     width: PerRow | None = None
+    offset: PerRow | None = None
+    known: float = 0.0
 
 
 class Sums(NamedTuple):
@@ -61,14 +68,20 @@ def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
     none = np.zeros((p, 0))
     weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
     squares = a.T if density.quadratic else none
-    vectors = (rows.target, rows.row_weight, *(() if rows.width is None else (rows.width,)))
+    others = {"width": rows.width, "offset": rows.offset}
+    there = {name: value for name, value in others.items() if value is not None}
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
-        weights, squares, partial(_of_rows, density, level, constant), *vectors
+        weights,
+        squares,
+        partial(_of_rows, density, tuple(there), level, constant),
+        rows.target,
+        rows.row_weight,
+        *there.values(),
     )
     nothing = np.zeros_like(u)
     return Sums(
-        totals[:chains],
+        totals[:chains] - rows.known,
         Loadings(
             mean=back[:, :chains].T,
             level=level_slope[:chains],
@@ -81,24 +94,30 @@ def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
 
 def _of_rows(
     density: Density,
+    names: tuple[str, ...],
     level: Float[np.ndarray, " C"],
     constant: Float[np.ndarray, " C"],
     first: Float[np.ndarray, "rows K"],
     second: Float[np.ndarray, "rows L"],
     target: PerRow,
     weight: PerRow,
-    width: PerRow | None = None,
+    *others: PerRow,
 ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
-    """Slopes of the cost of some rows, and what is summed over them, given their products with the loadings."""
-    C = len(level)
+    """Slopes of the cost of some rows, and what is summed over them, given their products with the loadings.
+
+    ``names`` says what the others are.
+    """
+    C, there = len(level), dict(zip(names, others, strict=True))
     with np.errstate(over="ignore", invalid="ignore"):
         mean = first[:, :C] + level
+        if "offset" in there:
+            mean = mean + there["offset"][:, None]
         var = mean[:0]
         if density.has_variance:
             var = np.broadcast_to(constant, mean.shape)
             var = var + second if density.quadratic else var
             var = var + first[:, C:] if density.linear else var
-        stretched = None if width is None else width[:, None]
+        stretched = there["width"][:, None] if "width" in there else None
         cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
     if not density.has_variance:
         return slope, second, cost
