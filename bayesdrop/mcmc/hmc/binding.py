@@ -143,7 +143,7 @@ def _start_by_draws(
     factor, kinked = direction_factor(found.precision, model.fit_intercept, dtype), density.loss.kinked
     if kinked and rounded:
         width = rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
-        operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
+        operands = operands._replace(width=placed(width, dtype))
     return Bound(density, operands, density, found.centre, factor, kinked, factor)
 
 

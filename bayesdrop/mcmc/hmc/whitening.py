@@ -1,8 +1,8 @@
 """Whitened coordinates, ``θ = c + T z``, in which a normal approximation ``N(c, TTᵀ)`` is standard normal.
 
 Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), (D,) if it is diagonal, or a :class:`FactorMap`,
-which multiplies by products: with the rows (:mod:`.row_factor`), with some directions (:mod:`.direction_factor`) or with
-what all classes share (:mod:`.class_factor`).
+which multiplies by products: with the rows (:mod:`.row_factor`), some directions (:mod:`.direction_factor`), or
+eigenvectors that classes share (:mod:`.class_factor`).
 """
 
 from __future__ import annotations

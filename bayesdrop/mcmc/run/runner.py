@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "as_key", "run"]
 
 _log = logging.getLogger("bayesdrop")
-_THREEFRY = "threefry2x32"
 # How long a chunk should last.
 _SECONDS = 0.5
 
@@ -96,9 +95,9 @@ def as_key(seed: Any) -> PRNGKeyArray:
     ()
     """
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32:
-        if jax.config.jax_default_prng_impl == _THREEFRY:  # type: ignore[attr-defined]  # made by its name
+        if jax.config.jax_default_prng_impl == "threefry2x32":  # type: ignore[attr-defined]  # made by its name
             # The same key, which JAX would compile two programs to make.
-            return jax.random.wrap_key_data(placed([0, int(seed)], np.uint32), impl=_THREEFRY)
+            return jax.random.wrap_key_data(placed([0, int(seed)], np.uint32), impl="threefry2x32")
         return jax.random.key(np.uint32(seed))
     if isinstance(seed, jax.Array | np.ndarray):
         if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
