@@ -169,18 +169,6 @@ def test_a_number_of_folds_is_of_shuffled_rows(number):
         assert [fold.test.tolist() for fold in followed] == [test.tolist() for _, test in given]
 
 
-def test_an_order_of_the_rows_is_not_followed():
-    """A feature that drifts with the rows tells nothing of the class, and a choice by shuffled folds sees that."""
-    rng = np.random.default_rng(0)
-    X, y = noisy(400)
-    drift = np.linspace(-3, 3, 400)
-    X = np.column_stack([X, drift[:, None] + 0.1 * rng.normal(size=(400, 20))])
-    model, ordered = (
-        bd.DropoutLogisticRegression(bd.Tuned(strengths=STRENGTHS, cv=cv)).fit(X, y) for cv in (5, KFold(5))
-    )
-    assert model.selection_.chosen.loss < ordered.selection_.chosen.loss
-
-
 def test_differences_are_those_of_pairs():
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 30))

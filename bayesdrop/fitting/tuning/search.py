@@ -176,8 +176,8 @@ class Search:
             self._walk(first, members, group)
             return
         self._try([(C, m) for m in noisy], group)
-        rivals = self._left([(C, m) for m in noisy]) if late and noisy else []
-        if late and (not noisy or ((C, noisy[0]) in rivals and (len(rivals) == 1 or not self.avoid_plain))):
+        near = self._left([(C, m) for m in noisy]) if late and noisy else []
+        if late and (not noisy or ((C, noisy[0]) in near and (len(near) == 1 or not self.avoid_plain))):
             self._try([(C, m) for m in late], group)
         for direction in (1, -1):
             place, climbs = first, True
