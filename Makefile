@@ -94,6 +94,7 @@ bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.sampling words
 	$(BIN)/python -m benchmarks.sampler
+	$(BIN)/python -m benchmarks.small_truth
 	$(BIN)/python -m benchmarks.masks
 	$(BIN)/python -m benchmarks.first_draw
 

@@ -47,8 +47,8 @@ def problem(n=12, p=3, seed=0):
     return X, np.where(X[:, 0] + generator.normal(size=n) > 0, 1.0, -1.0)
 
 
-def bind(model, X, y, method, tune=0, weight=None):
-    data = as_dataset(X, y, weight, binary=True).with_weight()
+def bind(model, X, y, method, tune=0, weight=None, offset=None):
+    data = as_dataset(X, y, weight, binary=True).with_weight().with_offset(offset)
     return method.bind(model, data, model.bind(data.feature_names), tune)
 
 
@@ -235,10 +235,13 @@ def test_rates_given_the_weights_follow_the_density():
 
 
 def test_what_is_held_of_a_state_is_the_sum_there():
-    """Costs are the sums at the position, the density under normal scores is kept beside, and ``lp`` has the sums."""
+    """Costs are the sums at the position, the density under normal scores is kept beside, and ``lp`` has the sums.
+
+    The scores of all rows have a known part, as an intercept would be.
+    """
     X, y = problem()
     with jax.enable_x64(False):
-        kernel, operands = bind(RATES, X, y, bd.HMC(masks="summed"), 10)
+        kernel, operands = bind(RATES, X, y, bd.HMC(masks="summed"), 10, offset=np.full(12, 0.8))
         state = kernel.init(operands, as_key(1), 2)
         for _ in range(12):
             state, record = kernel.step(operands, state)
@@ -246,7 +249,7 @@ def test_what_is_held_of_a_state_is_the_sum_there():
         nearly = kernel.inner.density.evaluate(operands.chains.density, theta)
     weight, intercept, logit = (np.asarray(record[name], float) for name in ("weight", "intercept", "logit_rate"))
     rate = expit(logit)
-    expected = enumerated(X, y, np.ones(len(y)), weight, intercept, rate)
+    expected = enumerated(X, y, np.ones(len(y)), weight, intercept + 0.8, rate)
     np.testing.assert_allclose(state.evaluation.cost, expected, atol=1e-5)
     np.testing.assert_allclose(state.evaluation.nearly, nearly.cost, atol=1e-5)
     np.testing.assert_allclose(state.evaluation.gradient, nearly.gradient, atol=1e-4)

@@ -159,7 +159,7 @@ class MaskSums:
         return bound.min(axis=0), found
 
     def _table(self, level: int, tilt: float) -> Complex[np.ndarray, "kinds nodes"]:
-        """``(h/π) iψ(t − ia)/{(a + it) ψ(−ia)}`` at the nodes of a level, for each power ``c``, ``a`` tilts of it."""
+        """``(h/π) iψ(t − ia)/{(a + it) ψ(−ia)}`` at the nodes of a level, for each power; ``a`` is tilt times it."""
         if (level, tilt) not in self._tables:
             step, turn = 2 * np.pi / (_SHORTEST * _RATIO**level), self.powers[:, None]
             characteristic, a = self.loss.threshold_characteristic, tilt * turn
