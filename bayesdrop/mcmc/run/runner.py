@@ -96,8 +96,7 @@ def as_key(seed: Any) -> PRNGKeyArray:
     ()
     """
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32:
-        if jax.config.jax_default_prng_impl == _THREEFRY:  # type: ignore[attr-defined]  # made by its name
-            # The same key, which JAX would compile two programs to make.
+        if jax.config.jax_default_prng_impl == _THREEFRY:  # type: ignore[attr-defined]  # the key that JAX compiles
             return jax.random.wrap_key_data(placed([0, int(seed)], np.uint32), impl=_THREEFRY)
         return jax.random.key(np.uint32(seed))
     if isinstance(seed, jax.Array | np.ndarray):
