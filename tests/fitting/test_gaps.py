@@ -1,7 +1,6 @@
 """A fit of a kinked loss that says it has converged is within its tolerance of the optimum, by a bound stated here."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +100,7 @@ def test_converged_means_within_tolerance(loss, rate, density):
         assert -1e-12 <= relative_gap(loss, X, y, C, rate, fit.weight, fit.intercept) <= 2 * TOL, (n, p, C)
 
 
+@pytest.mark.filterwarnings("ignore:Stopped at max_iter")
 @pytest.mark.parametrize("rate", [0.0, 1e-6])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_alone_does_not_say_more_than_is_so(loss, rate, monkeypatch):
@@ -109,7 +109,7 @@ def test_newton_alone_does_not_say_more_than_is_so(loss, rate, monkeypatch):
     X, y = data(120, 60, loss.binary)
     fit = bd.fit(bd.Model(loss, rates=bd.Fixed(rate), C=0.5), X, y, method=bd.Newton(tol=TOL))
     gap = relative_gap(loss, X, y, 0.5, rate, fit.weight, fit.intercept)
-    assert gap <= 2 * TOL or fit.status.name == "ROUND_OFF"
+    assert gap <= 2 * TOL or fit.status.name != "CONVERGED"
 
 
 def test_a_warm_start_ends_at_the_optimum():
@@ -126,6 +126,7 @@ def test_an_estimate_of_nothing_is_doubted(loss):
     moments = ScoreMoments(as_design(X), bd.Dropout(), np.full((5, 1), 0.1))
     energy = Energy(moments, loss, y[:, None], np.ones((60, 1)), np.append(np.ones(5), 0.0)[:, None])
     here = SolverState.at(energy, np.full((6, 1), 0.1), None)
-    here = replace(here, smoothing=np.zeros(1), remaining=np.zeros(1))
+    here = here.smoothed(energy, 0.0, np.zeros(1))
     doubted, rough = here.refine(energy, TOL * here.value, np.ones(1, dtype=bool))
-    assert rough[0] and doubted.remaining[0] > 0.01 * here.value[0]
+    assert rough[0]
+    assert doubted.remaining[0] > 0.01 * here.value[0]
