@@ -46,8 +46,6 @@ _FURTHER = 0.3
 _NEAR = 10.0
 # A step that is shorter has met the limits of double precision.
 _STUCK = 1e-6
-# Rows of less than this share of the mean row's weight are left out of the matrix: near the end those off their kinks.
-_LIGHT = 1e-6
 
 Rows: TypeAlias = Float[np.ndarray, "kinks n"]
 Inverse: TypeAlias = Callable[[ProblemVector], ProblemVector]
@@ -119,7 +117,6 @@ class _System:
         self.per_below, self.per_above = 1 / point.below, 1 / point.above
         self.elastic = 1 / (self.low * self.per_below + self.high * self.per_above)
         omega = self.elastic.sum(axis=0)
-        omega[omega < _LIGHT * omega.mean()] = 0.0
         self.inverse = _by_columns(task, omega) if task.design.prefers_gram else _by_rows(task, omega)
 
     def solve(self, low: Rows | float, high: Rows | float) -> Step:
