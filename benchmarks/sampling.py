@@ -9,10 +9,9 @@ effective sample size over all weights, the intercept and the rates, per second,
 interleaved between the samplers.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
-draws; a number is that of the draws of a chain, a second one
-of its warm-up. ``imdb``, which has to be named, are 27,273 words given 25,000 reviews,
-without noise. ``summed`` takes ``bd.HMC(masks="summed")`` where there are masks.
-GB is the most memory that the process had. ``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
+draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273
+words given 25,000 reviews, no noise. ``summed`` takes ``bd.HMC(masks="summed")`` where there are masks. GB is the
+most memory that the process had. ``nuts`` times NumPyro's NUTS on the dense matrix of those without noise.
 """
 
 from __future__ import annotations

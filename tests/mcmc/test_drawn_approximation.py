@@ -1,7 +1,7 @@
 """Posteriors of many rows and many features: the approximation by draws, its factor, and the kernel of passes.
 
 False-alarm rate: each statistic of chains is allowed 5 standard errors of 64 independent chains (below 1e-5 each by
-Student's t); the default suite compares 14 of them, and the slow tests 56 more. Variances of draws are held to the
+Student's t); the default suite compares 14 of them, and the slow tests 40 more. Variances of draws are held to the
 quantiles of their chi-square law at 1e-6 in all.
 """
 
@@ -220,9 +220,9 @@ def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
 @pytest.mark.slow
 def test_nuts_takes_the_factor_to_the_same_posterior(any_size, monkeypatch):
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
-        _, operands = bind(MODELS["logistic"], bd.NUTS())
+        _, operands = bind(MODELS["logistic"], bd.NUTS(dtype="float32"))
         assert isinstance(operands.factor, DirectionFactor)
-        _, mean, square = moments_of(MODELS["logistic"], bd.NUTS(), 60)
+        _, mean, square = moments_of(MODELS["logistic"], bd.NUTS(dtype="float32"), 60)
     monkeypatch.setattr(drawn, "_MANY", 1500)
     _, expected, other = moments_of(MODELS["logistic"], bd.HMC(), 60)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
