@@ -12,8 +12,8 @@ interleaved between the samplers.
 draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273
 words given 25,000 reviews, no noise; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax
 regression, 1,000 texts and the 2,000 commonest words. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
-masks. GB is the most memory that the process had. ``nuts`` compares the steady state with NumPyro's NUTS on the dense matrix of those
-without noise.
+masks. GB is the most memory that the process had. ``nuts`` compares the steady state with NumPyro's NUTS on the
+dense matrix of those without noise.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
 
 
 def words_by_nuts(domain: str, tune: int = 150, draws: int = 100) -> None:
-    """Steady state without noise, beside NumPyro's NUTS on the dense matrix: least ESS a second of wall and CPU time."""
+    """Steady state without noise, beside NumPyro's NUTS on the dense matrix: least ESS a second."""
     X, y = amazon(domain, "train")
     dense, coded = jnp.asarray(X.toarray(), "float32"), jnp.asarray(y > 0, "float32")
     mcmc = MCMC(
