@@ -43,6 +43,8 @@ _SHORT = 0.2
 _AIM = 0.25
 # The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
 _SAFETY = 4.0
+# A step that would gain less than this share of the goal is idle: it only serves a bound, as long as the gradient falls.
+_IDLE = 1e-2
 
 
 class FirstOrder(NamedTuple):
@@ -215,8 +217,7 @@ class Newton:
         first = FirstOrder.at(energy, ended)
         memory = _learn_from(memory, length, -0.5 * slope, size, first)
         after = _square(first.gradient, precondition)
-        # A step that gains nothing in double precision still serves a bound, if the gradient falls.
-        spent = doubted & (-0.5 * slope <= np.finfo(float).eps * np.abs(state.value)) & (after > 0.5 * size)
+        spent = doubted & (-0.5 * slope <= _IDLE * goal) & (after > 0.5 * size)
         remaining = _SAFETY * memory.calibration * after
         return replace(ended, remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 

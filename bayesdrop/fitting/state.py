@@ -153,6 +153,9 @@ class SolverState(PerProblem):
         """What remains by a bound where it seems to be little, and which problems are to go on for that."""
         plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
         ended = ~rough & (self.remaining <= goal)
+        # No energy is below zero, and none that is round-off need be shown to be the least.
+        if np.any(ended):
+            ended &= plain > self._round_off(energy)
         if not np.any(ended & (plain - self.floor > goal)):
             return self, rough
         bound = lower_bound(energy, self.weights, self.mean, self.var, self.smoothing)
