@@ -239,7 +239,7 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
             )
 
 
-def words_by_nuts(domain: str, tune: int = 150, draws: int = 100) -> None:
+def words_by_nuts(domain: str, tune: int = 80, draws: int = 40) -> None:
     """Steady state without noise, beside NumPyro's NUTS on the dense matrix: least ESS a second."""
     X, y = amazon(domain, "train")
     dense, coded = jnp.asarray(X.toarray(), "float32"), jnp.asarray(y > 0, "float32")
