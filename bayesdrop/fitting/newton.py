@@ -43,7 +43,7 @@ _SHORT = 0.2
 _AIM = 0.25
 # The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
 _SAFETY = 4.0
-# A step that would gain less than this share of the goal is idle: it only serves a bound, as long as the gradient falls.
+# A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
 
 

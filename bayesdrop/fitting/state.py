@@ -30,6 +30,8 @@ _STEP = 0.1
 # Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
 _SMOOTHER = 0.3
 _SMOOTH_ENOUGH = 0.1
+# Tolerances from which on, as those of folds, an estimate is taken at its word: a bound would ask for two steps more.
+_LOOSE = 1e-4
 
 
 class PerProblem:
@@ -151,11 +153,12 @@ class SolverState(PerProblem):
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """What remains by a bound where it seems to be little, and which problems are to go on for that."""
+        ended = ~rough & (self.remaining <= goal) & (goal < _LOOSE * np.abs(self.value))
+        if not np.any(ended):
+            return self, rough
         plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
-        ended = ~rough & (self.remaining <= goal)
         # No energy is below zero, and none that is round-off need be shown to be the least.
-        if np.any(ended):
-            ended &= plain > self._round_off(energy)
+        ended &= plain > self._round_off(energy)
         if not np.any(ended & (plain - self.floor > goal)):
             return self, rough
         bound = lower_bound(energy, self.weights, self.mean, self.var, self.smoothing)
