@@ -1,6 +1,7 @@
 """Reliability curves: how often an event came where it was predicted with a probability (DeGroot & Fienberg 1983).
 
-Intervals of the frequencies are the score intervals of Wilson (1927).
+Intervals of the frequencies are the score intervals of Wilson (1927). scikit-learn's ``CalibrationDisplay`` draws the
+points alone; intervals, numbers of rows and what draws of a posterior predict are the larger part of this file.
 """
 
 from __future__ import annotations
