@@ -1,7 +1,7 @@
 """Data frames of any kind as pandas with plain types and names that are text, and factors as 0/1 columns.
 
 Errors name the columns, count the rows and say what to do. All that is asked of a frame that is not of pandas is its
-``to_pandas``, for formulaic works on pandas; a library that speaks to every kind of frame would stand for that one line.
+``to_pandas``, for formulaic works on pandas; a library for every kind of frame would stand for that line.
 """
 
 from __future__ import annotations
