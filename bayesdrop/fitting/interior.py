@@ -27,7 +27,7 @@ from scipy import linalg
 from .._typing import Float
 from .energy import Energy
 from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
-from .shapes import ProblemVector, WeightBlock
+from .shapes import WeightBlock
 
 __all__ = ["solve_interior"]
 
@@ -48,8 +48,9 @@ _NEAR = 10.0
 _STUCK = 1e-6
 
 Rows: TypeAlias = Float[np.ndarray, "kinks n"]
-Inverse: TypeAlias = Callable[[ProblemVector], ProblemVector]
-Step: TypeAlias = tuple[ProblemVector, ProblemVector, tuple[Rows, ...]]
+Vector: TypeAlias = Float[np.ndarray, " _"]
+Inverse: TypeAlias = Callable[[Vector], Vector]
+Step: TypeAlias = tuple[Vector, Vector, tuple[Rows, ...]]
 
 
 class _Point(NamedTuple):
@@ -111,7 +112,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
 class _System:
     """The factor of one step, and what it solves."""
 
-    def __init__(self, task: KinkedProblem, point: _Point, short: ProblemVector) -> None:
+    def __init__(self, task: KinkedProblem, point: _Point, short: Vector) -> None:
         self.task, self.short = task, short
         self.low, self.high = point.low_price, point.high_price
         self.per_below, self.per_above = 1 / point.below, 1 / point.above
@@ -155,7 +156,7 @@ def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
     matrix[np.diag_indices(len(root))] += 1.0
     factor = _factor(matrix)
 
-    def within(right: ProblemVector) -> ProblemVector:
+    def within(right: Vector) -> Vector:
         first = scale * right
         inside = linalg.cho_solve(factor, root * task.design.matvec(first), check_finite=False)
         return np.asarray(first - scale * task.design.rmatvec(root * inside))
@@ -166,7 +167,7 @@ def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
     solved = within(border)
     rest = omega.sum() - border @ solved
 
-    def inverse(right: ProblemVector) -> ProblemVector:
+    def inverse(right: Vector) -> Vector:
         first = within(right[:-1])
         last = (right[-1] - border @ first) / rest
         return np.append(first - solved * last, last)
@@ -224,7 +225,7 @@ def _feasible(task: KinkedProblem, point: _Point, beta: Rows) -> Float[np.ndarra
     return task.feasible(np.clip(beta.T, task.low, task.high))
 
 
-def _lacking(task: KinkedProblem, weights: ProblemVector, beta: Rows) -> ProblemVector:
+def _lacking(task: KinkedProblem, weights: Vector, beta: Rows) -> Vector:
     """``Mᵀβ − Pw`` and ``Σβ``, which are zero at the optimum, (p + 1,)."""
     back = task.design.rmatvec(beta.sum(axis=0)) - task.precision * weights[:-1]
     return np.append(back, float(beta.sum()) if task.fitted else 0.0)

@@ -54,7 +54,8 @@ def padded_rows(operands: DensityOperands) -> DensityOperands:
     Examples
     --------
     >>> from bayesdrop.mcmc.matrix import samplers_matrix
-    >>> given = DensityOperands(samplers_matrix(np.ones((17, 2)), "float32", False), *6 * [jnp.ones(17)])
+    >>> ones = placed(np.ones(17), "float32")
+    >>> given = DensityOperands(samplers_matrix(np.ones((17, 2)), "float32", False), *6 * [ones])
     >>> padded_rows(given).matrix.dense.shape, int(padded_rows(given).row_weight.sum())
     ((2, 18), 17)
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .mask_sums import MaskSums
 __all__ = ["RowSums", "row_sums", "rows_with_sums"]
 
 
+@runtime_checkable
 class RowSums(Protocol):
     """Rows whose masks are summed."""
 

@@ -7,7 +7,7 @@ eigenvectors that classes share (:mod:`.class_factor`).
 
 from __future__ import annotations
 
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 
@@ -25,7 +25,7 @@ class FactorMap(Protocol):
         """Factors of the whitened coordinates, 1 unless something better was learnt."""
         ...
 
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> Self:
+    def stretched(self, stretch: Float[jax.Array, " D"]) -> FactorMap:
         """The same with other factors (D,)."""
         ...
 
