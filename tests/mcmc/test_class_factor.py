@@ -130,3 +130,10 @@ def test_chosen_where_a_dense_factor_would_be_too_large():
         kernel, operands = bd.HMC().bind(model, data, model.bind(data.feature_names), 10, True)
         assert isinstance(operands.factor, ClassFactor) == taken
         assert np.isfinite(kernel.trust)
+
+
+def test_features_that_say_nothing():
+    """Of zeros and balanced classes there is no gradient: the mean is zero, and nothing is divided by it."""
+    data = as_dataset(np.zeros((6, 8)), np.array([0, 1, 2, 0, 1, 2]), multiclass=True).with_weight()
+    found = by_scores.class_scores(model_of(8), data)
+    np.testing.assert_allclose(found.centre, 0, atol=1e-12)

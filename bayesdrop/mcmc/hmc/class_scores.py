@@ -26,6 +26,7 @@ from ...losses.softmax_forms import log_sum_exp, normal_points
 from ...model import Model
 from ...rates import RateMap
 from .class_density import DENSE, ClassDensity, contrasts
+from .row_factor import centred_gram
 
 __all__ = ["ClassScores", "class_scores", "of_class_scores"]
 
@@ -89,26 +90,25 @@ class ClassScores(NamedTuple):
 
 
 class _Space:
-    """Eigenvectors for curvatures of the rows (n,), and what follows from them."""
+    """Eigenvectors for curvatures of the rows (n,), and what follows from them; ``outer`` is ``XP⁻¹Xᵀ``, by rows."""
 
     def __init__(
-        self, design: Any, precision: Float[np.ndarray, " p"], curvature: Float[np.ndarray, " n"], intercept: bool
+        self,
+        design: Any,
+        precision: Float[np.ndarray, " p"],
+        outer: Float[np.ndarray, "n n"] | None,
+        curvature: Float[np.ndarray, " n"],
+        intercept: bool,
     ) -> None:
         self.design, self.precision, self.curvature = design, precision, curvature
-        n, p = design.shape
-        self.by_rows, self.total = n < p, float(curvature.sum())
-        self.mean_row = design.rmatvec(curvature) / self.total if intercept else np.zeros(p)
-        if self.by_rows:
-            root, gram = np.sqrt(curvature), design.outer_gram(1 / precision)
-            if intercept:
-                share = curvature / self.total
-                mean = gram @ share
-                gram = gram - mean[:, None] - mean + share @ mean
-            square = root[:, None] * gram * root
+        self.by_rows, self.total = outer is not None, float(curvature.sum())
+        self.mean_row = design.rmatvec(curvature) / self.total if intercept else np.zeros(design.shape[1])
+        if outer is not None:
+            root, gram = np.sqrt(curvature), centred_gram(outer, curvature, intercept)
         else:
             root = precision**-0.5
             gram = design.gram(curvature) - self.total * np.outer(self.mean_row, self.mean_row)
-            square = root[:, None] * gram * root
+        square = root[:, None] * gram * root
         value, self.basis = np.linalg.eigh(0.5 * (square + square.T))
         self.value, self.root = np.maximum(value, 0), root
 
@@ -193,15 +193,15 @@ def _step(
     step, residual = np.zeros_like(gradient), -gradient
     guided = inverse(residual)
     direction, energy = guided, float(np.sum(residual * guided))
-    aim = _SOLVED**2 * energy
+    aim = _SOLVED**2 * energy  # 0 where there is no gradient, and nothing to solve
     for _ in range(_INNER):
+        if energy <= aim:
+            break
         image = hessian(direction)
         length = energy / float(np.sum(direction * image))
         step, residual = step + length * direction, residual - length * image
         guided = inverse(residual)
         before, energy = energy, float(np.sum(residual * guided))
-        if energy <= aim:
-            break
         direction = guided + energy / before * direction
     return step
 
@@ -209,13 +209,14 @@ def _step(
 def class_scores(model: Model, data: Dataset) -> ClassScores:
     """Approximate the posterior of a softmax regression without noise, of normal weights."""
     design, intercept = data.design, model.fit_intercept
-    p = design.shape[1]
+    n, p = design.shape
     K = len(data.classes)  # type: ignore[arg-type]  # labels
     basis, J = contrasts(K), K - 1
     precision, weight, code = model.weight_prior.precision(p), model.C * data.weight, data.target.astype(int)
-    full, mean, rotation = np.zeros((p + 1, J)), np.zeros((design.shape[0], J)), np.eye(J)
+    full, mean, rotation = np.zeros((p + 1, J)), np.zeros((n, J)), np.eye(J)
     spread = np.sqrt(np.repeat(np.maximum(design.sq_matvec(1 / precision), 1e-12)[:, None], J, axis=1))
-    bend, shared, share = np.zeros(design.shape[0]), np.zeros((J, J)), 1.0
+    bend, shared, share = np.zeros(n), np.zeros((J, J)), 1.0
+    outer = design.outer_gram(1 / precision) if n < p else None
     for _ in range(_STEPS):
         value, slope, curve = _expected(mean, spread, rotation, basis, code, weight)
         known = rotation
@@ -227,7 +228,7 @@ def class_scores(model: Model, data: Dataset) -> ClassScores:
         share = _SHARE
         rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T))
         rotated = np.maximum(rotated, 1e-6 * rotated[-1])
-        space = _Space(design, precision, bend, intercept)
+        space = _Space(design, precision, outer, bend, intercept)
         level = slope.sum(axis=0, keepdims=True) if intercept else np.zeros((1, J))
         gradient = np.vstack([precision[:, None] * full[:-1] + design.rmatvec(slope), level])
         step = _step(space, gradient, curve, rotation, rotated, intercept)
