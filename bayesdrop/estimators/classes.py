@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from .._memory import machine_memory, size_in_words
 from .._typing import AnyArray, Float, PerRow, Shaped
 from .._validation import refuse_surrogates, shown
 from ..designs import Design
 from ..designs.dask.methods import by_blocks
 from .validation import check_training
 
-__all__ = ["ClassScores", "check_rows", "shares", "signs"]
+__all__ = ["ClassScores", "check_class_memory", "check_rows", "shares", "signs"]
 
 
 def check_rows(
@@ -39,6 +40,28 @@ def check_rows(
         )
     design, weight, code = design.drop_zero_weight(weight, code)
     return design, classes, code, weight
+
+
+def check_class_memory(n_classes: int, shape: tuple[int, int], *, rows_here: bool) -> None:
+    """Raise ValueError if a fit of so many classes has no room.
+
+    It holds two numbers at least for each row and class, where the rows are here, and four for each feature and class:
+    weights, gradient, curvature and a step.
+
+    Examples
+    --------
+    >>> check_class_memory(10**6, (10**7, 20), rows_here=True)
+    Traceback (most recent call last):
+    ...
+    ValueError: y: a fit of 1,000,000 classes takes 160,001 GB at least, and this machine has ...
+    """
+    n, p = shape
+    needed, there = 8 * n_classes * (2 * n * rows_here + 4 * (p + 1)), machine_memory()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"y: a fit of {n_classes:,} classes takes {size_in_words(needed)} at least, and this machine has "
+            f"{size_in_words(there)}; join rare classes, take fewer rows, or a regressor if y is a number."
+        )
 
 
 def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarray, " K"]:

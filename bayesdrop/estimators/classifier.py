@@ -24,7 +24,7 @@ from ..losses import Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, check_rows, shares, signs, unique_labels
+from .classes import ClassScores, check_class_memory, check_rows, shares, signs, unique_labels
 from .drawn_model import adapted
 from .intact import intact
 from .parameters import set_parameters, with_parameters
@@ -80,6 +80,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
         earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
+        check_class_memory(len(classes), design.shape, rows_here=design.scans_columns)
         joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:

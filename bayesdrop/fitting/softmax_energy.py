@@ -14,7 +14,7 @@ The second-order model of :mod:`.softmax_fit` keeps ``Mᵀ c A'' M`` and ``d ∂
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,6 @@ class SoftmaxEnergy:
     class_masks: bool = False
     by_entries: bool | None = None
     noisy: bool = field(init=False)
-    _pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         choose_form(FORMS, self.form, "softmax")
@@ -151,7 +150,11 @@ class SoftmaxEnergy:
             object.__setattr__(self, "by_entries", able and self.n_classes >= _MANY)
         elif self.by_entries and not able:
             raise ValueError("by_entries: expected the Taylor form, shared masks and noise that leaves zeros alone.")
-        object.__setattr__(self, "_pairs", _pairs_of(self.n_classes, self.class_masks))
+
+    @cached_property
+    def _pairs(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        # Only where they are needed: single entries make no K² numbers.
+        return _pairs_of(self.n_classes, self.class_masks)
 
     def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Covariances of the scores, (n, K, K)."""

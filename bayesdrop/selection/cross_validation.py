@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._typing import AnyArray, Float, Shaped
 from ..data.class_weights import weigh_classes
 from ..designs.rows import check_sample_weight
-from ..estimators.classes import signs
+from ..estimators.classes import check_class_memory, signs
 from ..estimators.classifier import DropoutLogisticRegression
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
@@ -76,6 +76,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
         design, classes = check_training(plain, X), self.classes_
+        check_class_memory(len(classes), design.shape, rows_here=design.scans_columns)
         code = np.searchsorted(classes, y)
         totals = design.class_totals(code, weight, len(classes))
         if np.any(totals == 0):

@@ -1,11 +1,17 @@
 """Bad input: the error names the argument, says what came and what to do."""
 
+import os
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
 import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting.softmax_energy import SoftmaxEnergy
+from bayesdrop.moments import ScoreMoments
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -210,3 +216,36 @@ def test_huge_and_tiny_features_give_no_nan():
             model = kind(0.3).fit(scaled, Y)
         assert np.all(np.isfinite(model.coef_))
         assert np.all(np.isfinite(model.predict_proba(scaled)))
+
+
+@pytest.mark.parametrize("kind", ["DropoutLogisticRegression", "DropoutSVC", "DropoutLogisticRegressionCV"])
+def test_more_classes_than_there_is_memory_for(kind, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.arange(60) // 2
+    # Of 30 classes, 60 rows and two features: 8 × 30 × (2 × 60 + 4 × 3) bytes.
+    known = os.sysconf
+    sizes = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 31_679}
+    monkeypatch.setattr(os, "sysconf", lambda name: sizes[name] if name in sizes else known(name))
+    message = r"y: a fit of 30 classes takes 0.0317 MB at least, and this machine has 0.0317 MB; join rare classes"
+    with pytest.raises(ValueError, match=message):
+        getattr(bd, kind)().fit(X, y)
+
+
+def test_a_softmax_of_many_classes_has_no_pairs_of_them():
+    """Twenty thousand classes have 200 million pairs; a fit asks for what their weights and scores take."""
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    energy = SoftmaxEnergy(
+        moments=ScoreMoments(as_design(X), bd.Dropout(), np.full((2, 1), 0.3), True),
+        form="taylor",
+        n_classes=20_000,
+        code=np.arange(8),
+        loss_weight=np.ones(8),
+        noise_weight=np.ones(8),
+        precision=np.array([[1.0], [1.0], [0.0]]),
+    )
+    tracemalloc.start()
+    value = energy.value(np.zeros((3, 20_000)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert value == pytest.approx(8 * np.log(20_000))
+    assert peak < 60 * 8 * 20_000 * 8

@@ -16,7 +16,7 @@ import bayesdrop
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
     ("_typing", "_validation", "_arviz", "_compile_cache", "_display", "_progress", "warnings"),
-    ("_atomic_files", "distributions"),
+    ("_atomic_files", "_memory", "distributions"),
     ("priors",),
     ("noise", "losses", "rates"),
     ("designs",),

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["check_memory", "memory"]
+from ..._memory import machine_memory, size_in_words
 
-
-def memory() -> int | None:
-    """Bytes of memory of this machine; None where it does not tell."""
-    try:
-        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return None
+__all__ = ["check_memory"]
 
 
 def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: int) -> None:
@@ -40,7 +33,7 @@ def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: 
     ...
     ValueError: draws: 100,000,000 draws of 4 chains take 1,600,000 GB, and this machine has ...
     """
-    there = memory()
+    there = machine_memory()
     one = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in kept.values())
     # One draw is there as it is made, as it is recorded, and where it is kept.
     for count, copies in ((1, 3), *(() if draws is None else ((draws, 1),))):
@@ -48,11 +41,7 @@ def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: 
         if there is not None and needed > there:
             what = "one draw" if count == 1 else f"{count:,} draws"
             raise ValueError(
-                f"draws: {what} of {chains} chains take {_size(needed)}, and this machine has {_size(there)}; keep "
-                'fewer variables one by one, as in variables=["intercept"], or take fewer draws, chains or features.'
+                f"draws: {what} of {chains} chains take {size_in_words(needed)}, and this machine has "
+                f'{size_in_words(there)}; keep fewer variables one by one, as in variables=["intercept"], or take '
+                "fewer draws, chains or features."
             )
-
-
-def _size(count: int) -> str:
-    """Bytes as text."""
-    return f"{count / 1e9:,.0f} GB" if count >= 1e10 else f"{count / 1e6:,.3g} MB"
