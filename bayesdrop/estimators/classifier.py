@@ -26,6 +26,7 @@ from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels
 from .drawn_model import adapted
+from .fitted_path import FittedPath
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .probabilities import joint_probability, positive_probability
@@ -77,14 +78,29 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, unlabelled_weight: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
+        rows = self._check_rows(X, y, sample_weight)
+        earlier = self._earlier_fit(rows[1], rows[0].shape[1]) if self.warm_start else None
+        return self._fit_rows(model, rows, earlier, unlabelled, unlabelled_weight)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
-        earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
-        weight = weigh_classes(self.class_weight, classes, code, weight, design)
+        return design, classes, code, weigh_classes(self.class_weight, classes, code, weight, design)
+
+    def _fit_rows(
+        self,
+        model: Model,
+        rows: tuple[Any, ...],
+        earlier: Any,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+        path: FittedPath | None = None,
+    ) -> Any:
+        design, classes, code, weight = rows
         joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
             model = replace(model, rates=Tuned())
-        settled = self._settle(model, design, weight)
+        settled = self._settle(model, design, weight, path)
         design, extra = settled.design, None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
@@ -96,7 +112,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self._online = None
         if joint:
             return fit_joint(self, settled, design, code, weight, earlier, extra)
-        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra)
+        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra, path)
         self._set_weights(block.weights)
         return self
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float
 from .._validation import shown
 from ..designs.rows import check_sample_weight
+from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names, missing_of
 from ..fitting.tuning.folds import split, standard_error
@@ -155,8 +156,9 @@ class RatePath(BaseEstimator):
         weights = {} if weight is None or X_test is not None else {"sample_weight": weight}
         scored = (X, y) if X_test is None else (X_test, y_test)
         coefs, intercepts, objectives, scores = [], [], [], []
+        path = FittedPath(model, X, y, weight)
         for rate in grid:
-            model.set_params(rates=float(rate)).fit(X, y, sample_weight=weight)
+            path.fit(float(rate))
             coefs.append(model.coef_)
             intercepts.append(model.intercept_)
             objectives.append(model.objective_trace_[-1])
