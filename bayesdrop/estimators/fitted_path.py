@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..fitting.centring import Settled
 from ..fitting.neighbours import Neighbours
+from ..rates import Fixed
 
 __all__ = ["FittedPath"]
 
@@ -39,22 +41,25 @@ class FittedPath:
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         self.estimator, self.settled, self.near = estimator, None, Neighbours()
-        estimator._check_limits()
+        estimator.warm_start = True
         self._data = X, y, sample_weight
-        self._rows: tuple[Any, ...] | None = None
+        self._rows: Any = None
+        self._model: Any = None
 
     settled: Settled | None
 
     def fit(self, rate: float) -> Any:
         """Fit the estimator at the next rate, and return it."""
-        own = self.estimator.set_params(rates=rate)
+        own, first = self.estimator, self._model is None
+        own.rates = rate
         if not hasattr(own, "_fit_rows"):  # with a hidden layer
             X, y, weight = self._data
             return own.fit(X, y, sample_weight=weight)
-        model = own._model()
-        if self._rows is None:
+        self._model = own._model() if first else replace(self._model, rates=Fixed(rate))
+        if first:
+            own._check_limits()
             self._rows = own._check_rows(*self._data)
         self.near.go_to(rate)
         weights = self.near.start()
         earlier = None if weights is None else (weights, np.full((len(weights) - 1, 1), rate))
-        return own._fit_rows(model, self._rows, earlier, path=self)
+        return own._fit_rows(self._model, self._rows, earlier, path=self)

@@ -202,7 +202,7 @@ class Newton:
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner or choose_preconditioner(energy.moments.design)
-        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, memory.factored)
+        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, memory.factored if memory.near.any() else None)
         precondition = factored.apply
         size = _square(gradient, precondition)
         remaining = state.remaining

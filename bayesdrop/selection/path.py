@@ -21,7 +21,7 @@ from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names, missing_of
 from ..fitting.tuning.folds import split, standard_error
 from ..rates.base import check_rate
-from .scoring import score_along, scorer_of
+from .scoring import Scores, score_along, scorer_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -151,10 +151,8 @@ class RatePath(BaseEstimator):
         checked, y = check_here(self, X, y, missing=missing_of(model), y_numeric=not classifier)
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        scorer = scorer_of(model, self.scoring)
-        model.set_params(warm_start=True)
-        weights = {} if weight is None or X_test is not None else {"sample_weight": weight}
-        scored = (X, y) if X_test is None else (X_test, y_test)
+        scorer_of(model, self.scoring)
+        scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))
         coefs, intercepts, objectives, scores = [], [], [], []
         path = FittedPath(model, X, y, weight)
         for rate in grid:
@@ -163,7 +161,7 @@ class RatePath(BaseEstimator):
             intercepts.append(model.intercept_)
             objectives.append(model.objective_trace_[-1])
             if self.cv is None:
-                scores.append(float(scorer(model, *scored, **weights)))
+                scores.append(scored.of(model))
         self.rates_ = grid
         self.coefs_ = np.stack(coefs)
         self.intercepts_ = np.array(intercepts)
@@ -174,9 +172,8 @@ class RatePath(BaseEstimator):
         if classifier:
             self.classes_ = model.classes_
         if self.cv is not None:
-            settings = [{"rates": float(rate)} for rate in grid]
             folds = split(self.cv, checked, y, classifier=classifier)
-            table = np.array([score_along(model, settings, X, y, weight, fold, scorer) for fold in folds])
+            table = np.array([score_along(model, grid, X, y, weight, fold, self.scoring) for fold in folds])
             self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
             self.scored_on_ = "folds"
         return self
