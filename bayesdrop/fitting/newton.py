@@ -47,7 +47,11 @@ _SAFETY = 4.0
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
 # Next to the optimum a step of the short model gains so much at least; more is asked of an exact one.
-_SHORTER = 10.0
+_SHORTER = 100.0
+# And so accurate a solution at most.
+_FLOOR = 0.03
+# Standard deviations of the scores that fall below this share of those before leave sharper kinks.
+_SHARPER = 0.25
 # Products of a step from which on a preconditioner of an earlier fit is made anew.
 _PRODUCTS = 6
 
@@ -168,8 +172,8 @@ class Newton:
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         pull = None
         near = earlier is not None and earlier.weights is not weights
-        if near and not np.all(earlier.memory.calibration > 0):
-            earlier, near = None, False  # it came from the dual, and no step has said anything of the energy
+        if near and not self._serves(earlier, energy, weights):
+            earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:
@@ -188,6 +192,20 @@ class Newton:
             everywhere = np.ones_like(memory.near)
             memory = replace(memory, damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
         return replace(state, memory=replace(memory, pull=pull))
+
+    @staticmethod
+    def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
+        """Whether Newton's method is to go on from a fit at other rates.
+
+        That fit may have come from the dual, so that no step has said anything of the energy; and where kinks are much
+        sharper than they were, the dual is quicker.
+        """
+        if not np.all(earlier.memory.calibration > 0):
+            return False
+        total, sharp = energy.moments.design.total, energy.loss.kinked
+        return not sharp or bool(
+            np.all(total(np.sqrt(energy.moments.variance(weights))) > _SHARPER * total(np.sqrt(earlier.var)))
+        )
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
@@ -226,7 +244,7 @@ class Newton:
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
         if np.any(memory.near):
-            forcing = np.where(memory.near, np.minimum(0.5, np.sqrt(_AIM * goal / left)), forcing)
+            forcing = np.where(memory.near, np.clip(np.sqrt(_AIM * goal / left), _FLOOR, 0.5), forcing)
         direction, tangent, products = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
             -gradient,
