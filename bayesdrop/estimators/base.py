@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -35,9 +35,11 @@ from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
-from .fitted_path import FittedPath
 from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutEstimator"]
 
@@ -109,6 +111,10 @@ class DropoutEstimator(BaseEstimator):
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Check the data of a fit: the design, and what :meth:`_fit_rows` asks for beside it."""
         raise NotImplementedError
+
+    def _convex(self, rows: tuple[Any, ...]) -> bool:
+        """Whether a fit to checked rows has one optimum."""
+        return bool(self._loss().convex)
 
     def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, *, path: FittedPath | None = None) -> Any:
         """Fit a model to checked rows, from the weights and rates of an earlier fit, on a path or by itself."""

@@ -7,7 +7,7 @@ by the softmax.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -26,13 +26,15 @@ from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, check_rows, shares, signs, unique_labels
 from .drawn_model import adapted
-from .fitted_path import FittedPath
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .probabilities import joint_probability, positive_probability
 from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutClassifier", "DropoutLogisticRegression"]
 
@@ -85,6 +87,9 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
         return design, classes, code, weigh_classes(self.class_weight, classes, code, weight, design)
+
+    def _convex(self, rows: tuple[Any, ...]) -> bool:
+        return not self._settle_classes(rows[1], rows[0].shape) and super()._convex(rows)
 
     def _fit_rows(
         self,

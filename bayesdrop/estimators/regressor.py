@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -17,10 +17,12 @@ from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from ..model import Model
 from ..rates import Fixed
 from .base import DropoutEstimator
-from .fitted_path import FittedPath
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .validation import check_here, check_training
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRegressor", "DropoutRidge", "DropoutSVR"]
 

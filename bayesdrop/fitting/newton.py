@@ -46,10 +46,13 @@ _AIM = 0.25
 _SAFETY = 4.0
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
-# Next to the optimum a step of the short model gains so much at least; more is asked of an exact one.
-_SHORTER = 100.0
-# And so accurate a solution at most.
-_FLOOR = 0.03
+# Next to the optimum the terms of the variance are there from the first step if more is to be gained than this factor,
+# of smooth losses and of kinked ones, which ask more of them.
+_SHORTER = (1e3, 10.0)
+# There the share of the goal that a step aims at: kinked losses are held to a bound, which asks for a smaller gradient.
+_NEAR_AIM = (0.25, 0.0025)
+# And the least residual: more accuracy is lost to the change of the curvature.
+_RESIDUAL = 0.003
 # Standard deviations of the scores that fall below this share of those before leave sharper kinks.
 _SHARPER = 0.25
 # Products of a step from which on a preconditioner of an earlier fit is made anew.
@@ -220,7 +223,8 @@ class Newton:
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner or choose_preconditioner(energy.moments.design)
-        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, memory.factored if memory.near.any() else None)
+        known = memory.factored if np.any(memory.near) else None
+        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
         precondition = factored.apply
         size = _square(gradient, precondition)
         remaining = state.remaining
@@ -231,8 +235,7 @@ class Newton:
             if np.all((remaining <= goal) & ~doubted):
                 memory = replace(memory, factored=factored)
                 return replace(state, remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
-            if np.any(memory.near & (remaining > _SHORTER * goal)) and not exact:
-                # One step that is exact in place of two that are not.
+            if np.any(memory.near & (remaining > _SHORTER[energy.loss.kinked] * goal)) and not exact:
                 exact, curvature = True, energy.curvature(slopes, spread, memory.damping, True)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = replace(memory, reference=reference)
@@ -243,8 +246,8 @@ class Newton:
         forcing = np.where(
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
-        if np.any(memory.near):
-            forcing = np.where(memory.near, np.clip(np.sqrt(_AIM * goal / left), _FLOOR, 0.5), forcing)
+        wanted = np.sqrt(_NEAR_AIM[energy.loss.kinked] * goal / left)
+        forcing = np.where(memory.near, np.clip(wanted, _RESIDUAL, 0.5), forcing)
         direction, tangent, products = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
             -gradient,

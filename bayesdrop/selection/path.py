@@ -2,7 +2,8 @@
 
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
-neighbouring optima, so that each fit starts from the one before, as on scikit-learn's paths along ``C``.
+neighbouring optima: each fit starts on a curve through those before (:mod:`bayesdrop.fitting.neighbours`), most of them
+from the largest rate down, and takes a step or two. The data are checked once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RatePath(BaseEstimator):
     estimator : DropoutSVC, DropoutLogisticRegression, DropoutSVR or DropoutRidge
         Its parameters but ``rates`` and ``warm_start``; it is cloned and stays as it is.
     rates : array (R,), optional
-        Rates in [0, 1), fitted in the order given; ``np.linspace(0, 0.9, 10)`` by default.
+        Rates in [0, 1); ``np.linspace(0, 0.9, 10)`` by default.
     cv : int, splitter or iterable of (train, test), optional
         Score by cross-validation on these folds, the same for each rate; an int means so many of shuffled rows, the
         same at every call, stratified by class.
@@ -153,15 +154,11 @@ class RatePath(BaseEstimator):
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer_of(model, self.scoring)
         scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))
-        coefs, intercepts, objectives, scores = [], [], [], []
-        path = FittedPath(model, X, y, weight)
-        for rate in grid:
-            path.fit(float(rate))
-            coefs.append(model.coef_)
-            intercepts.append(model.intercept_)
-            objectives.append(model.objective_trace_[-1])
-            if self.cv is None:
-                scores.append(scored.of(model))
+        found: dict[int, tuple[Any, ...]] = {}
+        for place, one in FittedPath(model, X, y, weight).fits(grid):
+            score = scored.of(one) if self.cv is None else None
+            found[place] = one.coef_, one.intercept_, one.objective_trace_[-1], score
+        coefs, intercepts, objectives, scores = zip(*(found[place] for place in range(len(grid))), strict=True)
         self.rates_ = grid
         self.coefs_ = np.stack(coefs)
         self.intercepts_ = np.array(intercepts)

@@ -106,4 +106,5 @@ def score_along(
     own, others = (None if sample_weight is None else sample_weight[rows] for rows in fold)
     path = FittedPath(clone(estimator), take_rows(X, train), y[train], own)
     scores = Scores(scoring, take_rows(X, test), y[test], others)
-    return [scores.of(path.fit(float(rate))) for rate in rates]
+    found = {place: scores.of(fit) for place, fit in path.fits(rates)}
+    return [found[place] for place in range(len(rates))]
