@@ -122,14 +122,15 @@ class DropoutEstimator(BaseEstimator):
 
     def _settle(self, model: Model, design: Design, weight: PerRow, path: FittedPath | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
-        known = None if path is None else path.settled
+        noisy = path is not None and path.near.rate > 0
+        known = path.settled if path is not None and noisy else None
         names = default_names(self)
         if known is None:
             rate_map = first_rates(model).bind(names)
             found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         else:
             found = known.at_rates(model.rates)
-        if path is not None and path.near.rate > 0:
+        if path is not None and noisy:
             path.settled = found
         self.centre_ = found.centre
         return found

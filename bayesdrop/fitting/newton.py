@@ -23,8 +23,8 @@ from ..losses import Derivatives
 from ..losses.protocols import Curved, require
 from .dual import solve_dual
 from .energy import Energy
-from .prepared import Prepared, prepare_near
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
+from .prepared import Prepared, prepare_near
 from .protocols import StepInfo
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState
@@ -55,6 +55,8 @@ _NEAR_AIM = (0.25, 0.0025)
 _RESIDUAL = 0.003
 # Standard deviations of the scores that fall below this share of those before leave sharper kinks.
 _SHARPER = 0.25
+# Below this they are sharp, as a share of a margin.
+_SHARP = 0.01
 # Products of a step from which on a preconditioner of an earlier fit is made anew.
 _PRODUCTS = 6
 
@@ -175,7 +177,7 @@ class Newton:
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         pull = None
         near = earlier is not None and earlier.weights is not weights
-        if near and not self._serves(earlier, energy, weights):
+        if earlier is not None and near and not self._serves(earlier, energy, weights):
             earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
@@ -191,7 +193,7 @@ class Newton:
         if earlier is None and pull is None and np.any(weights[:-1]):
             # From a fit nearby full steps succeed at once; those that do not bring the damping back.
             memory = replace(memory, damping=np.zeros_like(memory.damping))
-        if near:
+        if earlier is not None and near:
             everywhere = np.ones_like(memory.near)
             memory = replace(memory, damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
         return replace(state, memory=replace(memory, pull=pull))
@@ -200,15 +202,19 @@ class Newton:
     def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
         """Whether Newton's method is to go on from a fit at other rates.
 
-        That fit may have come from the dual, so that no step has said anything of the energy; and where kinks are much
+        That fit may have come from the dual, so that no step has said anything of the energy. Kinks must be round
+        without smoothing: at weights of zero the bound of a kinked loss has a kink of its own, and where kinks are much
         sharper than they were, the dual is quicker.
         """
         if not np.all(earlier.memory.calibration > 0):
             return False
-        total, sharp = energy.moments.design.total, energy.loss.kinked
-        return not sharp or bool(
-            np.all(total(np.sqrt(energy.moments.variance(weights))) > _SHARPER * total(np.sqrt(earlier.var)))
+        if not energy.loss.kinked:
+            return True
+        count = energy.moments.design.total(np.ones_like(earlier.var))
+        before, now = (
+            energy.moments.design.total(np.sqrt(var)) / count for var in (earlier.var, energy.moments.variance(weights))
         )
+        return bool(np.all((now > _SHARPER * before) & (now > _SHARP)))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
