@@ -39,7 +39,7 @@ class FittedPath:
     >>> import bayesdrop as bd
     >>> path = FittedPath(bd.DropoutRidge(), [[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0], None)
     >>> [(place, round(float(fit.coef_[0]), 2)) for place, fit in path.fits(np.array([0.1, 0.2]))]
-    [(1, 0.57), (0, 0.6)]
+    [(1, 0.51), (0, 0.52)]
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
