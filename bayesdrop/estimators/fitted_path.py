@@ -12,7 +12,6 @@ from .._typing import Float
 from ..fitting.centring import Settled
 from ..fitting.neighbours import Neighbours
 from ..rates import Fixed
-from .base import DropoutEstimator
 
 __all__ = ["FittedPath"]
 
@@ -68,7 +67,7 @@ class FittedPath:
         """Check the settings and the data, and say whether the energy is convex."""
         own = self.estimator
         own.rates = rate
-        if not isinstance(own, DropoutEstimator):  # with a hidden layer
+        if not hasattr(own, "_fit_rows"):  # with a hidden layer
             return False
         self._model = own._model()
         own._check_limits()
@@ -79,7 +78,7 @@ class FittedPath:
         """Fit the estimator at the next rate, and return it."""
         own = self.estimator
         own.rates = rate
-        if not isinstance(own, DropoutEstimator):
+        if not hasattr(own, "_fit_rows"):
             X, y, weight = self._data
             return own.fit(X, y, sample_weight=weight)
         self._model = replace(self._model, rates=Fixed(rate))
