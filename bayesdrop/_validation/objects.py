@@ -99,7 +99,7 @@ def check_instance(
     if isinstance(value, type):
         # A class has the attributes that a protocol asks for, and is still no object of it.
         advice = advice or f"call it, as in {value.__name__}(…)"
-    elif _class_offers(value.__class__, kinds) or isinstance(value, kinds):
+    elif offers(value, kinds):
         return value
     elif lacking := _lacking(value, kinds):
         advice = "; ".join(part for part in (f"it has no {', '.join(lacking)}", advice) if part)
@@ -121,6 +121,19 @@ def _members(kinds: Any) -> list[str]:
         if not name.startswith("_")
     }
     return list(members)
+
+
+def offers(value: Any, kinds: Any) -> bool:
+    """``isinstance(value, kinds)`` of a protocol, quickly where its class has every member.
+
+    Examples
+    --------
+    >>> from bayesdrop.losses import Hinge
+    >>> from bayesdrop.losses.protocols import Curved
+    >>> offers(Hinge(), Curved), offers(3, Curved)
+    (True, False)
+    """
+    return _class_offers(value.__class__, kinds) or isinstance(value, kinds)
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -37,6 +37,9 @@ from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
 from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutEstimator"]
 
@@ -105,11 +108,30 @@ class DropoutEstimator(BaseEstimator):
         check_number(self.tol, "tol", above=0)
         check_flag(self.warm_start, "warm_start")
 
-    def _settle(self, model: Model, design: Design, weight: PerRow, rate_map: RateMap | None = None) -> Settled:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Check the data of a fit: the design, and what :meth:`_fit_rows` asks for beside it."""
+        raise NotImplementedError
+
+    def _convex(self, rows: tuple[Any, ...]) -> bool:
+        """Whether a fit to checked rows has one optimum."""
+        return bool(self._loss().convex)
+
+    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, *, path: FittedPath | None = None) -> Any:
+        """Fit a model to checked rows, from the weights and rates of an earlier fit, on a path or by itself."""
+        raise NotImplementedError
+
+    def _settle(self, model: Model, design: Design, weight: PerRow, path: FittedPath | None = None) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
+        noisy = path is not None and path.near.rate > 0
+        known = path.settled if path is not None and noisy else None
         names = default_names(self)
-        rate_map = first_rates(model).bind(names) if rate_map is None else rate_map
-        found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        if known is None:
+            rate_map = first_rates(model).bind(names)
+            found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        else:
+            found = known.at_rates(model.rates)
+        if path is not None and noisy:
+            path.settled = found
         self.centre_ = found.centre
         return found
 
@@ -121,10 +143,12 @@ class DropoutEstimator(BaseEstimator):
         weight: PerRow,
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
         unlabelled: tuple[int, float] | None = None,
+        path: FittedPath | None = None,
     ) -> BlockFit:
         """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
 
-        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
+        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``, and
+        the ``path`` that the fit is on keeps it.
         """
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
@@ -132,7 +156,8 @@ class DropoutEstimator(BaseEstimator):
         model, method = self._choose(task), task.method
         rate_map = model.bind(default_names(self))
         self._online = None
-        block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled)
+        state = None if path is None else path.near.state_on(design)
+        block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled, near=state)
         if not self.corrupted_inputs:
             warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
         announce(block.status, block.iterations)
@@ -141,7 +166,10 @@ class DropoutEstimator(BaseEstimator):
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
-        return replace(block, weights=settled.outward(block.weights))
+        block = replace(block, weights=settled.outward(block.weights))
+        if path is not None:
+            path.near.keep(block.weights, block.state, design)
+        return block
 
     def _task_of(self, settled: Settled, target: PerRow, weight: PerRow, n_classes: int | None = None) -> Task:
         """What is fitted, as a search fits it on folds."""

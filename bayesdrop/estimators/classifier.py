@@ -7,7 +7,7 @@ by the softmax.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -32,6 +32,9 @@ from .probabilities import joint_probability, positive_probability
 from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
 from .validation import check_here
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutClassifier", "DropoutLogisticRegression"]
 
@@ -77,15 +80,33 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, unlabelled_weight: float = 1.0) -> Any:
         model = self._model()
         self._check_limits()
+        rows = self._check_rows(X, y, sample_weight)
+        earlier = self._earlier_fit(rows[1], rows[0].shape[1]) if self.warm_start else None
+        return self._fit_rows(model, rows, earlier, unlabelled, unlabelled_weight)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
-        earlier = self._earlier_fit(classes, design.shape[1]) if self.warm_start else None
-        weight = weigh_classes(self.class_weight, classes, code, weight, design)
         check_class_memory(len(classes), design.shape, rows_here=design.scans_columns)
+        return design, classes, code, weigh_classes(self.class_weight, classes, code, weight, design)
+
+    def _convex(self, rows: tuple[Any, ...]) -> bool:
+        return not self._settle_classes(rows[1], rows[0].shape) and super()._convex(rows)
+
+    def _fit_rows(
+        self,
+        model: Model,
+        rows: tuple[Any, ...],
+        earlier: Any,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+        path: FittedPath | None = None,
+    ) -> Any:
+        design, classes, code, weight = rows
         joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
             model = replace(model, rates=Tuned())
-        settled = self._settle(model, design, weight)
+        settled = self._settle(model, design, weight, path)
         design, extra = settled.design, None
         if unlabelled is not None:
             more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
@@ -97,7 +118,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self._online = None
         if joint:
             return fit_joint(self, settled, design, code, weight, earlier, extra)
-        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra)
+        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra, path)
         self._set_weights(block.weights)
         return self
 

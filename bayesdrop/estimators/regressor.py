@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -14,11 +14,15 @@ from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
+from ..model import Model
 from ..rates import Fixed
 from .base import DropoutEstimator
 from .intact import intact
 from .parameters import set_parameters, with_parameters
 from .validation import check_here, check_training
+
+if TYPE_CHECKING:
+    from .fitted_path import FittedPath
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRegressor", "DropoutRidge", "DropoutSVR"]
 
@@ -49,15 +53,23 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         self._check_limits()
+        rows = self._check_rows(X, y, sample_weight)
+        earlier = None
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (rows[0].shape[1],):
+            earlier = self._earlier()
+        return self._fit_rows(model, rows, earlier)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         design = check_training(self, X)
         y = design.targets(y)
         design, weight, y = design.drop_zero_weight(design.row_weights(sample_weight), y)
-        check_responses(model.loss, design, y, fit_intercept=model.fit_intercept, whole=False)
-        earlier = None
-        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (design.shape[1],):
-            earlier = self._earlier()
-        settled = self._settle(model, design, weight)
-        block = self._solve(settled, settled.design, y[:, None], weight, earlier)
+        check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
+        return design, y, weight
+
+    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, path: FittedPath | None = None) -> Any:
+        design, y, weight = rows
+        settled = self._settle(model, design, weight, path)
+        block = self._solve(settled, settled.design, y[:, None], weight, earlier, path=path)
         self._set_weights(block.weights)
         return self
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Bool, Float, Int, Num, PerRow
+from .._validation import offers
 from ..losses.protocols import Augmented
 from .dual import on_their_kinks
 from .energy import Energy
@@ -130,7 +131,7 @@ def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
     """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
     loss: Any = energy.loss
     here = isinstance(state.mean, np.ndarray)
-    if not (here and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
+    if not (here and offers(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
         return None
 
     def block(rows: PerRow) -> PerRow:

@@ -45,7 +45,7 @@ class BlockFit:
     """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
     of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows, and so are
     the moments ``mean`` and ``var`` of the scores, (n, K) each, without an offset; ``energy`` is what was minimised, at
-    the last rates.
+    the last rates, and ``state`` where the minimiser ended.
     """
 
     weights: WeightBlock
@@ -60,6 +60,7 @@ class BlockFit:
     var: PerRow
     energy: Energy
     auxiliary: Auxiliary | None = None
+    state: SolverState | None = None
 
     @property
     def one_signed(self) -> Bool[np.ndarray, " p"] | None:
@@ -82,6 +83,7 @@ def fit_block(
     rate: FeatureBlock | None = None,
     many: bool | None = None,
     offset: PerRow | None = None,
+    near: SolverState | None = None,
 ) -> BlockFit:
     """Fit ``K`` problems that share a matrix, as one block.
 
@@ -112,6 +114,8 @@ def fit_block(
         Whether the problems are those of one class against the rest; by default where there are several.
     offset : array (n,), optional
         Known part of every row's score.
+    near : SolverState, optional
+        Where the fit of the same rows at other fixed rates ended, to whose optimum ``start`` is near.
     """
     check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
@@ -170,7 +174,7 @@ def fit_block(
     if rate_map.is_free and isinstance(method, Newton):
         # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
         first_method = replace(method, tol=max(method.tol, _ROUGH))
-    state = first_method.init(energy, weights)
+    state = first_method.init(energy, weights, near if isinstance(method, Newton) else None)
     if learner is not None:
         energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
     else:
@@ -191,6 +195,7 @@ def fit_block(
         var=state.var,
         energy=energy,
         auxiliary=auxiliary_at(energy, state),
+        state=state,
     )
 
 

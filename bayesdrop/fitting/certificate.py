@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._typing import PerRow
+from .._validation import offers
 from ..losses.protocols import PiecewiseLinear
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
@@ -52,7 +53,7 @@ def lower_bound(
     """
     loss: Any = energy.loss
     here = isinstance(mean, np.ndarray) and energy.plain_weight is None
-    if not (here and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
+    if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
     kinks = _kinks(energy, mean.shape)

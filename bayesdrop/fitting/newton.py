@@ -24,6 +24,7 @@ from ..losses.protocols import Curved, require
 from .dual import solve_dual
 from .energy import Energy
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
+from .prepared import Prepared, prepare_near
 from .protocols import StepInfo
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState
@@ -45,6 +46,19 @@ _AIM = 0.25
 _SAFETY = 4.0
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
+# Next to the optimum the terms of the variance are there from the first step if more is to be gained than this factor,
+# of smooth losses and of kinked ones, which ask more of them.
+_SHORTER = (1e3, 10.0)
+# There the share of the goal that a step aims at: kinked losses are held to a bound, which asks for a smaller gradient.
+_NEAR_AIM = (0.25, 0.0025)
+# And the least residual: more accuracy is lost to the change of the curvature.
+_RESIDUAL = 0.003
+# Standard deviations of the scores that fall below this share of those before leave sharper kinks.
+_SHARPER = 0.25
+# Below this they are sharp, as a share of a margin.
+_SHARP = 0.01
+# Products of a step from which on a preconditioner of an earlier fit is made anew.
+_PRODUCTS = 6
 
 
 class FirstOrder(NamedTuple):
@@ -79,10 +93,14 @@ class NewtonMemory(PerProblem):
         Whether steps contract the error slowly.
     smoothing
         At which the last step was made.
+    near
+        Whether the first step begins next to the optimum, by a fit at other rates.
     first_order : FirstOrder or None
         That of the state, if it is known.
     pull : array (n, K), optional
         The dual variables, where the weights come from those.
+    factored : Prepared or None
+        The last preconditioner, while it serves.
     """
 
     damping: ProblemVector
@@ -91,8 +109,10 @@ class NewtonMemory(PerProblem):
     decrement: ProblemVector
     slow: Bool[np.ndarray, " K"]
     smoothing: ProblemVector
+    near: Bool[np.ndarray, " K"]
     first_order: FirstOrder | None = None
     pull: PerRow | None = None
+    factored: Prepared | None = None
 
     @classmethod
     def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
@@ -102,7 +122,8 @@ class NewtonMemory(PerProblem):
         damping, reference, calibration = (
             (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
         )
-        return cls(damping, reference, calibration, np.full(K, np.nan), np.zeros(K, dtype=bool), smoothing)
+        no = np.zeros(K, dtype=bool)
+        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing, no)
 
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
@@ -114,11 +135,12 @@ class NewtonMemory(PerProblem):
 
     def select(self, columns: Any) -> NewtonMemory:
         """Some of the problems; the derivatives are cheaper to compute anew."""
-        return PerProblem.select(replace(self, first_order=None), columns)
+        return PerProblem.select(replace(self, first_order=None, factored=None), columns)
 
     def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
         """All of the problems, some of them from ``part``."""
-        return PerProblem.merge(replace(self, first_order=None), columns, part)
+        own = replace(self, first_order=None, factored=None)
+        return PerProblem.merge(own, columns, replace(part, first_order=None, factored=None))
 
 
 @dataclass(frozen=True)
@@ -154,6 +176,9 @@ class Newton:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         pull = None
+        near = earlier is not None and earlier.weights is not weights
+        if earlier is not None and near and not self._serves(earlier, energy, weights):
+            earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:
@@ -168,7 +193,28 @@ class Newton:
         if earlier is None and pull is None and np.any(weights[:-1]):
             # From a fit nearby full steps succeed at once; those that do not bring the damping back.
             memory = replace(memory, damping=np.zeros_like(memory.damping))
+        if earlier is not None and near:
+            everywhere = np.ones_like(memory.near)
+            memory = replace(memory, damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
         return replace(state, memory=replace(memory, pull=pull))
+
+    @staticmethod
+    def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
+        """Whether Newton's method is to go on from a fit at other rates.
+
+        That fit may have come from the dual, so that no step has said anything of the energy. Kinks must be round
+        without smoothing: at weights of zero the bound of a kinked loss has a kink of its own, and where kinks are much
+        sharper than they were, the dual is quicker.
+        """
+        if not np.all(earlier.memory.calibration > 0):
+            return False
+        if not energy.loss.kinked:
+            return True
+        count = energy.moments.design.total(np.ones_like(earlier.var))
+        before, now = (
+            energy.moments.design.total(np.sqrt(var)) / count for var in (earlier.var, energy.moments.variance(weights))
+        )
+        return bool(np.all((now > _SHARPER * before) & (now > _SHARP)))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
@@ -180,10 +226,12 @@ class Newton:
         slopes, gradient, spread = first
         exact = bool(np.any(memory.slow))
         curvature = energy.curvature(slopes, spread, memory.damping, exact)
-        solver = self.preconditioner or choose_preconditioner(energy.moments.design)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
-        precondition = solver.prepare(energy.moments, upward, curvature.diagonal)
+        solver = self.preconditioner or choose_preconditioner(energy.moments.design)
+        known = memory.factored if np.any(memory.near) else None
+        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
+        precondition = factored.apply
         size = _square(gradient, precondition)
         remaining = state.remaining
         doubted = np.isfinite(state.floor) & (remaining > goal)
@@ -191,7 +239,10 @@ class Newton:
             # The rates or the smoothing may have moved by too little to matter.
             remaining = _SAFETY * memory.calibration * size
             if np.all((remaining <= goal) & ~doubted):
+                memory = replace(memory, factored=factored)
                 return replace(state, remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+            if np.any(memory.near & (remaining > _SHORTER[energy.loss.kinked] * goal)) and not exact:
+                exact, curvature = True, energy.curvature(slopes, spread, memory.damping, True)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = replace(memory, reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
@@ -201,7 +252,9 @@ class Newton:
         forcing = np.where(
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
-        direction, tangent, _ = conjugate_gradient(
+        wanted = np.sqrt(_NEAR_AIM[energy.loss.kinked] * goal / left)
+        forcing = np.where(memory.near, np.clip(wanted, _RESIDUAL, 0.5), forcing)
+        direction, tangent, products = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
             -gradient,
             precondition,
@@ -219,6 +272,7 @@ class Newton:
         after = _square(first.gradient, precondition)
         spent = doubted & (-0.5 * slope <= _IDLE * goal) & (after > 0.5 * size)
         remaining = _SAFETY * memory.calibration * after
+        memory = replace(memory, factored=factored if products <= _PRODUCTS else None)
         return replace(ended, remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,8 @@ class Normal:
     @property
     def gaussian(self) -> bool:
         """True if the scale is known; see :class:`bayesdrop.priors.WeightPrior`."""
-        return isinstance(self.scale, type) or not isinstance(self.scale, ScalePrior)
+        # Numbers first: to look for the methods of a protocol takes longer than all other checks of a prior.
+        return isinstance(self.scale, type | Real | np.ndarray) or not isinstance(self.scale, ScalePrior)
 
     @property
     def has_mean(self) -> bool:

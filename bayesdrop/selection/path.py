@@ -2,7 +2,8 @@
 
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
-neighbouring optima, so that each fit starts from the one before, as on scikit-learn's paths along ``C``.
+neighbouring optima: each fit starts on a curve through those before (:mod:`bayesdrop.fitting.neighbours`), most of them
+from the largest rate down, and takes a step or two. The data are checked once.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float
 from .._validation import shown
 from ..designs.rows import check_sample_weight
+from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names, missing_of
 from ..fitting.tuning.folds import split, standard_error
 from ..rates.base import check_rate
-from .scoring import score_along, scorer_of
+from .scoring import Scores, score_along, scorer_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +38,7 @@ class RatePath(BaseEstimator):
     estimator : DropoutSVC, DropoutLogisticRegression, DropoutSVR or DropoutRidge
         Its parameters but ``rates`` and ``warm_start``; it is cloned and stays as it is.
     rates : array (R,), optional
-        Rates in [0, 1), fitted in the order given; ``np.linspace(0, 0.9, 10)`` by default.
+        Rates in [0, 1); ``np.linspace(0, 0.9, 10)`` by default.
     cv : int, splitter or iterable of (train, test), optional
         Score by cross-validation on these folds, the same for each rate; an int means so many of shuffled rows, the
         same at every call, stratified by class.
@@ -150,18 +152,13 @@ class RatePath(BaseEstimator):
         checked, y = check_here(self, X, y, missing=missing_of(model), y_numeric=not classifier)
         X = X if hasattr(X, "columns") else checked
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        scorer = scorer_of(model, self.scoring)
-        model.set_params(warm_start=True)
-        weights = {} if weight is None or X_test is not None else {"sample_weight": weight}
-        scored = (X, y) if X_test is None else (X_test, y_test)
-        coefs, intercepts, objectives, scores = [], [], [], []
-        for rate in grid:
-            model.set_params(rates=float(rate)).fit(X, y, sample_weight=weight)
-            coefs.append(model.coef_)
-            intercepts.append(model.intercept_)
-            objectives.append(model.objective_trace_[-1])
-            if self.cv is None:
-                scores.append(float(scorer(model, *scored, **weights)))
+        scorer_of(model, self.scoring)
+        scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))
+        found: dict[int, tuple[Any, ...]] = {}
+        for place, one in FittedPath(model, X, y, weight).fits(grid):
+            score = scored.of(one) if self.cv is None else None
+            found[place] = one.coef_, one.intercept_, one.objective_trace_[-1], score
+        coefs, intercepts, objectives, scores = zip(*(found[place] for place in range(len(grid))), strict=True)
         self.rates_ = grid
         self.coefs_ = np.stack(coefs)
         self.intercepts_ = np.array(intercepts)
@@ -172,9 +169,8 @@ class RatePath(BaseEstimator):
         if classifier:
             self.classes_ = model.classes_
         if self.cv is not None:
-            settings = [{"rates": float(rate)} for rate in grid]
             folds = split(self.cv, checked, y, classifier=classifier)
-            table = np.array([score_along(model, settings, X, y, weight, fold, scorer) for fold in folds])
+            table = np.array([score_along(model, grid, X, y, weight, fold, self.scoring) for fold in folds])
             self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
             self.scored_on_ = "folds"
         return self

@@ -1,18 +1,20 @@
-"""Fits along a path of settings on the training rows of a fold, scored on its test rows."""
+"""Fits along a path of rates on the training rows of a fold, scored on its test rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.metrics import check_scoring
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring, r2_score
 
 from .._typing import Float, Shaped
 from .._validation import shown
+from ..estimators.base import DropoutEstimator
+from ..estimators.fitted_path import FittedPath
+from ..estimators.validation import check_features
 
-__all__ = ["score_along", "scorer_of", "take_rows"]
+__all__ = ["Scores", "score_along", "scorer_of", "take_rows"]
 
 
 def take_rows(X: Any, index: Shaped[np.ndarray, " some"]) -> Any:
@@ -33,39 +35,76 @@ def scorer_of(estimator: Any, scoring: Any) -> Any:
     return check_scoring(estimator, scoring=scoring)
 
 
+class Scores:
+    """Scores of fits of one estimator on the same rows, which are checked at the first alone.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        As in scikit-learn; None for the estimator's own ``score``.
+    X, y : (n, p), (n,)
+        Rows.
+    sample_weight : array (n,), optional
+        Their weights.
+
+    Examples
+    --------
+    >>> from bayesdrop import DropoutRidge
+    >>> X, y = [[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0]
+    >>> model, scores = DropoutRidge(0.0).fit(X, y), Scores(None, X, y, None)
+    >>> bool(scores.of(model) == scores.of(model) == model.score(X, y))
+    True
+    """
+
+    def __init__(self, scoring: Any, X: Any, y: Any, sample_weight: Float[np.ndarray, " n"] | None) -> None:
+        self._scoring, self._X, self._y, self._weight = scoring, X, y, sample_weight
+        self._design: Any = None
+
+    def of(self, estimator: Any) -> float:
+        """Score of a fitted estimator."""
+        if self._design is None:
+            weights = {} if self._weight is None else {"sample_weight": self._weight}
+            found = float(scorer_of(estimator, self._scoring)(estimator, self._X, self._y, **weights))
+            plain = type(estimator).score in (ClassifierMixin.score, RegressorMixin.score)
+            if self._scoring is None and plain and isinstance(estimator, DropoutEstimator):
+                self._design, self._y = check_features(estimator, self._X), np.ravel(np.asarray(self._y))
+            return found
+        predicted = estimator.predict(self._design)
+        if is_classifier(estimator):
+            # The accuracy of scikit-learn without its checks, which take as long as the fit of a neighbour.
+            return float(np.average(predicted == self._y, weights=self._weight))
+        return float(r2_score(self._y, predicted, sample_weight=self._weight))
+
+
 def score_along(
     estimator: Any,
-    settings: Iterable[Mapping[str, Any]],
+    rates: Float[np.ndarray, " r"],
     X: Any,
     y: Shaped[np.ndarray, " n"],
     sample_weight: Float[np.ndarray, " n"] | None,
     fold: tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]],
-    scorer: Any,
+    scoring: Any,
 ) -> list[float]:
-    """Scores on the test rows of a fold of fits on its training rows, each started from the one before.
+    """Scores on the test rows of a fold of fits on its training rows, each started from those before.
 
     Parameters
     ----------
-    estimator : estimator with ``warm_start``
+    estimator : estimator with ``rates`` and ``warm_start``
         Cloned, not fitted.
-    settings : iterable of dict
-        Parameters of each fit, in order.
+    rates : array (r,)
+        Rate of each fit, in order.
     X, y : (n, p), (n,)
         Checked data; a data frame keeps its names.
     sample_weight : array (n,), optional
         Row weights of fits and scores.
     fold : (int array, int array)
         Training rows and test rows.
-    scorer : callable
-        ``scorer(estimator, X, y)``, and ``sample_weight`` if there are weights.
+    scoring : str, callable or None
+        As in scikit-learn.
     """
-    model = clone(estimator).set_params(warm_start=True)
     train, test = fold
-    X_train, X_test = take_rows(X, train), take_rows(X, test)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight[test]}
-    scores = []
-    for setting in settings:
-        model.set_params(**setting)
-        model.fit(X_train, y[train], sample_weight=None if sample_weight is None else sample_weight[train])
-        scores.append(float(scorer(model, X_test, y[test], **weights)))
-    return scores
+    own, others = (None if sample_weight is None else sample_weight[rows] for rows in fold)
+    path = FittedPath(clone(estimator), take_rows(X, train), y[train], own)
+    scores = Scores(scoring, take_rows(X, test), y[test], others)
+    found = {place: scores.of(fit) for place, fit in path.fits(rates)}
+    return [found[place] for place in range(len(rates))]
