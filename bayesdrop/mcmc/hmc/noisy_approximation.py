@@ -25,10 +25,10 @@ from .row_factor import RateLoading, RowRoots, centred_gram, row_roots
 
 __all__ = ["NoisyApproximation", "noisy_approximation"]
 
-_STEPS, _SHARE, _CLOSE = 20, 0.5, 0.05
+_STEPS, _SHARE, _CLOSE = 30, 0.5, 0.05
 _FLAT = 1e-6
 # Normal variables by which the variances of the weights are estimated, and nodes of an average over a score.
-_PROBES, _NODES = 64, 9
+_PROBES, _NODES = 64, np.linspace(-6, 6, 49)
 # The noise may take so much of the prior's precision, and a step may move a probit so far.
 _LEAST, _LONGEST = 0.2, 0.5
 
@@ -67,13 +67,13 @@ def _slopes(model: Model, data: Dataset, integrated: bool) -> Slopes:
     weight, y = (model.C * data.weight)[:, None], data.target[:, None]
     known = 0.0 if data.offset is None else data.offset[:, None]
 
-    def slopes(mean: Any, var: Any) -> tuple[Any, Any]:
+    def slopes(mean: Any, var: Any) -> tuple[Any, Any, Any]:
         target, times, mean = np.broadcast_to(y, mean.shape), np.broadcast_to(weight, mean.shape), mean + known
         if integrated:
-            cost = loss.score_cost(target, mean, var, times)
-            return cost.mean, cost.var
+            value, slope, for_var = loss.score_cost(target, mean, var, times)
+            return value, slope, for_var
         found = loss.derivatives(target, mean, var)
-        return weight * found.mean, weight * found.var
+        return weight * loss.value(target, mean, var), weight * found.mean, weight * found.var
 
     return slopes
 
@@ -91,8 +91,6 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
     slopes, index = _slopes(model, data, integrated), np.asarray(rate_map.index)
     law: Any = rate_map.prior.law(data.occurrences(index, rate_map.size)) if free else None
     u = norm.ppf(np.clip(law.quantile(0.5), 0.02, 0.98)) if free else np.zeros(0)
-    node, share = np.polynomial.hermite_e.hermegauss(_NODES)
-    share = share / share.sum()
     probes = np.random.default_rng(0).normal(size=(p, _PROBES))
     weight, bias, own, spread = np.zeros(p), 0.0, 1 / prior, np.zeros(n)
     pull, curvature, precision = np.zeros(n), np.zeros(n), prior.copy()
@@ -100,6 +98,7 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
     rates: Any = None
     roots: Any = None
     relax, before, jump = np.full(len(u), _SHARE), np.zeros(len(u)), np.zeros(len(u))
+    turned = np.zeros(len(u), bool)
     for number in range(_STEPS):
         rate = norm.cdf(u)[index] if free else rate_map.initial
         noise = model.noise.coefficients(rate)
@@ -109,20 +108,31 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         var = np.maximum(var + np.sum(noise.constant * second), 1e-12)
         if number == 0:
             spread = np.sqrt(design.sq_matvec(gain**2 * own) + 1e-12)
-        slope, for_var = slopes(mean[:, None] + spread[:, None] * node, np.repeat(var[:, None], _NODES, axis=1))
-        bend = np.maximum(slope @ (share * node) / spread, 0)
-        slope, for_var = slope @ share, for_var @ share
+        at = mean[:, None] + spread[:, None] * _NODES
+        value, slope, for_var = slopes(at, np.repeat(var[:, None], len(_NODES), axis=1))
+        rest = 1 / spread**2 - curvature, mean / spread**2 - pull
+        log_share = -0.5 * _NODES**2 + (0.0 if number == 0 else 0.5 * curvature[:, None] * at**2 - pull[:, None] * at - value)
+        share = np.exp(log_share - log_share.max(axis=1, keepdims=True)) if number else np.exp(log_share)[None]
+        share = share / share.sum(axis=1, keepdims=True)
+        for_var = np.sum(for_var * share, axis=1)
+        if number == 0:
+            bend = np.maximum(np.sum(slope * share * _NODES, axis=1) / spread, 0)
+            drive = bend * mean - np.sum(slope * share, axis=1)
+        else:
+            tilted = np.sum(at * share, axis=1)
+            precise = 1 / np.sum((at - tilted[:, None]) ** 2 * share, axis=1)
+            bend, drive = np.maximum(precise - rest[0], 0), tilted * precise - rest[1]
         bend = np.maximum(bend, _FLAT * (bend.max() or 1.0))
         by_square, by_row = design.sq_rmatvec(for_var), design.rmatvec(for_var)
         back = noise.quadratic * by_square + noise.linear * by_row + noise.constant * for_var.sum()
         step = _SHARE if number else 1.0
         precision = precision + step * (np.maximum(prior + 2 * back, _LEAST * prior) - precision)
         curvature = curvature + step * (bend - curvature)
-        pull = bend * mean - slope if number == 0 else pull + step * (bend * mean - slope - pull)
+        pull = pull + step * (drive - pull)
         gram, shift = design.outer_gram(gain**2 / precision), np.zeros(n)
         if free:
             rates, away = _rates(
-                model, law, u, rate, index, weight, second, design.rmatvec(slope),
+                model, law, u, rate, index, weight, second,
                 (by_square, by_row, for_var.sum()), 1 - precision * own, design.sq_rmatvec(curvature) * own,
             )  # fmt: skip
             gram = gram + rates.gram(design)
@@ -143,11 +153,17 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         )
         if free:
             moved = away + np.bincount(index, rates.slope * design.rmatvec(dual), len(u)) / rates.precision
-            # Rates and weights follow each other slowly: steps in one direction grow (Riedmiller & Braun 1993).
-            relax = np.clip(relax * np.where(moved * before > 0, 1.5, 0.5), 0.1, 10.0) if number > 2 else relax
+            # Rates and weights follow each other slowly: steps in one direction grow (Riedmiller & Braun 1993), until
+            # they first turn back.
+            # The first few only settle the weights.
+            if number > 3:
+                back_again = moved * before < 0
+                turned |= back_again
+                relax = np.clip(relax * np.where(back_again, 0.5, np.where(turned, 1.0, 1.5)), 0.1, 10.0)
             jump, before = np.clip(relax * moved, -_LONGEST, _LONGEST), moved
             u = u + jump
-        own, spread = _variances(design, roots, gain, precision, root, probes, rates, intercept)
+        own = _variances(design, roots, gain, precision, root, probes, rates, intercept)
+        spread = _spread(roots, curvature, intercept)
         bias = level - curvature @ design.matvec(gain * weight) / total if intercept else 0.0
         change = np.abs(weight - old).max() / np.sqrt(own.max())
         if number > 3 and max(change, np.abs(jump).max(initial=0)) < _CLOSE:
@@ -175,7 +191,6 @@ def _rates(
     index: Any,
     weight: Float[np.ndarray, " p"],
     second: Float[np.ndarray, " p"],
-    slope: Float[np.ndarray, " p"],
     backs: Any,
     told: Float[np.ndarray, " p"],
     spread: Float[np.ndarray, " p"],
@@ -237,10 +252,14 @@ def _variances(
     back = design.rmatvec(inside) - mean * inside.sum(axis=0)
     z = probes - loading * back
     # The share of the prior's variance that is left varies less between draws than the variance itself.
-    own = np.clip(np.mean(z**2, axis=1) / np.mean(probes**2, axis=1), 1e-3, 1.0) / precision
-    if rates is not None:
-        change = np.stack([np.bincount(rates.index, rates.slope * column, len(draws)) for column in back.T], axis=1)
-        moved = draws - change / np.sqrt(rates.precision)[:, None]
-        extra = (moved / np.sqrt(rates.precision)[:, None])[rates.index] * rates.slope[:, None]
-    score = rows(z, extra)
-    return own, np.sqrt(np.mean(score**2, axis=1) + (1 / np.sum(root**2) if intercept else 0.0) + 1e-12)
+    found: Float[np.ndarray, " p"] = np.clip(np.mean(z**2, axis=1) / np.mean(probes**2, axis=1), 1e-3, 1.0) / precision
+    return found
+
+
+def _spread(roots: RowRoots, curvature: Float[np.ndarray, " n"], intercept: bool) -> Float[np.ndarray, " n"]:
+    """Deviations of the scores, (n,): their covariance is ``D^{−½}{1 − (LLᵀ)⁻¹}D^{−½}``, and that of an intercept."""
+    from scipy.linalg import solve_triangular
+
+    inverse = solve_triangular(roots.lower, np.eye(len(curvature)), lower=True, check_finite=False)
+    told = np.maximum(1 - np.sum(inverse**2, axis=0), 1e-12)
+    return np.sqrt(told / curvature + (1 / curvature.sum() if intercept else 0.0))
