@@ -34,8 +34,8 @@ from ...rates import RateMap
 from ..matrix import Matrix, backward_product, product
 from ..placing import placed
 
-__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_factor", "row_product", "row_roots",
-           "without_noise"]  # fmt: skip
+__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_cholesky", "row_factor",
+           "row_product", "row_roots", "without_noise"]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 
@@ -201,6 +201,17 @@ class RowRoots(NamedTuple):
     outer: Float[np.ndarray, "n n"]
 
 
+def row_cholesky(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
+    """``L`` for a :func:`centred_gram` (n, n) and curvatures (n,)."""
+    from scipy.linalg import cholesky
+
+    root = np.sqrt(curvature)
+    lower: Float[np.ndarray, "n n"] = cholesky(
+        np.eye(len(root)) + root[:, None] * gram * root, lower=True, check_finite=False
+    )
+    return lower
+
+
 def row_roots(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]) -> RowRoots:
     """Roots for a :func:`centred_gram` (n, n) and curvatures (n,).
 
@@ -210,10 +221,9 @@ def row_roots(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]
     >>> [round(float(part[0, 0]), 6) for part in (lower, inner, outer)]  # (1 − 15 · 0.05)² = 1/16
     [4.0, 0.05, 0.2]
     """
-    from scipy.linalg import cholesky, solve_triangular
+    from scipy.linalg import solve_triangular
 
-    root, eye = np.sqrt(curvature), np.eye(len(curvature))
-    lower = cholesky(eye + root[:, None] * gram * root, lower=True, check_finite=False)
+    lower, eye = row_cholesky(gram, curvature), np.eye(len(curvature))
     beside = solve_triangular(lower + eye, eye, lower=True, check_finite=False)
     return RowRoots(lower, solve_triangular(lower, beside, lower=True, trans="T", check_finite=False), beside.T)
 
