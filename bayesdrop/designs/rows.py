@@ -23,7 +23,16 @@ from .._validation import (
     refuse_surrogates,
 )
 
-__all__ = ["ALL_ZERO", "NOT_ALL", "Between", "DenseFunction", "LocalRows", "RowFunction", "check_sample_weight", "code_labels"]
+__all__ = [
+    "ALL_ZERO",
+    "NOT_ALL",
+    "Between",
+    "DenseFunction",
+    "LocalRows",
+    "RowFunction",
+    "check_sample_weight",
+    "code_labels",
+]
 
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."

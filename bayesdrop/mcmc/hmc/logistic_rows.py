@@ -153,7 +153,8 @@ def logistic_rows(
             total_cost[k] += cost
             sums = back[k]
             for i in range(0, size, 8):
-                r0, r1, r2, r3, r4, r5, r6, r7 = s[i], s[i + 1], s[i + 2], s[i + 3], s[i + 4], s[i + 5], s[i + 6], s[i + 7]
+                r0, r1, r2, r3 = s[i], s[i + 1], s[i + 2], s[i + 3]
+                r4, r5, r6, r7 = s[i + 4], s[i + 5], s[i + 6], s[i + 7]
                 x0, x1, x2, x3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
                 x4, x5, x6, x7 = rows[i + 4], rows[i + 5], rows[i + 6], rows[i + 7]
                 for d in range(p):

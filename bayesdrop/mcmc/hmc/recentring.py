@@ -45,7 +45,7 @@ def recentred(density: Any, operands: HMCOperands, rows: StreamedRows) -> HMCOpe
     for _ in range(_PASSES):
         theta = jnp.asarray(centre + spread, dtype=operands.centre.dtype)
         sums = one_pass(density.of_rows, rows, _loadings(density, operands.density, theta))
-        sums = jax.tree.map(lambda part: jnp.asarray(part, dtype=theta.dtype), sums)
+        sums = jax.tree.map(partial(jnp.asarray, dtype=theta.dtype), sums)
         slope = factor.T @ np.asarray(_mean_gradient(density, operands.density, theta, sums))
         size = float(np.linalg.norm(slope))
         if not size < least:  # no better, or not finite: the curvature is another one

@@ -141,7 +141,7 @@ class RowCosts:
 
     @property
     def of_dense(self) -> DenseFunction | None:
-        """Products and sums of dense rows in one compiled loop, which the logistic loss has; see :mod:`.logistic_rows`."""
+        """Products and sums of dense rows in one compiled loop (:mod:`.logistic_rows`), which the logistic loss has."""
         logistic = self.density.loss.logistic and not self.density.has_variance and "width" not in self.names
         return self._of_dense if logistic else None
 
