@@ -127,7 +127,7 @@ class RowCosts:
             mean = first[:, :C] + self.level
             if "offset" in there:
                 mean = mean + there["offset"][:, None]
-            var = mean[:0]
+            var = mean  # not looked at where there is no noise
             if density.has_variance:
                 var = np.broadcast_to(self.constant, mean.shape)
                 var = var + second if density.quadratic else var
