@@ -168,7 +168,8 @@ class HMC:
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
         rows = StreamedRows(data.design, target, weight, width)
-        if np.isinf(kernel.trust) and not bound.kinked and operands.factor.ndim == 2:
+        dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
+        if np.isinf(kernel.trust) and not bound.kinked and dense:
             # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
             operands = recentred(kernel.density, operands, rows)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
