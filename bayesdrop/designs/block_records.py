@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import Float, Num
 from .block_checks import check_finite, entries_of, is_sparse, known_binary
 
 __all__ = ["Record", "is_same", "record_of"]
@@ -20,40 +20,48 @@ _ROUND_OFF = 1e-12
 class Record(NamedTuple):
     """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
 
+    ``bits`` is the sum of its bits taken for integers: while it is the same the sum of the numbers need not be made.
     ``binary`` is what need not be found out again about a sparse block; see :func:`.block_checks.known_binary`.
     """
 
     rows: int
     stored: int
+    bits: int
     sums: Float[np.ndarray, " 2"]
     scale: Float[np.ndarray, " 2"]
     binary: bool | None
 
 
-def _sums(block: Any) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, ...]]:
-    """Sum of the entries, and one that depends on where they stand; the same two of the parts that are added."""
+def _ordered(block: Any) -> Float[np.ndarray, ...]:
+    """Some entries, multiplied by what depends on where they stand."""
     if is_sparse(block):
         step = max(1, block.nnz // _SAMPLE**2)
         some = block.data[::step].astype(np.float64)
-        place = 1.0 + block.indices[::step] + np.arange(len(some))
-        all_values = block.data
-    else:
-        n, p = block.shape
-        some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
-        place = 1.0 + np.arange(some.shape[0])[:, None] + np.sqrt(np.arange(some.shape[1]))
-        all_values = block
-    ordered = some * place
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.array([all_values.sum(dtype=np.float64), ordered.sum()]), ordered
+        return some * (1.0 + block.indices[::step] + np.arange(len(some)))
+    n, p = block.shape
+    some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
+    return some * (1.0 + np.arange(some.shape[0])[:, None] + np.sqrt(np.arange(some.shape[1])))
+
+
+def _bits(values: Num[np.ndarray, ...]) -> int:
+    """Sum of the bits of some numbers, eight bytes at a time; the least of them that fit in 64 bits.
+
+    It goes as fast as memory is read, a fifth of the time of a sum in double precision of single ones.
+    """
+    raw = values.ravel(order="K").view(np.uint8)
+    whole = len(raw) - len(raw) % 8
+    return int(raw[:whole].view(np.uint64).sum(dtype=np.uint64)) + int(raw[whole:].sum(dtype=np.uint64))
 
 
 def record_of(block: Any, where: str, start: int) -> Record:
     """Record of a block; raise ValueError if an entry is not finite."""
     check_finite(block, f"source: {where}", start)
     values = entries_of(block)
-    sums, ordered = _sums(block)
-    scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
-    return Record(block.shape[0], values.size, sums, scale, known_binary(block))
+    with np.errstate(invalid="ignore", over="ignore"):
+        ordered = _ordered(block)
+        sums = np.array([values.sum(dtype=np.float64), ordered.sum()])
+        scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
+    return Record(block.shape[0], values.size, _bits(values), sums, scale, known_binary(block))
 
 
 def is_same(record: Record, block: Any, p: int) -> bool:
@@ -66,5 +74,10 @@ def is_same(record: Record, block: Any, p: int) -> bool:
         inside = block.indices.min() >= 0 and block.indices.max() < p
         if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
             return False
-    # NaN is unequal to everything, as it should be.
-    return bool(np.all(np.abs(_sums(block)[0] - record.sums) <= _ROUND_OFF * record.scale))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = np.array([record.sums[0], _ordered(block).sum()])
+        if _bits(values) != record.bits:
+            # A source that computes its numbers anew may have rounded them otherwise.
+            sums[0] = values.sum(dtype=np.float64)
+        # NaN is unequal to everything, as it should be.
+        return bool(np.all(np.abs(sums - record.sums) <= _ROUND_OFF * record.scale))

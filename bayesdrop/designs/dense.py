@@ -42,9 +42,14 @@ def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> CompiledProducts | None:
     return CompiledProducts(compress(X, counts), False)
 
 
+def _is_compiled(X: Float[np.ndarray, "n p"]) -> bool:
+    """True if there is enough to do for compiled loops over whole rows."""
+    return available() and X.size >= _COMPILED and X.flags.c_contiguous
+
+
 def _products_of(X: Float[np.ndarray, "n p"]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """``X w`` and ``Xᵀ r`` of some rows for a few vectors: compiled where there is enough to do, else by BLAS."""
-    if available() and X.size >= _COMPILED and X.flags.c_contiguous:
+    if _is_compiled(X):
         return forward, backward
     # Column after column, over which functions of the rows go faster than over a few numbers of each row.
     return lambda rows, w: (w.T @ _wide(rows).T).T, lambda rows, r: _wide(rows).T @ r
@@ -196,6 +201,9 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """
         if not self.shape[0] or self._products is not None:
             return super().product_sums(w, w_sq, function, *rows)
+        if not w_sq.shape[1] and _is_compiled(self._given) and (whole := getattr(function, "of_dense", None)):
+            at_once: tuple[Float[np.ndarray, ...], ...] = whole(self._given, w, *rows)
+            return at_once
         sums: tuple[Any, ...] = ()
         step = max(1, _BLOCK // max(self.shape[1], 1))
         forward, backward = _products_of(self._given)

@@ -23,7 +23,16 @@ from .._validation import (
     refuse_surrogates,
 )
 
-__all__ = ["ALL_ZERO", "NOT_ALL", "Between", "LocalRows", "RowFunction", "check_sample_weight", "code_labels"]
+__all__ = [
+    "ALL_ZERO",
+    "NOT_ALL",
+    "Between",
+    "DenseFunction",
+    "LocalRows",
+    "RowFunction",
+    "check_sample_weight",
+    "code_labels",
+]
 
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
@@ -31,6 +40,7 @@ NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or i
 _ROWS = 1 << 15
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
 RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
+DenseFunction = Callable[..., tuple[AnyArray, ...]]
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:

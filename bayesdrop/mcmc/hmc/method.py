@@ -22,6 +22,7 @@ from .learnt_scale import ScaleDensity
 from .mask_halves import LONGEST
 from .normal_approximation import score_spread
 from .rate_slices import has_rates
+from .recentring import recentred
 from .row_sums import row_sums, rows_with_sums
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
@@ -167,6 +168,10 @@ class HMC:
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
         rows = StreamedRows(data.design, target, weight, width)
+        dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
+        if np.isinf(kernel.trust) and not bound.kinked and dense:
+            # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
+            operands = recentred(kernel.density, operands, rows)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
 
     def _kernel(self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int) -> tuple[HMCKernel, HMCOperands]:

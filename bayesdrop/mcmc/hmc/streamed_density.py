@@ -14,7 +14,7 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -23,9 +23,11 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
+from ...designs.rows import DenseFunction
 from .density import Density, DensityOperands, Evaluation, Loadings, Point
+from .logistic_rows import logistic_sums
 
-__all__ = ["Sums", "StreamedRows", "evaluation_of", "one_pass"]
+__all__ = ["RowCosts", "Sums", "StreamedRows", "evaluation_of", "one_pass"]
 
 
 class StreamedRows(NamedTuple):
@@ -74,7 +76,7 @@ def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
         squares,
-        partial(_of_rows, density, tuple(there), level, constant),
+        RowCosts(density, tuple(there), level, constant),
         rows.target,
         rows.row_weight,
         *there.values(),
@@ -92,37 +94,62 @@ def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
     )
 
 
-def _of_rows(
-    density: Density,
-    names: tuple[str, ...],
-    level: Float[np.ndarray, " C"],
-    constant: Float[np.ndarray, " C"],
-    first: Float[np.ndarray, "rows K"],
-    second: Float[np.ndarray, "rows L"],
-    target: PerRow,
-    weight: PerRow,
-    *others: PerRow,
-) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
-    """Slopes of the cost of some rows, and what is summed over them, given their products with the loadings.
+@dataclass(frozen=True)
+class RowCosts:
+    """Slopes of the cost of some rows, and what is summed over them; see :meth:`bayesdrop.designs.Design.product_sums`.
 
-    ``names`` says what the others are.
+    Attributes
+    ----------
+    density : Density
+        What a row costs.
+    names : tuple of str
+        Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
+    level, constant : array (C,)
+        Of the loadings.
     """
-    C, there = len(level), dict(zip(names, others, strict=True))
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = first[:, :C] + level
-        if "offset" in there:
-            mean = mean + there["offset"][:, None]
-        var = mean[:0]
-        if density.has_variance:
-            var = np.broadcast_to(constant, mean.shape)
-            var = var + second if density.quadratic else var
-            var = var + first[:, C:] if density.linear else var
-        stretched = there["width"][:, None] if "width" in there else None
-        cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
-    if not density.has_variance:
-        return slope, second, cost
-    back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
-    return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+    density: Density
+    names: tuple[str, ...]
+    level: Float[np.ndarray, " C"]
+    constant: Float[np.ndarray, " C"]
+
+    def __call__(
+        self,
+        first: Float[np.ndarray, "rows K"],
+        second: Float[np.ndarray, "rows L"],
+        target: PerRow,
+        weight: PerRow,
+        *others: PerRow,
+    ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
+        """Given the products of the rows with the loadings."""
+        density, C, there = self.density, len(self.level), dict(zip(self.names, others, strict=True))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = first[:, :C] + self.level
+            if "offset" in there:
+                mean = mean + there["offset"][:, None]
+            var = mean  # not looked at where there is no noise
+            if density.has_variance:
+                var = np.broadcast_to(self.constant, mean.shape)
+                var = var + second if density.quadratic else var
+                var = var + first[:, C:] if density.linear else var
+            stretched = there["width"][:, None] if "width" in there else None
+            cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
+        if not density.has_variance:
+            return slope, second, cost
+        back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
+        return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+    @property
+    def of_dense(self) -> DenseFunction | None:
+        """Products and sums of dense rows in one compiled loop (:mod:`.logistic_rows`), which the logistic loss has."""
+        logistic = self.density.loss.logistic and not self.density.has_variance and "width" not in self.names
+        return self._of_dense if logistic else None
+
+    def _of_dense(
+        self, X: Float[np.ndarray, "n p"], w: Float[np.ndarray, "p C"], target: PerRow, weight: PerRow, *others: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        back, slope, cost = logistic_sums(X, w, self.level, target, weight, *others)
+        return back, np.zeros((X.shape[1], 0)), slope, np.zeros(0), cost
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
