@@ -194,7 +194,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
                 units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
                 parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
             else:
-                parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
+                parts = [energy.scores(block, parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
         mean = np.concatenate([mean for mean, _ in parts])
         refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)

@@ -209,7 +209,7 @@ def test_moments_are_those_of_small_noise():
     noise, rng, draws = bd.GaussianNoise(0.02), np.random.default_rng(0), 100_000
     energy = energy_of(CRITERIA["logistic"], noise, X[:3], code[:3], weight[:3], np.zeros(P))
     energy = replace(energy, criterion=Softmax("taylor"))
-    mean, flat = energy.scores(energy.moments_of(energy.blocks[0]), parameters)
+    mean, flat = energy.scores(energy.blocks[0], parameters)
     cov = unpack(flat, *np.triu_indices(M))
     for i in range(3):
         noised = X[i] + 0.02 * rng.normal(size=(draws, P))

@@ -92,7 +92,7 @@ def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     parameters = Parameters(
         np.vstack([part["hidden"].T, part["shift"]]), np.append(part["output"], part["intercept"])[:, None]
     )
-    expected = energy.scores(energy.moments_of(energy.blocks[0]), parameters)
+    expected = energy.scores(energy.blocks[0], parameters)
     np.testing.assert_allclose(mean, expected[0][:, 0], rtol=1e-10)
     np.testing.assert_allclose(var, expected[1][:, 0], rtol=1e-10)
 
