@@ -1,41 +1,21 @@
 """Covariances of the scores of a hidden layer over the non-zeros of each row, compiled by Numba (the extra ``fast``).
 
-An entry of row ``i`` and feature ``d`` moves the scores by ``g = Q_iᵀα_d`` (M,), ``Q_i = diag(σ'_i) W``; with its variance
-``v = x (a_d x + b_d)`` the covariances are ``Σ_d v g gᵀ``. Sums may be ordered as the processor likes, four entries at a
-time share what is read, and everything has the precision of the weights.
+An entry of row ``i`` and feature ``d`` moves the scores by ``g = Q_iᵀα_d`` (M,), ``Q_i = diag(σ'_i) W``; with its
+variance ``v = x (a_d x + b_d)`` the covariances are ``Σ_d v g gᵀ``. Sums may be ordered as the processor likes, four
+entries at a time share what is read, and everything has the precision of the weights.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from inspect import unwrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int
 
 __all__ = ["backward", "backward_rows", "forward", "forward_rows"]
-
-
-class Entries(NamedTuple):
-    """Non-zero entries row by row, and the noise: variances are ``x (square x + linear)``.
-
-    Attributes
-    ----------
-    pointers : array (m + 1,) of int
-        Where each row begins.
-    indices, data : array
-        Column and value of each entry.
-    square, linear : array (p,)
-        Of each column.
-    """
-
-    pointers: Int[np.ndarray, " _"]
-    indices: Int[np.ndarray, " _"]
-    data: Float[np.ndarray, " _"]
-    square: Float[np.ndarray, " p"]
-    linear: Float[np.ndarray, " p"]
 
 
 @cache

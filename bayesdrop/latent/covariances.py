@@ -19,7 +19,6 @@ from .._typing import Float, Int
 from ..designs._numba import available
 from ..moments import ScoreMoments
 from . import _numba
-
 from .pairs import UnitPairs
 
 __all__ = ["EntryScores", "Route", "ScoreCovariances"]

@@ -19,32 +19,28 @@ are summed is said in :mod:`.covariances`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from .._typing import Float, Int, MatrixLike
+from .._typing import Float
 from ..designs import Design, as_design
 from ..moments import ScoreMoments
 from ..noise import Noise
 from ..noise.centre import require_zero_centre
 from .covariances import ScoreCovariances
-from .criteria import Criterion, Targets
+from .criteria import Criterion
+from .rows import Block, Rows, principal_axes
 
 __all__ = [
-    "Block",
     "Evaluation",
     "LatentEnergy",
     "Parameters",
-    "blocks_of",
     "hidden_moments",
 ]
-
-# Entries of a block, small enough that a dense design multiplies them as they are; and of all designs that are kept.
-_ENTRIES = 1 << 21
-_KEPT = 1 << 27
 
 
 class Parameters(NamedTuple):
@@ -89,51 +85,6 @@ class Evaluation(NamedTuple):
     objective: float
 
 
-class Block(NamedTuple):
-    """Some rows of the features, their targets and the weights ``C s_i`` of their loss, (m,).
-
-    Attributes
-    ----------
-    X : array or scipy sparse (m, p)
-        Features.
-    target, weight : array
-        Class numbers (m,) or signs (m, M), and weights (m,).
-    nonzeros : int
-        Non-zeros of the features, about so many.
-    design : Design or None
-        The features as a design, if it is kept.
-    """
-
-    X: MatrixLike
-    target: Targets
-    weight: Float[np.ndarray, " m"]
-    nonzeros: int
-    design: Design | None = None
-
-    def take(self, rows: Int[np.ndarray, " rows"], share: float) -> Block:
-        """Some of the rows, each counted ``share`` times as much."""
-        nonzeros = self.nonzeros * len(rows) // max(len(self.weight), 1)
-        return Block(self.X[rows], self.target[rows], share * self.weight[rows], nonzeros)
-
-
-def blocks_of(X: MatrixLike, target: Targets, weight: Float[np.ndarray, " n"], units: int) -> list[Block]:
-    """Cut the rows into blocks for which features and covariances of ``units`` hidden units fit into a core's reach.
-
-    The design of each is kept unless all together, with what a design may hold besides, would be large.
-    """
-    n, p = X.shape
-    dense = not hasattr(X, "nnz")
-    rows = max(1, min(_ENTRIES // (max(p, 1) if dense else 1), _ENTRIES // units**2))
-    keep = (n * p if dense else X.nnz) <= _KEPT
-    cuts = (slice(start, start + rows) for start in range(0, n, rows))
-
-    def block(X: MatrixLike, cut: slice) -> Block:
-        nonzeros = np.count_nonzero(X) if dense else X.nnz
-        return Block(X, target[cut], weight[cut], int(nonzeros), as_design(X) if keep else None)
-
-    return [block(X[cut], cut) for cut in cuts]
-
-
 def hidden_moments(
     moments: ScoreMoments, hidden: Float[np.ndarray, "_ K"]
 ) -> tuple[Float[np.ndarray, "m K"], Float[np.ndarray, "m L"] | None]:
@@ -167,7 +118,7 @@ class LatentEnergy:
         If false the variance of the noise is forgotten, and only its mean kept.
     """
 
-    blocks: Sequence[Block]
+    blocks: Rows
     noise: Noise
     rate: Float[np.ndarray, " p"]
     criterion: Criterion
@@ -202,6 +153,32 @@ class LatentEnergy:
             return score, None
         route = self._covariances(parameters).route(moments, block.nonzeros)
         return score, route.forward(moments, unit * (1 - unit))[0]
+
+    @cached_property
+    def without_variance(self) -> LatentEnergy:
+        """The energy that forgets the variance of the noise."""
+        return replace(self, keep_variance=False)
+
+    @cached_property
+    def input_axes(self) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, "q q"]]:
+        """Eigenvalues and axes of ``Σ_i C s_i E x̃x̃ᵀ``, ``x̃`` ending with a 1, in units of the prior; q = p + 1."""
+        gram, total, weight = self.blocks.second_moments
+        gain, shift, *spread = (np.broadcast_to(part, total.shape) for part in self.noise.coefficients(self.rate))
+        mean = gain * total + shift * weight
+        cross = (gain * total)[:, None] * shift
+        matrix = np.zeros((len(total) + 1, len(total) + 1))
+        matrix[:-1, :-1] = gain[:, None] * gram * gain + cross + cross.T + weight * (shift[:, None] * shift)
+        if self.keep_variance:
+            quadratic, linear, constant = spread
+            matrix[range(len(total)), range(len(total))] += (
+                quadratic * np.diag(gram) + linear * total + constant * weight
+            )
+        matrix[-1, :-1] = matrix[:-1, -1] = mean
+        matrix[-1, -1] = weight
+        root = np.sqrt(np.where(self.precision > 0, self.precision, 1.0))
+        matrix[:-1] /= root[:, None]
+        matrix[:, :-1] /= root
+        return principal_axes(matrix, self.fit_intercept)
 
     @property
     def row_weight(self) -> float:

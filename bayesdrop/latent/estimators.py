@@ -30,11 +30,12 @@ from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
 from .criteria import Criterion, OneVersusRest, Softmax
-from .energy import Block, LatentEnergy, Parameters, blocks_of
+from .energy import LatentEnergy, Parameters
 from .lbfgs import LBFGS
 from .methods import LatentMethod
 from .minibatch import Minibatch
 from .rates import class_ratio, learn_rates
+from .rows import Block, blocks_of
 from .starts import random_start
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]

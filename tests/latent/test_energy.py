@@ -12,9 +12,10 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.energy import Energy
-from bayesdrop.latent import energy as module
+from bayesdrop.latent import rows as module
 from bayesdrop.latent.criteria import OneVersusRest, Softmax, unpack
-from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
+from bayesdrop.latent.energy import LatentEnergy, Parameters
+from bayesdrop.latent.rows import blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4

@@ -78,7 +78,8 @@ def test_density_is_the_program(storage):
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
     from bayesdrop.latent.criteria import OneVersusRest
-    from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
+    from bayesdrop.latent.energy import LatentEnergy, Parameters
+    from bayesdrop.latent.rows import blocks_of
 
     X, y, power = (part[3:] for part in problem())
     free = P if noise.has_rate else 0
