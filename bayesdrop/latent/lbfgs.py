@@ -1,7 +1,8 @@
 """L-BFGS on all weights of a hidden layer at once.
 
-On the profiled energy, after a few steps on the energy without variance, which cost a tenth. The direction is that of
-:mod:`bayesdrop.fitting.secants` and the step SciPy's search for the strong Wolfe conditions.
+On the energy without variance first, whose steps cost a fifth, then on the whole one, in the coordinates of
+:mod:`.whitening` where features are few. The direction is that of :mod:`bayesdrop.fitting.secants` and the step SciPy's
+search for the strong Wolfe conditions.
 SciPy's L-BFGS-B comes with a BLAS of its own, whose threads and those of NumPy's wait for each other: 16 ms a step
 beside products of the data, against 1 ms alone.
 """
