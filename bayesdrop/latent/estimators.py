@@ -30,11 +30,12 @@ from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
 from .criteria import Criterion, OneVersusRest, Softmax
-from .energy import Block, LatentEnergy, Parameters, blocks_of
+from .energy import LatentEnergy, Parameters
 from .lbfgs import LBFGS
 from .methods import LatentMethod
 from .minibatch import Minibatch
 from .rates import class_ratio, learn_rates
+from .rows import Block, blocks_of
 from .starts import random_start
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
@@ -194,7 +195,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
                 units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
                 parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
             else:
-                parts = [energy.scores(energy.moments_of(block), parameters) for block in energy.blocks]
+                parts = [energy.scores(block, parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
         mean = np.concatenate([mean for mean, _ in parts])
         refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ def random_start(
     size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
     refuse_overflow(sum_of_squares=size)
     starts = starts if steps else 1
-    plain = replace(energy, keep_variance=False)
+    plain = energy.without_variance
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
         hidden = generator.normal(size=(p + 1, units)) / size

@@ -12,9 +12,10 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.energy import Energy
-from bayesdrop.latent import energy as module
+from bayesdrop.latent import rows as module
 from bayesdrop.latent.criteria import OneVersusRest, Softmax, unpack
-from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
+from bayesdrop.latent.energy import LatentEnergy, Parameters
+from bayesdrop.latent.rows import blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4
@@ -209,7 +210,7 @@ def test_moments_are_those_of_small_noise():
     noise, rng, draws = bd.GaussianNoise(0.02), np.random.default_rng(0), 100_000
     energy = energy_of(CRITERIA["logistic"], noise, X[:3], code[:3], weight[:3], np.zeros(P))
     energy = replace(energy, criterion=Softmax("taylor"))
-    mean, flat = energy.scores(energy.moments_of(energy.blocks[0]), parameters)
+    mean, flat = energy.scores(energy.blocks[0], parameters)
     cov = unpack(flat, *np.triu_indices(M))
     for i in range(3):
         noised = X[i] + 0.02 * rng.normal(size=(draws, P))

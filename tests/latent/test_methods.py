@@ -10,8 +10,9 @@ import bayesdrop as bd
 from bayesdrop.fitting.driver import Status, Trace
 from bayesdrop.latent.alternating import output_update
 from bayesdrop.latent.criteria import OneVersusRest, Softmax
-from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
+from bayesdrop.latent.energy import LatentEnergy, Parameters
 from bayesdrop.latent.rates import sign_counts
+from bayesdrop.latent.rows import blocks_of
 
 N, P, K = 80, 5, 4
 

@@ -78,7 +78,8 @@ def test_density_is_the_program(storage):
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
     from bayesdrop.latent.criteria import OneVersusRest
-    from bayesdrop.latent.energy import LatentEnergy, Parameters, blocks_of
+    from bayesdrop.latent.energy import LatentEnergy, Parameters
+    from bayesdrop.latent.rows import blocks_of
 
     X, y, power = (part[3:] for part in problem())
     free = P if noise.has_rate else 0
@@ -92,7 +93,7 @@ def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     parameters = Parameters(
         np.vstack([part["hidden"].T, part["shift"]]), np.append(part["output"], part["intercept"])[:, None]
     )
-    expected = energy.scores(energy.moments_of(energy.blocks[0]), parameters)
+    expected = energy.scores(energy.blocks[0], parameters)
     np.testing.assert_allclose(mean, expected[0][:, 0], rtol=1e-10)
     np.testing.assert_allclose(var, expected[1][:, 0], rtol=1e-10)
 
