@@ -32,7 +32,7 @@ RATE, ACCURACY = 0.3, 1e-6
 TOLERANCES = 10.0 ** -np.arange(1, 13)
 # A peer whose fits have taken longer than this is not tried at tighter tolerances, one with a dense Hessian not beyond
 # so many columns, and one that takes so many times as long as the quickest is not timed again.
-_LONG, _WIDE = 10.0, 2000
+_LONG, _WIDE = 3.0, 2000
 _FAR = 2.0
 _TURNS = 3
 _PEERS = ("glum", "skglm")
