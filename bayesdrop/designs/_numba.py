@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .._typing import Float, Int, Num
+from ._numba_wide import gather_many, worthwhile
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
 
@@ -88,18 +89,22 @@ class CompiledProducts:
         self._data = csr.data
         self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         self._pointers = csr.indptr.astype(np.uint64)
-        self._kernels = _kernels(binary)
+        self._kernels, self._binary = _kernels(binary), binary
 
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """See :class:`._scipy.Products`."""
+        if worthwhile(w.shape[1], w_sq.shape[1], len(self._indices)):
+            return gather_many((self._pointers, self._indices, self._data), self._binary, w, w_sq, self.shape[0])
         return self._run(w, w_sq, self.shape[0], self._kernels.gather_one, self._kernels.gather)
 
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """See :class:`._scipy.Products`."""
+        if worthwhile(r.shape[1], r_sq.shape[1], len(self._indices)):
+            return gather_many(self._columns, self._binary, r, r_sq, self.shape[1])
         return self._run(r, r_sq, self.shape[1], self._kernels.scatter_one, self._kernels.scatter)
 
     def sampled(
@@ -119,7 +124,8 @@ class CompiledProducts:
     def _columns(self) -> tuple[Pointers, Indices, Values]:
         """Compressed columns, made when first used."""
         csc = self.compressed.tocsc()
-        return csc.indptr.astype(np.uint64), csc.indices.astype(np.uint64), csc.data
+        rows = csc.indices.view(np.uint32 if csc.indices.dtype.itemsize == 4 else np.uint64)
+        return csc.indptr.astype(np.uint64), rows, csc.data
 
     def _run(
         self, first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"], size: int, one: Any, many: Any

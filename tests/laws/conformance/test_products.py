@@ -6,6 +6,7 @@ from scipy import sparse
 
 from bayesdrop.designs import SparseDesign
 from bayesdrop.designs import _numba as compiled
+from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import _scipy as products
 from bayesdrop.designs import sparse as sparse_module
 
@@ -26,7 +27,7 @@ def matrix(kind, dtype, index):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["binary", "real"])
-@pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (0, 3), (0, 0)])
+@pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (0, 3), (0, 0), (5, 5), (11, 0), (0, 9)])
 def test_compiled_equals_scipy(kind, dtype, index, widths):
     csr = matrix(kind, dtype, index)
     fast, plain = (kind_(csr, kind == "binary") for kind_ in (compiled.CompiledProducts, products.ScipyProducts))
@@ -60,6 +61,10 @@ def test_the_kernels_are_python_too():
     result = np.empty((N, 2))
     compiled.REAL.gather(csr.indptr, csr.indices, csr.data, block, 1, result)
     np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
+    eight, sums = np.random.default_rng(4).normal(size=(2, P, 8)), np.empty((2, N, 8))
+    wide.gather_eight(csr.indptr, csr.indices, csr.data, False, False, True, eight, sums)
+    for part, got in zip(eight, sums, strict=True):
+        np.testing.assert_allclose(got, np.hstack([dense @ part[:, :4], dense**2 @ part[:, 4:]]), atol=1e-12)
 
 
 def test_large_matrices_take_the_compiled_products(monkeypatch):

@@ -1,0 +1,103 @@
+"""Products of compressed rows with many vectors, eight at a time, compiled by Numba (the extra ``fast``).
+
+Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in registers.
+Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over compressed columns: sums
+that stay where they are take half the time of sums that are scattered.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float, Int, Num
+
+__all__ = ["gather_many", "worthwhile"]
+
+_WIDTH, _HALF = 8, 4
+# Of fewer columns than this the loops of :mod:`._numba` are as quick.
+_MANY = 4
+# Entries up to which a second copy, in compressed columns, is a small matter.
+_COPIED = 1 << 27
+
+
+def worthwhile(linear: int, square: int, entries: int) -> bool:
+    """Whether so many columns for X and for X² are better taken eight at a time.
+
+    Examples
+    --------
+    >>> worthwhile(10, 10, 10**6), worthwhile(1, 1, 10**6), worthwhile(10, 3, 10**6)
+    (True, False, False)
+    """
+    return linear + square >= _MANY and (linear == square or not linear * square) and entries <= _COPIED
+
+
+def gather_many(
+    matrix: tuple[Any, Any, Any], binary: bool, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], size: int
+) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    """``(X w, X² w_sq)`` for (pointers, indices, data) of ``size`` rows, where :func:`worthwhile` holds."""
+    parts = [part for part in (w, w_sq) if part.shape[1]]
+    share = _WIDTH // len(parts)
+    groups = -(-parts[0].shape[1] // share)
+    block, result = np.zeros((groups, len(w), _WIDTH)), np.empty((groups, size, _WIDTH))
+    for g in range(groups):
+        for k, part in enumerate(parts):
+            some = part[:, g * share : (g + 1) * share]
+            block[g, :, k * share : k * share + some.shape[1]] = some
+    _compiled()(*matrix, binary, not w.shape[1], bool(w_sq.shape[1]), block, result)
+    whole = np.empty((len(parts), size, parts[0].shape[1]))
+    for g in range(groups):
+        for k in range(len(parts)):
+            place = whole[k, :, g * share : (g + 1) * share]
+            place[:] = result[g, :, k * share : k * share + place.shape[1]]
+    if len(parts) == 2:
+        return whole[0], whole[1]
+    nothing = np.zeros((size, 0))
+    return (whole[0], nothing) if w.shape[1] else (nothing, whole[0])
+
+
+@cache
+def _compiled() -> Any:
+    """The loop; sums may be ordered as the processor likes, and several taken at once."""
+    import numba
+
+    options = {"reassoc", "contract"}
+    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath=options)(unwrap(gather_eight))
+
+
+def gather_eight(
+    pointers: Int[np.ndarray, " pointers"],
+    indices: Int[np.ndarray, " m"],
+    data: Float[np.ndarray, " m"],
+    binary: bool,
+    square_left: bool,
+    square_right: bool,
+    block: Float[np.ndarray, "groups inside 8"],
+    result: Float[np.ndarray, "groups outside 8"],
+) -> None:
+    """Write the products; the left four of each eight columns meet X², or X, and so do the right four."""
+    for g in range(block.shape[0]):
+        columns = block[g]
+        for i in range(result.shape[1]):
+            a, b, c, d, e, f, h, k = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(pointers[i], pointers[i + 1]):
+                w = columns[indices[j]]
+                left, right = 1.0, 1.0
+                if not binary:
+                    x = np.float64(data[j])
+                    left = x * x if square_left else x
+                    right = x * x if square_right else x
+                a += left * w[0]
+                b += left * w[1]
+                c += left * w[2]
+                d += left * w[3]
+                e += right * w[4]
+                f += right * w[5]
+                h += right * w[6]
+                k += right * w[7]
+            sums = result[g, i]
+            sums[0], sums[1], sums[2], sums[3] = a, b, c, d
+            sums[4], sums[5], sums[6], sums[7] = e, f, h, k
