@@ -144,7 +144,7 @@ def test_mean_and_curvature_are_of_the_approximation_itself(side, noise, monkeyp
 
 @pytest.mark.parametrize("widened", [False, True])
 def test_slopes_are_the_derivatives_of_the_mean_cost(widened):
-    """Exactly in the means, and of Taylor's form in the covariances; to 3 % what rests on 128 points in place of all."""
+    """Exactly in means, and of Taylor's form in covariances; to 3 % what rests on 128 points in place of all."""
     generator, n, J = np.random.default_rng(6), 5, K - 1
     mean, spread = generator.normal(size=(n, J)), 0.3 + 0.4 * generator.random((n, J))
     rotation, weight = np.linalg.qr(generator.normal(size=(J, J)))[0], 0.5 + generator.random(n)
