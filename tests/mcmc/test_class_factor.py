@@ -200,12 +200,18 @@ def test_moments_of_the_draws(side, noise, monkeypatch):
     assert np.all(np.abs(away) < 5 * error)
 
 
+class Shifted(bd.Dropout):
+    """A noise that also moves its features."""
+
+    def coefficients(self, rate):
+        return super().coefficients(rate)._replace(shift=1.0 + 0 * rate)
+
+
 def test_chosen_where_a_dense_factor_would_be_too_large():
     """Of more coordinates than a dense factor is for, and not where noise moves the scores of all rows."""
-    shifted = bd.Dropout(centre=np.linspace(0.5, 1.0, 800))
-    for p, noise, taken in ((800, None, True), (300, None, False), (800, shifted, False)):
+    for p, noise, taken in ((800, bd.Dropout(), True), (300, bd.Dropout(), False), (800, Shifted(), False)):
         data = data_of(12, p)
-        model = bd.Model(bd.Softmax(), noise=noise or bd.Dropout(), rates=bd.Fixed(0.3))
+        model = bd.Model(bd.Softmax(), noise=noise, rates=bd.Fixed(0.3))
         kernel, operands = bd.HMC().bind(model, data, model.bind(data.feature_names), 10, True)
         assert isinstance(operands.factor, ClassFactor) == taken
         assert np.isfinite(kernel.trust)
