@@ -2,6 +2,7 @@
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
     python -m benchmarks.sampling words [books] [kitchen] [imdb] [topics] [none] [shared] [each] [summed] [nuts] [300]
+    python -m benchmarks.sampling words few [none] [fixed] [300]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -11,7 +12,8 @@ interleaved between the samplers.
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
 draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273
 words given 25,000 reviews, no noise; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax
-regression, 1,000 texts and the 2,000 commonest words. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
+regression, 1,000 texts and the 2,000 commonest words, and ``few`` 500 and 600 of them; ``fixed`` are fixed rates of .3
+with the noise averaged inside the loss. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
 masks. GB is the most memory that the process had. ``nuts`` compares the steady state with NumPyro's NUTS on the
 dense matrix of those without noise.
 """
@@ -186,7 +188,8 @@ def rates(dtype: str) -> None:
 
 
 WORD_NAMES = ("weight", "intercept", "logit_rate")
-WORDS = {"none": bd.Fixed(0.0), "shared": bd.Shared(), "each": bd.PerFeature()}
+WORDS = {"none": bd.Fixed(0.0), "fixed": bd.Fixed(0.3), "shared": bd.Shared(), "each": bd.PerFeature()}
+TOPICS = {"topics": (1000, 2000), "few": (500, 600)}
 
 
 def quality(draws: dict[str, np.ndarray]) -> tuple[float, float, float]:
@@ -200,11 +203,12 @@ def quality(draws: dict[str, np.ndarray]) -> tuple[float, float, float]:
 
 def reviews(domain: str) -> tuple[Any, np.ndarray]:
     """Words, of films those of five reviews or more, and labels."""
-    if domain == "topics":
+    if domain in TOPICS:
+        texts, words = TOPICS[domain]
         X, y, _ = reuters()
         rows = np.flatnonzero(np.isin(y, np.argsort(-np.bincount(y))[:5]))
-        rows = np.random.default_rng(0).permutation(rows)[:1000]
-        common = np.argsort(-np.asarray((X[rows] > 0).sum(axis=0)).ravel())[:2000]
+        rows = np.random.default_rng(0).permutation(rows)[:texts]
+        common = np.argsort(-np.asarray((X[rows] > 0).sum(axis=0)).ravel())[:words]
         return np.log1p(X[rows][:, common]), y[rows]
     return imdb(least=5) if domain == "imdb" else amazon(domain, "train")
 
@@ -217,10 +221,12 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
         "accepted |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    domains = [domain for domain in ("books", "kitchen", "imdb", "topics") if domain in chosen] or ["books", "kitchen"]
+    named = [domain for domain in ("books", "kitchen", "imdb", *TOPICS) if domain in chosen]
+    domains = named or ["books", "kitchen"]
     for domain in domains:
-        topics, plain = domain == "topics", domain in ("imdb", "topics")
-        (X, y), kinds = reviews(domain), ["none"] if plain else list(WORDS)
+        topics = domain in TOPICS
+        kinds = ["none", "fixed"] if topics else ["none"] if domain == "imdb" else ["none", "shared", "each"]
+        X, y = reviews(domain)
         for name in [kind for kind in kinds if kind in chosen] or kinds:
             model = bd.Model(bd.Softmax() if topics else bd.Logistic(), rates=WORDS[name])
             start, cpu = time.perf_counter(), time.process_time()

@@ -99,8 +99,8 @@ def bind_start(
         centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
         return Bound(density, operands, density, centre, by_row, False, by_row)
     if learnt is None and isinstance(density, ClassDensity) and of_class_scores(model, data, rate_map, density):
-        found = class_scores(model, data)
-        of_classes = class_factor(model, data, found, operands.matrix, dtype)
+        found = class_scores(model, data, rate_map)
+        of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
     if by_draws(model, data, rate_map):
         return _start_by_draws(model, data, density, operands, dtype, rounded)

@@ -15,6 +15,10 @@ the weights. With ``B = D^½A₀P^{−½}`` either
 where there are fewer rows than features, or ``BᵀB = R diag(γ) Rᵀ`` and ``T_j = P^{−½}R(1 + λ_jγ)^{−½}``. One matrix of
 the shorter side serves all classes, and nothing of size (Jp, Jp) is formed.
 
+Noise multiplies the features by gains ``g`` (p,), and ``A₀`` is made of ``Xdiag(g)``. To the precision of every
+contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with ``R`` of ``A₀ᵀDA₀``, whose eigenvectors
+are shared whatever its diagonal is.
+
 Shapes: ``C`` chains, ``J`` contrasts, ``n`` rows, ``p`` features, ``m`` the shorter side, ``D = J(p + 1)`` coordinates.
 """
 
@@ -28,8 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._typing import Float
-from ...data.dataset import Dataset
-from ...model import Model
 from ..matrix import Matrix, backward_product, product
 from ..placing import placed
 from .class_scores import ClassScores
@@ -49,8 +51,8 @@ class ClassFactor(NamedTuple):
     ----------
     matrix : Matrix
         ``X`` (n, p).
-    scale, offset : array (p,)
-        ``P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
+    scale, loading, offset : array (p,)
+        ``P^{−½}``, ``g∘P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
     root : array (n,), optional
         ``D^½``, if ``basis`` is ``Q``.
     basis, turned : array (m, m)
@@ -67,6 +69,7 @@ class ClassFactor(NamedTuple):
 
     matrix: Matrix
     scale: Float[jax.Array, " p"]
+    loading: Float[jax.Array, " p"]
     offset: Float[jax.Array, " p"]
     root: Float[jax.Array, " n"] | None
     basis: Float[jax.Array, "m m"]
@@ -97,10 +100,11 @@ class ClassFactor(NamedTuple):
         chains, J, p = weight.shape
         root: jax.Array = self.root  # type: ignore[assignment]  # there with Q
         flat = weight.reshape(chains * J, p)
-        rows = product(self.matrix, self.scale[None] * flat) - jnp.sum(self.offset[None] * flat, axis=1, keepdims=True)
+        mean = jnp.sum(self.offset[None] * flat, axis=1, keepdims=True)
+        rows = product(self.matrix, self.loading[None] * flat) - mean
         inside = row_product(self.turned, root[None] * rows).reshape(chains, J, -1) * widths[None]
         rows = root[None] * row_product(self.basis, inside.reshape(chains * J, -1))
-        back = self.scale[None] * backward_product(self.matrix, rows)
+        back = self.loading[None] * backward_product(self.matrix, rows)
         return (back - self.offset[None] * jnp.sum(rows, axis=1, keepdims=True)).reshape(weight.shape)
 
     def _turn(self, matrix: Float[jax.Array, "m m"], weight: Weights) -> Weights:
@@ -141,23 +145,22 @@ class ClassFactor(NamedTuple):
         return self.stretch[None] * self._whole(weight, self.level[None] * level)
 
 
-def class_factor(model: Model, data: Dataset, found: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
+def class_factor(found: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
     """Factor of an approximation; call it under its precision."""
-    real = partial(placed, dtype=dtype)
-    scale = model.weight_prior.precision(data.design.shape[1]) ** -0.5
-    spread = np.sqrt(1 + found.rotated[:, None] * found.value)
-    if found.by_rows:
+    real, space = partial(placed, dtype=dtype), found.space
+    scale = space.precision**-0.5
+    spread = np.sqrt(1 + found.rotated[:, None] * space.value)
+    if space.by_rows:
         # Where γ is nothing, both quotients are half of λ.
-        value = np.maximum(found.value, 1e-300)
-        small = found.rotated[:, None] * found.value < 1e-8
+        value = np.maximum(space.value, 1e-300)
+        small = found.rotated[:, None] * space.value < 1e-8
         half = np.broadcast_to(found.rotated[:, None] / 2, spread.shape)
         there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
     else:
         there, back = 1 / spread, spread
     level = (found.rotated * found.curvature.sum()) ** -0.5
-    coordinates = len(level) * (len(scale) + int(model.fit_intercept))
     return ClassFactor(
-        matrix, real(scale), real(found.mean_row * scale), real(np.sqrt(found.curvature)) if found.by_rows else None,
-        real(found.basis), real(found.basis.T), real(there), real(back), real(found.rotation), real(level),
-        real(np.ones(coordinates)),
+        matrix, real(scale), real(space.gain * scale), real(space.mean_row * scale),
+        real(np.sqrt(found.curvature)) if space.by_rows else None, real(space.basis), real(space.basis.T), real(there),
+        real(back), real(found.rotation), real(level), real(np.ones(len(found.centre))),
     )  # fmt: skip
