@@ -14,7 +14,7 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .density import Density, Loadings
+from .density import Density
 from .direction_factor import DirectionFactor
 from .drawn_approximation import by_draws
 from .kernel import HMCKernel, HMCOperands
@@ -119,7 +119,7 @@ class HMC:
         summed = self.masks == "summed" and not marginalised
         if summed:
             _check_sums(model, data)
-        passes = by_draws(model, data, rate_map)
+        passes = by_draws(model, data, rate_map, marginalised) and not summed
         bound = bind_start(
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
@@ -194,7 +194,7 @@ class HMC:
 def _by_passes(
     kernel: HMCKernel, operands: HMCOperands, model: Model, data: Dataset
 ) -> tuple[StreamedKernel, StreamedOperands]:
-    """The kernel that goes through rows in memory pass by pass, of a model without noise.
+    """The kernel that goes through rows in memory pass by pass.
 
     Compiled products of a large sparse matrix take a fifth of the time of the gathers that a compiled trajectory would
     make of them.
@@ -203,11 +203,8 @@ def _by_passes(
     width = operands.density.width
     width = None if width is None else np.asarray(width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, width, data.offset)
-    centre, p = np.asarray(operands.centre, float)[None], data.design.shape[1]
-    none = np.zeros((1, p))
-    level = centre[:, p] if model.fit_intercept else np.zeros(1)
-    cost = one_pass(density, rows, Loadings(centre[:, :p], level, none, none, np.zeros(1))).cost
     inside = operands._replace(density=operands.density._replace(width=None, offset=None))
+    cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
 
 

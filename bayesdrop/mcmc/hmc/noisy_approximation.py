@@ -2,17 +2,14 @@ r"""Normal approximation of a posterior with noise and of more features than row
 
 With noise a row's cost depends on the mean ``m_i`` and the variance ``v_i`` of its score. As in
 :mod:`.score_approximation` the approximation has a slope and a curvature for each row, averaged over the posterior of
-``m_i``, at the expected ``v_i``; what the variances say of the weights, ``Σ_i ∂cost_i/∂v_i v_i(w)``, is quadratic in
-them and adds to the precision of the prior. Free rates ``η = Φ(u)`` are coordinates beside the weights: their change
-moves the scores by ``X`` times what it does to the coefficients of the weights, and a Gauss-Newton step moves all at
-once. Nothing about a sampler's correctness rests on it.
+``m_i``, at the expected ``v_i``, and free rates ``η = Φ(u)`` are coordinates beside the weights (:mod:`.noisy_rows`); a
+Gauss-Newton step moves all at once. Nothing about a sampler's correctness rests on it.
 
 Shapes: ``n`` rows, ``p`` features, ``k`` free rates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +18,22 @@ from ..._typing import Float
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
+from .noisy_rows import (
+    ProbitSteps,
+    expected_slopes,
+    first_probits,
+    noise_variance,
+    noisy_precision,
+    rate_part,
+    variance_slopes,
+)
 from .row_factor import RateLoading, RowRoots, centred_gram, row_roots
 
 __all__ = ["NoisyApproximation", "noisy_approximation"]
 
 _STEPS, _SHARE, _CLOSE = 20, 0.5, 0.05
-_FLAT = 1e-6
-# Normal variables by which the variances of the weights are estimated, and nodes of an average over a score.
-_PROBES, _NODES = 64, 9
-# The noise may take so much of the prior's precision, and a step may move a probit so far.
-_LEAST, _LONGEST = 0.2, 0.5
+# Normal variables by which the variances of the weights are estimated.
+_PROBES = 64
 
 
 class NoisyApproximation(NamedTuple):
@@ -58,26 +61,6 @@ class NoisyApproximation(NamedTuple):
     roots: RowRoots
 
 
-Slopes = Callable[[Float[np.ndarray, "n nodes"], Float[np.ndarray, "n nodes"]], Any]
-
-
-def _slopes(model: Model, data: Dataset, integrated: bool) -> Slopes:
-    """Derivatives of the cost of each row in the moments of its score, which come without an offset."""
-    loss: Any = model.loss.plain if integrated else model.loss
-    weight, y = (model.C * data.weight)[:, None], data.target[:, None]
-    known = 0.0 if data.offset is None else data.offset[:, None]
-
-    def slopes(mean: Any, var: Any) -> tuple[Any, Any]:
-        target, times, mean = np.broadcast_to(y, mean.shape), np.broadcast_to(weight, mean.shape), mean + known
-        if integrated:
-            cost = loss.score_cost(target, mean, var, times)
-            return cost.mean, cost.var
-        found = loss.derivatives(target, mean, var)
-        return weight * found.mean, weight * found.var
-
-    return slopes
-
-
 def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrated: bool) -> NoisyApproximation:
     """Approximate the posterior with noise; ``integrated`` if masks are, else with the marginalised loss.
 
@@ -88,43 +71,33 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
     design, free, intercept = data.design, rate_map.is_free, model.fit_intercept
     n, p = design.shape
     prior = model.weight_prior.precision(p)
-    slopes, index = _slopes(model, data, integrated), np.asarray(rate_map.index)
-    law: Any = rate_map.prior.law(data.occurrences(index, rate_map.size)) if free else None
-    u = norm.ppf(np.clip(law.quantile(0.5), 0.02, 0.98)) if free else np.zeros(0)
-    node, share = np.polynomial.hermite_e.hermegauss(_NODES)
-    share = share / share.sum()
-    probes = np.random.default_rng(0).normal(size=(p, _PROBES))
+    expected = expected_slopes(model, data, integrated)
+    law, u, index = first_probits(data, rate_map)
+    probes = _probes(p, len(u))
     weight, bias, own, spread = np.zeros(p), 0.0, 1 / prior, np.zeros(n)
     pull, curvature, precision = np.zeros(n), np.zeros(n), prior.copy()
     gain = np.ones(p)
     rates: Any = None
     roots: Any = None
-    relax, before, jump = np.full(len(u), _SHARE), np.zeros(len(u)), np.zeros(len(u))
+    steps, jump = ProbitSteps(len(u)), np.zeros(len(u))
     for number in range(_STEPS):
         rate = norm.cdf(u)[index] if free else rate_map.initial
         noise = model.noise.coefficients(rate)
         gain = np.broadcast_to(noise.gain, p)
         second, mean = weight**2 + own, design.matvec(gain * weight) + bias
-        var = design.sq_matvec(noise.quadratic * second) + design.matvec(noise.linear * second)
-        var = np.maximum(var + np.sum(noise.constant * second), 1e-12)
         if number == 0:
             spread = np.sqrt(design.sq_matvec(gain**2 * own) + 1e-12)
-        slope, for_var = slopes(mean[:, None] + spread[:, None] * node, np.repeat(var[:, None], _NODES, axis=1))
-        bend = np.maximum(slope @ (share * node) / spread, 0)
-        slope, for_var = slope @ share, for_var @ share
-        bend = np.maximum(bend, _FLAT * (bend.max() or 1.0))
-        by_square, by_row = design.sq_rmatvec(for_var), design.rmatvec(for_var)
-        back = noise.quadratic * by_square + noise.linear * by_row + noise.constant * for_var.sum()
+        slope, bend, for_var = expected(mean, spread, noise_variance(design, noise, second))
+        back = variance_slopes(design, for_var)
         step = _SHARE if number else 1.0
-        precision = precision + step * (np.maximum(prior + 2 * back, _LEAST * prior) - precision)
+        precision = precision + step * (noisy_precision(prior, noise, back) - precision)
         curvature = curvature + step * (bend - curvature)
         pull = bend * mean - slope if number == 0 else pull + step * (bend * mean - slope - pull)
         gram, shift = design.outer_gram(gain**2 / precision), np.zeros(n)
         if free:
-            rates, away = _rates(
-                model, law, u, rate, index, weight, second, design.rmatvec(slope),
-                (by_square, by_row, for_var.sum()), 1 - precision * own, design.sq_rmatvec(curvature) * own,
-            )  # fmt: skip
+            rates, away = rate_part(
+                model, law, u, index, weight, second, back, 1 - precision * own, design.sq_rmatvec(curvature) * own
+            )
             gram = gram + rates.gram(design)
             # The scores at the rates where their own part of the density would have them.
             shift = design.matvec(rates.slope * away[index])
@@ -143,9 +116,7 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         )
         if free:
             moved = away + np.bincount(index, rates.slope * design.rmatvec(dual), len(u)) / rates.precision
-            # Rates and weights follow each other slowly: steps in one direction grow (Riedmiller & Braun 1993).
-            relax = np.clip(relax * np.where(moved * before > 0, 1.5, 0.5), 0.1, 10.0) if number > 2 else relax
-            jump, before = np.clip(relax * moved, -_LONGEST, _LONGEST), moved
+            jump = steps.taken(moved)
             u = u + jump
         own, spread = _variances(design, roots, gain, precision, root, probes, rates, intercept)
         bias = level - curvature @ design.matvec(gain * weight) / total if intercept else 0.0
@@ -154,6 +125,13 @@ def noisy_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
             break
     centre = np.concatenate([weight, [bias] if intercept else [], u])
     return NoisyApproximation(centre, precision, np.asarray(gain), rates, curvature, roots)
+
+
+def _probes(p: int, k: int) -> tuple[Float[np.ndarray, "p m"], Float[np.ndarray, "k m"]]:
+    """Standard normal variables of weights and rates."""
+    sizes = (p, _PROBES), (k, _PROBES)
+    of_weights, of_rates = (np.random.default_rng(seed).normal(size=size) for seed, size in enumerate(sizes))
+    return of_weights, of_rates
 
 
 def _solve(roots: RowRoots, vector: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -167,55 +145,13 @@ def _mean(design: Any, curvature: Float[np.ndarray, " n"], intercept: bool) -> A
     return design.rmatvec(curvature) / curvature.sum() if intercept else 0.0
 
 
-def _rates(
-    model: Model,
-    law: Any,
-    u: Float[np.ndarray, " k"],
-    rate: Float[np.ndarray, " p"],
-    index: Any,
-    weight: Float[np.ndarray, " p"],
-    second: Float[np.ndarray, " p"],
-    slope: Float[np.ndarray, " p"],
-    backs: Any,
-    told: Float[np.ndarray, " p"],
-    spread: Float[np.ndarray, " p"],
-) -> tuple[RateLoading, Float[np.ndarray, " k"]]:
-    """How the rates come in, and how far their own part of the density would move them.
-
-    ``told`` is the share of each weight's precision that the rows give.
-    """
-    from scipy.stats import norm
-
-    h, k = 1e-4, len(u)
-    upper, lower = (model.noise.coefficients(norm.cdf((u + step)[index])) for step in (h, -h))
-    change = [(a - b) / (2 * h) * np.ones(len(index)) for a, b in zip(upper, lower, strict=True)]
-    gain_slope = change[0]
-    gain = np.asarray(model.noise.coefficients(rate).gain) * np.ones(len(index))
-
-    def log_prior(at: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        value: Float[np.ndarray, " k"] = law.log_rate_density(norm.logcdf(at), norm.logcdf(-at)) - 0.5 * at**2
-        return value
-
-    wide = 1e-3
-    values = [np.asarray(log_prior(u + step)) for step in (-wide, 0.0, wide)]
-    prior_slope = (values[2] - values[0]) / (2 * wide)
-    prior_bend = -(values[2] - 2 * values[1] + values[0]) / wide**2
-    own = second * (change[2] * backs[0] + change[3] * backs[1] + change[4] * backs[2])
-    # A score and a weight vary together, as much as the rows tell of the weight.
-    own = own + gain_slope / np.maximum(gain, 1e-3) * np.maximum(told, 0)
-    bend = np.bincount(index, gain_slope**2 * spread, k)
-    precision = np.maximum(prior_bend, 0.1) + bend
-    gradient = np.bincount(index, own, k) - prior_slope
-    return RateLoading(gain_slope * weight, index, precision), -gradient / precision
-
-
 def _variances(
     design: Any,
     roots: RowRoots,
     gain: Float[np.ndarray, " p"],
     precision: Float[np.ndarray, " p"],
     root: Float[np.ndarray, " n"],
-    probes: Float[np.ndarray, "p m"],
+    normal: tuple[Float[np.ndarray, "p m"], Float[np.ndarray, "k m"]],
     rates: RateLoading | None,
     intercept: bool,
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " n"]]:
@@ -228,9 +164,8 @@ def _variances(
         found = design.matvec(loading * z + extra)
         return found - share @ found if intercept else found
 
-    extra, draws = np.zeros((1, 1)), np.zeros((0, probes.shape[1]))
+    (probes, draws), extra = normal, np.zeros((1, 1))
     if rates is not None:
-        draws = np.random.default_rng(1).normal(size=(len(rates.precision), probes.shape[1]))
         extra = (draws / np.sqrt(rates.precision)[:, None])[rates.index] * rates.slope[:, None]
     image = rows(probes, extra)
     inside = root[:, None] * (roots.inner @ (root[:, None] * image))
