@@ -43,11 +43,11 @@ class HMC:
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
     and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), and without noise it is the scores that move
-    (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, and without noise, it is diagonal but for the leading
+    (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes without
     noise share its eigenvectors where there are at most 4,000 rows or features
-    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights, and noise of many classes or on rows beyond
-    that, take a diagonal one there, which mixes slowly where features are correlated.
+    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights, and noise of many classes, take a diagonal
+    one there, which mixes slowly where features are correlated.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
