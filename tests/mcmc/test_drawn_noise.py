@@ -20,7 +20,9 @@ from bayesdrop.mcmc.hmc import noisy_rows, row_factor
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
+from bayesdrop.mcmc.hmc.rate_slices import draw_rates, draw_rates_by_passes
 from bayesdrop.mcmc.hmc.row_factor import RateLoading
+from bayesdrop.mcmc.hmc.streamed_density import StreamedRows
 from bayesdrop.mcmc.hmc.streamed_kernel import StreamedKernel
 from bayesdrop.mcmc.run.runner import as_key, run
 
@@ -176,6 +178,20 @@ def test_draws_of_passes_are_those_of_the_kernel_in_memory(name, any_size):
                 np.testing.assert_allclose(record["logit_rate"], expected["logit_rate"], atol=1e-9)
             known = operands.rows.known
             np.testing.assert_allclose(np.asarray(record["lp"]) - known, expected["lp"], atol=1e-9)
+
+
+def test_rates_drawn_by_passes_are_those_of_the_rows_in_memory():
+    """The same key, the same draws. A slice forgives small errors of a density, so at a thousand points."""
+    model, data = MODELS["groups"], data_of(MODELS["groups"])
+    with jax.enable_x64(True):
+        density, held = bind_density("HMC", model, data, model.bind(data.feature_names), False, "float64")
+        theta = jnp.asarray(np.random.default_rng(0).normal(size=(1000, P + 4)))
+        rows = StreamedRows(data.design, data.target, model.C * data.weight, None, data.offset)
+        expected = jax.jit(lambda key, theta: draw_rates(key, density, held, theta))(as_key(1), theta)
+        none = jnp.zeros(0)
+        without = held._replace(offset=None, target=none, row_weight=none)
+        found = draw_rates_by_passes(as_key(1), density, without, rows, theta)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def moments_of(name, method, draws=80):
