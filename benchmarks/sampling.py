@@ -1,8 +1,8 @@
 """Effective draws a second, against NumPyro's NUTS on the same density, in one run.
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
-    python -m benchmarks.sampling words [books] [kitchen] [imdb] [topics] [none] [shared] [each] [summed] [nuts] [300]
-    python -m benchmarks.sampling words few [none] [fixed] [300]
+    python -m benchmarks.sampling words [books] [kitchen] [films] [imdb] [topics] [few] [none] [fixed] [shared] [each]
+                                        [summed] [nuts] [300] [150]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -11,9 +11,9 @@ interleaved between the samplers.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
 draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273
-words given 25,000 reviews, no noise; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax
-regression, 1,000 texts and the 2,000 commonest words, and ``few`` 500 and 600 of them; ``fixed`` are fixed rates of .3
-with the noise averaged inside the loss. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
+words given 25,000 reviews, ``films`` the 3,000 commonest of them given 8,000, no noise unless named: ``fixed`` is a
+rate of 0.3; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax regression, 1,000 texts and the
+2,000 commonest words, and ``few`` 500 and 600 of them. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
 masks. GB is the most memory that the process had. ``nuts`` compares the steady state with NumPyro's NUTS on the
 dense matrix of those without noise.
 """
@@ -210,6 +210,11 @@ def reviews(domain: str) -> tuple[Any, np.ndarray]:
         rows = np.random.default_rng(0).permutation(rows)[:texts]
         common = np.argsort(-np.asarray((X[rows] > 0).sum(axis=0)).ravel())[:words]
         return np.log1p(X[rows][:, common]), y[rows]
+    if domain == "films":
+        X, y = imdb(least=5)
+        rows = np.random.default_rng(0).permutation(len(y))[:8000]
+        common = np.argsort(-np.asarray(X[rows].sum(axis=0)).ravel(), kind="stable")[:3000]
+        return X[rows][:, common], y[rows]
     return imdb(least=5) if domain == "imdb" else amazon(domain, "train")
 
 
@@ -221,18 +226,17 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
         "accepted |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    named = [domain for domain in ("books", "kitchen", "imdb", *TOPICS) if domain in chosen]
-    domains = named or ["books", "kitchen"]
-    for domain in domains:
-        topics = domain in TOPICS
-        kinds = ["none", "fixed"] if topics else ["none"] if domain == "imdb" else ["none", "shared", "each"]
-        X, y = reviews(domain)
-        for name in [kind for kind in kinds if kind in chosen] or kinds:
+    domains = [domain for domain in ("books", "kitchen", "films", "imdb", *TOPICS) if domain in chosen]
+    for domain in domains or ["books", "kitchen"]:
+        topics, plain = domain in TOPICS, domain in ("films", "imdb")
+        (X, y), kinds = reviews(domain), ["none"] if plain else ["none", "shared", "each"]
+        kinds = ["none", "fixed"] if topics else kinds
+        for name in [kind for kind in WORDS if kind in chosen] or kinds:
             model = bd.Model(bd.Softmax() if topics else bd.Logistic(), rates=WORDS[name])
             start, cpu = time.perf_counter(), time.process_time()
             data = as_dataset(X, y, binary=not topics, multiclass=topics).with_weight()
             rate_map = model.bind(data.feature_names)
-            kernel, operands = method.bind(model, data, rate_map, tune, marginalised=not rate_map.is_free)
+            kernel, operands = method.bind(model, data, rate_map, tune, marginalised=topics or name == "none")
             found = run(kernel, operands, as_key(0), tune=tune, draws=draws, chains=CHAINS, progress=False)
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
             memory = getrusage(RUSAGE_SELF).ru_maxrss / 2**20

@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from scipy.sparse import eye_array
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc import drawn_approximation as drawn
+from bayesdrop.mcmc.hmc import drawn_precision as precise
 from bayesdrop.mcmc.hmc import row_factor
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.direction_factor import DirectionFactor
@@ -69,15 +71,15 @@ def whole_precision(design, prior, curvature, intercept):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_factor_is_a_root_of_the_covariance_along_its_directions(intercept, most, monkeypatch):
     """``TᵀHT`` is one in all directions kept and as it was in the others; products are those of one matrix."""
-    monkeypatch.setattr(drawn, "_BEYOND", 0.0)
-    monkeypatch.setattr(drawn, "_PASSES", 200)
-    monkeypatch.setattr(drawn, "_MOST_DIRECTIONS", most)
+    monkeypatch.setattr(precise, "_BEYOND", 0.0)
+    monkeypatch.setattr(precise, "_PASSES", 200)
+    monkeypatch.setattr(precise, "_MOST_DIRECTIONS", most)
     generator, design = np.random.default_rng(0), data_of(MODELS["logistic"]).design
     prior, curvature = generator.uniform(0.5, 2.0, P), generator.uniform(0.5, 2.0, N)
-    precision = drawn.precision_of(design, prior, curvature, intercept)
+    precision = precise.precision_of(design, prior, curvature, intercept, eye_array(P))
     D = P + intercept
     with jax.enable_x64(True):
-        factor = drawn.direction_factor(precision, intercept, "float64")
+        factor = precise.direction_factor(precision, intercept, "float64")
         assert factor.directions.shape == (most, P)
         factor = factor._replace(stretch=jnp.asarray(generator.uniform(0.5, 2.0, D)))
         products = jax.jit(lambda x: (factor.times(x), factor.solve(x), factor.transposed_times(x)))
@@ -97,14 +99,14 @@ def test_the_factor_is_a_root_of_the_covariance_along_its_directions(intercept, 
 def test_the_precision_is_the_covariance_of_the_noise_and_the_diagonal_at_most_four_times_the_priors():
     design, generator = data_of(MODELS["logistic"]).design, np.random.default_rng(1)
     prior, curvature = generator.uniform(0.5, 2.0, P), generator.uniform(0.0, 0.5, N)
-    precision = drawn.precision_of(design, prior, curvature, True)
+    precision = precise.precision_of(design, prior, curvature, True, eye_array(P))
     diagonal = np.diag(precision.times(np.eye(P)))
     np.testing.assert_allclose(precision.diagonal(), diagonal, rtol=1e-12)
     noise = precision.noise(np.eye(P, P + N), np.eye(N, P + N, P))
     np.testing.assert_allclose(noise @ noise.T, precision.times(np.eye(P)), rtol=1e-12, atol=1e-13)
     whole = np.linalg.inv(whole_precision(design, prior, curvature, True))
     np.testing.assert_allclose(np.linalg.inv(noise @ noise.T), whole[:P, :P], atol=1e-11)
-    scale = drawn.direction_factor(precision, True, "float32").scale
+    scale = precise.direction_factor(precision, True, "float32").scale
     np.testing.assert_allclose(1 / np.square(scale), np.minimum(diagonal, 4 * prior), rtol=1e-5)
 
 
@@ -113,7 +115,7 @@ def test_conjugate_gradients_solve_and_stay_where_there_is_nothing_to_solve():
     root = generator.normal(size=(9, 9))
     H, right = root @ root.T + np.eye(9), generator.normal(size=(9, 3))
     right[:, 1] = 0.0
-    found = drawn.conjugate_gradients(lambda x: H @ x, right, np.diag(H), np.zeros((9, 3)), 1e-12)
+    found = precise.conjugate_gradients(lambda x: H @ x, right, np.diag(H), np.zeros((9, 3)), 1e-12)
     np.testing.assert_allclose(found, np.linalg.solve(H, right), atol=1e-10)
 
 
@@ -124,7 +126,7 @@ def test_conjugate_gradients_solve_and_stay_where_there_is_nothing_to_solve():
 def tight(monkeypatch):
     for name, value in {"_STEPS": 400, "_CLOSE": 1e-12, "_DRAWS": 64}.items():
         monkeypatch.setattr(drawn, name, value)
-    monkeypatch.setattr(drawn.conjugate_gradients, "__defaults__", (1e-13,))
+    monkeypatch.setattr(precise.conjugate_gradients, "__defaults__", (1e-13,))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -132,7 +134,7 @@ def test_the_approximation_is_a_fixed_point(name, tight):
     """Slopes and curvatures are expectations under the scores' own law, by quadrature; variances those of draws."""
     model = MODELS[name]
     data = data_of(model)
-    found = drawn.drawn_approximation(model, data)
+    found = drawn.drawn_approximation(model, data, model.bind(data.feature_names), True)
     prior, X, intercept = model.weight_prior.precision(P), data.design.matrix().toarray(), model.fit_intercept
     z = np.linspace(-9, 9, 200_001)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
@@ -157,7 +159,7 @@ def test_the_approximation_is_a_fixed_point(name, tight):
 def test_the_mean_of_a_normal_posterior_is_exact(tight):
     model = MODELS["squared"]
     data = data_of(model)
-    found = drawn.drawn_approximation(model, data)
+    found = drawn.drawn_approximation(model, data, model.bind(data.feature_names), True)
     weight = model.C * data.weight
     H = whole_precision(data.design, np.ones(P), weight, True)
     A = np.column_stack([data.design.matrix().toarray(), np.ones(N)])
@@ -228,20 +230,29 @@ def test_nuts_takes_the_factor_to_the_same_posterior(any_size, monkeypatch):
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
 
+class Shifted(bd.Dropout):
+    """A noise that moves the mean."""
+
+    def coefficients(self, *rate):
+        found = super().coefficients(*rate)
+        return found._replace(shift=found.gain)
+
+
 def test_who_is_approximated_by_draws(any_size, monkeypatch):
     plain = bd.Model(rates=NO_NOISE)
     for model, expected in (
         (plain, True),
-        (bd.Model(rates=bd.Fixed(0.3)), False),
-        (bd.Model(rates=bd.Shared()), False),
-        (bd.Model(noise=bd.GaussianNoise(0.1)), False),
+        (bd.Model(rates=bd.Fixed(0.3)), True),
+        (bd.Model(rates=bd.Shared()), True),
+        (bd.Model(noise=bd.GaussianNoise(0.1)), True),
+        (bd.Model(noise=Shifted(), rates=bd.Fixed(0.3)), False),
         (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal(bd.HalfCauchy(1.0))), False),
     ):
         data = data_of(model)
-        assert drawn.by_draws(model, data, model.bind(data.feature_names)) == expected
+        assert drawn.by_draws(model, data, model.bind(data.feature_names), False) == expected
     data = data_of(plain)
     monkeypatch.setattr(drawn, "_MANY", 1500)
-    assert not drawn.by_draws(plain, data, plain.bind(data.feature_names))
+    assert not drawn.by_draws(plain, data, plain.bind(data.feature_names), False)
 
 
 def test_a_posterior_of_many_rows_and_features_goes_on_from_a_checkpoint(any_size, tmp_path):

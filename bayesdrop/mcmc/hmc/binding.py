@@ -21,7 +21,8 @@ from .class_density import ClassDensity, class_approximation
 from .class_factor import class_factor
 from .class_scores import class_scores, of_class_scores
 from .density import Density, DensityOperands
-from .drawn_approximation import by_draws, direction_factor, drawn_approximation
+from .drawn_approximation import by_draws, drawn_approximation
+from .drawn_precision import direction_factor
 from .learnt_scale import best_scales, with_scales
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
@@ -102,8 +103,8 @@ def bind_start(
         found = class_scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
-    if by_draws(model, data, rate_map):
-        return _start_by_draws(model, data, density, operands, dtype, rounded)
+    if by_draws(model, data, rate_map, marginalised):
+        return _start_by_draws(model, data, rate_map, density, operands, dtype, rounded)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -136,11 +137,18 @@ def start_by_rows(
 
 
 def _start_by_draws(
-    model: Model, data: Dataset, density: Any, operands: DensityOperands, dtype: str, rounded: bool
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    density: Any,
+    operands: DensityOperands,
+    dtype: str,
+    rounded: bool,
 ) -> Bound:
-    """Density and operands without noise, with an approximation of many rows and features."""
-    found = drawn_approximation(model, data)
-    factor, kinked = direction_factor(found.precision, model.fit_intercept, dtype), density.loss.kinked
+    """Density and operands with an approximation of many rows and features."""
+    found = drawn_approximation(model, data, rate_map, density.integrated)
+    factor = direction_factor(found.precision, model.fit_intercept, dtype)
+    kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         width = rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
         operands = operands._replace(width=placed(width, dtype))

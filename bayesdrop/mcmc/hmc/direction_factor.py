@@ -6,11 +6,12 @@ columns ``U`` of Ritz values ``λ`` of ``S^{−½}HS^{−½}`` (:mod:`.drawn_app
 
     T = S^{−½}{1 + U diag(λ^{−½} − 1) Uᵀ},    T⁻¹ = {1 + U diag(λ^{½} − 1) Uᵀ} S^½.
 
-With ``U`` all eigenvectors ``TTᵀ = H⁻¹``; with the leading ones what is left of ``TᵀHT`` is near one in all other
-directions. It takes ``2kp`` numbers a product, and nothing of size (n, n) or (p, p) is formed. The intercept is
-``b' − x̄ᵀw``, and ``b'`` has the variance ``1/Σd`` and is independent of the weights, as in :mod:`.row_factor`.
+Free rates are columns of ``A₀`` beside the weights, ``q`` coordinates in all. With ``U`` all eigenvectors
+``TTᵀ = H⁻¹``; with the leading ones what is left of ``TᵀHT`` is near one in all other directions. It takes ``2kq``
+numbers a product, and nothing of size (n, n) or (p, p) is formed. The intercept is ``b' − x̄ᵀw``, and ``b'`` has the
+variance ``1/Σd`` and is independent of the weights, as in :mod:`.row_factor`.
 
-Shapes: ``C`` chains, ``p`` features, ``k`` directions, ``D`` coordinates: weights, and the intercept if there is one.
+Shapes: ``C`` chains, ``p`` features, ``k`` directions, ``D`` coordinates: weights, intercept if there is one, rates.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ Point = Float[jax.Array, "C D"]
 
 
 class DirectionFactor(NamedTuple):
-    """The factor ``T`` of weights and intercept.
+    """The factor ``T`` of weights, intercept and free rates.
 
     Attributes
     ----------
     scale : array (p,)
-        ``S^{−½}``.
-    directions : array (k, p)
+        ``S^{−½}`` of the weights.
+    rate_scale : array (q - p,)
+        That of the rates.
+    directions : array (k, q)
         ``Uᵀ``.
     length : array (k,)
         ``λ^{−½}``.
-    offset : array (p,)
+    offset : array (q,)
         ``x̄``, zero without an intercept.
     level : array (1,) or (0,)
         Standard deviation of ``b'``, if there is an intercept.
@@ -47,16 +50,32 @@ class DirectionFactor(NamedTuple):
     """
 
     scale: Float[jax.Array, " p"]
-    directions: Float[jax.Array, "k p"]
+    rate_scale: Float[jax.Array, " free"]
+    directions: Float[jax.Array, "k q"]
     length: Float[jax.Array, " k"]
-    offset: Float[jax.Array, " p"]
+    offset: Float[jax.Array, " q"]
     level: Float[jax.Array, " one"]
     stretch: Float[jax.Array, " D"]
 
-    def _along(self, z: Float[jax.Array, "C p"], factor: Float[jax.Array, " k"]) -> Float[jax.Array, "C p"]:
+    def _along(self, z: Float[jax.Array, "C q"], factor: Float[jax.Array, " k"]) -> Float[jax.Array, "C q"]:
         """``{1 + U diag(f − 1) Uᵀ}z``."""
         part = (self.directions @ z.T).T * (factor - 1)[None]
         return z + part @ self.directions
+
+    def _scales(self) -> Float[jax.Array, "1 q"]:
+        """``S^{−½}``."""
+        return jnp.concatenate([self.scale, self.rate_scale])[None]
+
+    def _parts(self, theta: Point) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
+        """Weights and rates, and the intercept if there is one."""
+        p = self.scale.shape[0]
+        middle = p + self.level.shape[0]
+        return jnp.concatenate([theta[:, :p], theta[:, middle:]], axis=1), theta[:, p:middle]
+
+    def _whole(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
+        """Coordinates in their order from those parts."""
+        p = self.scale.shape[0]
+        return jnp.concatenate([parts[:, :p], level, parts[:, p:]], axis=1)
 
     def stretched(self, stretch: Float[jax.Array, " D"]) -> DirectionFactor:
         """The same with other factors (D,) of the whitened coordinates."""
@@ -64,26 +83,21 @@ class DirectionFactor(NamedTuple):
 
     def times(self, z: Point) -> Point:
         """``Tz`` (C, D)."""
-        p = self.scale.shape[0]
-        z = self.stretch[None] * z
-        weight = self.scale[None] * self._along(z[:, :p], self.length)
-        shift = jnp.sum(self.offset[None] * weight, axis=1, keepdims=True)
-        level = self.level[None] * z[:, p:]
-        return jnp.concatenate([weight, level - shift[:, : level.shape[1]]], axis=1)
+        inside, level = self._parts(self.stretch[None] * z)
+        parts = self._scales() * self._along(inside, self.length)
+        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
+        return self._whole(parts, self.level[None] * level - shift[:, : level.shape[1]])
 
     def solve(self, theta: Point) -> Point:
         """``T⁻¹θ`` (C, D)."""
-        p = self.scale.shape[0]
-        weight, level = theta[:, :p], theta[:, p:]
-        shift = jnp.sum(self.offset[None] * weight, axis=1, keepdims=True)
+        parts, level = self._parts(theta)
+        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
         level = (level + shift[:, : level.shape[1]]) / self.level[None]
-        inside = self._along(weight / self.scale[None], 1 / self.length)
-        return jnp.concatenate([inside, level], axis=1) / self.stretch[None]
+        return self._whole(self._along(parts / self._scales(), 1 / self.length), level) / self.stretch[None]
 
     def transposed_times(self, gradient: Point) -> Point:
         """``Tᵀ`` times a gradient (C, D)."""
-        p = self.scale.shape[0]
-        level = gradient[:, p:]
-        inside = gradient[:, :p] - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
-        inside = self._along(self.scale[None] * inside, self.length)
-        return self.stretch[None] * jnp.concatenate([inside, self.level[None] * level], axis=1)
+        parts, level = self._parts(gradient)
+        inside = parts - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
+        inside = self._along(self._scales() * inside, self.length)
+        return self.stretch[None] * self._whole(inside, self.level[None] * level)

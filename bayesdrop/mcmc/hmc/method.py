@@ -14,7 +14,7 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .density import Density, Loadings
+from .density import Density
 from .direction_factor import DirectionFactor
 from .drawn_approximation import by_draws
 from .kernel import HMCKernel, HMCOperands
@@ -44,11 +44,11 @@ class HMC:
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
     and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), and without noise it is the scores that move
-    (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, and without noise, it is diagonal but for the leading
+    (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
     eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
-    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights, and noise on rows beyond that, take a
-    diagonal one there, which mixes slowly where features are correlated.
+    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights take a diagonal one there, which mixes slowly
+    where features are correlated.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
@@ -120,7 +120,7 @@ class HMC:
         summed = self.masks == "summed" and not marginalised
         if summed:
             _check_sums(model, data)
-        passes = by_draws(model, data, rate_map)
+        passes = by_draws(model, data, rate_map, marginalised) and not summed
         bound = bind_start(
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
@@ -199,7 +199,7 @@ class HMC:
 def _by_passes(
     kernel: HMCKernel, operands: HMCOperands, model: Model, data: Dataset
 ) -> tuple[StreamedKernel, StreamedOperands]:
-    """The kernel that goes through rows in memory pass by pass, of a model without noise.
+    """The kernel that goes through rows in memory pass by pass.
 
     Compiled products of a large sparse matrix take a fifth of the time of the gathers that a compiled trajectory would
     make of them.
@@ -208,11 +208,8 @@ def _by_passes(
     width = operands.density.width
     width = None if width is None else np.asarray(width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, width, data.offset)
-    centre, p = np.asarray(operands.centre, float)[None], data.design.shape[1]
-    none = np.zeros((1, p))
-    level = centre[:, p] if model.fit_intercept else np.zeros(1)
-    cost = one_pass(density, rows, Loadings(centre[:, :p], level, none, none, np.zeros(1))).cost
     inside = operands._replace(density=operands.density._replace(width=None, offset=None))
+    cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
 
 

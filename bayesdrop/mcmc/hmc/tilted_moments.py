@@ -21,7 +21,10 @@ import numpy as np
 
 from ..._typing import Float
 
-__all__ = ["Tilted", "tilted_moments"]
+__all__ = ["FLAT", "STILL", "Tilted", "tilted_moments"]
+
+# Curvature of a row, and deviation of a score, as shares of the largest, below which they are not followed.
+FLAT, STILL = 1e-6, 1e-3
 
 # In standard deviations of the score. A row that says more than equal distances show has the variance of one of them.
 _NODES = np.linspace(-8.0, 8.0, 65)

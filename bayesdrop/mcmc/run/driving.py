@@ -4,8 +4,8 @@ A compiled function belongs to this module and is keyed by the kernel and the sh
 ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
 share one executable.
 
-On CPUs XLA compiles them at its optimisation level 1, in 0.7 to 0.86 of the time of its default, 3, to code that takes 3
-percent longer (``benchmarks/RESULTS.md``, "First draw"); at level 0 a sweep takes seven times as long. A level in
+On CPUs XLA compiles them at its optimisation level 1, in 0.7 to 0.86 of the time of its default, 3, to code that takes
+3 percent longer (``benchmarks/RESULTS.md``, "First draw"); at level 0 a sweep takes seven times as long. A level in
 ``XLA_FLAGS`` stays, and on other devices XLA's own.
 """
 
