@@ -217,7 +217,7 @@ def test_bad_names_are_refused(options, error, words):
 def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
     """What they need is said; with a stop rule fewer may do."""
     one = 3 * 4 * (2 * P + 2)  # weights, rates, intercept and log density of three chains
-    monkeypatch.setattr(room, "memory", lambda: 1000 * one)
+    monkeypatch.setattr(room, "machine_memory", lambda: 1000 * one)
     with pytest.raises(
         ValueError, match=r"1,001 draws of 3 chains take 0.0961 MB, and this machine has 0.096 MB.*variables="
     ):
@@ -225,7 +225,7 @@ def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
     with contextlib.suppress(TimeoutError), warnings.catch_warnings():  # it begins
         warnings.simplefilter("ignore")
         sampled(draws=1001, max_seconds=0.01, tune=1)
-    monkeypatch.setattr(room, "memory", lambda: 3 * one - 1)
+    monkeypatch.setattr(room, "machine_memory", lambda: 3 * one - 1)
     with pytest.raises(ValueError, match="one draw of 3 chains take"):
         sampled(draws=1001, max_seconds=0.01, tune=1)
 
