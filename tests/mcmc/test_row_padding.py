@@ -81,9 +81,9 @@ def test_nearly_as_many_rows_share_a_program(model):
     rng = np.random.default_rng(2)
     features, draws = rng.normal(size=(36, 2)), {"draws": 5, "tune": 5, "chains": 2, "progress": False}
     labels = np.where(features[:, 0] + rng.normal(size=36) > 0, "yes", "no")
-    before = driving._program()._cache_size()
+    before = driving._chunk._cache_size()
     for n in (33, 34, 36):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a few draws
             bd.sample(model, features[:n], labels[:n], method=bd.HMC(), **draws)
-    assert driving._program()._cache_size() == before + 1
+    assert driving._chunk._cache_size() == before + 1

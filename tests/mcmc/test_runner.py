@@ -137,31 +137,6 @@ def test_time_budget_keeps_the_finished_draws():
     np.testing.assert_array_equal(walk(tune=0, draws=some).draws["lp"], found.draws["lp"][:, :some])
 
 
-@pytest.mark.parametrize(
-    ("backend", "flags", "options"),
-    [
-        ("cpu", "", (("xla_backend_optimization_level", 1),)),
-        ("cpu", "--xla_force_host_platform_device_count=2", (("xla_backend_optimization_level", 1),)),
-        ("cpu", "--xla_backend_optimization_level=0", ()),
-        ("gpu", "", ()),
-    ],
-)
-def test_processors_have_an_optimisation_level_of_ours_unless_a_flag_names_one(monkeypatch, backend, flags, options):
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    monkeypatch.setattr(driving, "_jitted", lambda function, static, options: options)
-    assert driving._program() == options
-
-
-def test_draws_are_those_of_the_level_of_xla(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")  # of the process, if it was started with it
-    expected = walk()
-    monkeypatch.delenv("XLA_FLAGS")
-    found = walk()
-    for name, value in expected.draws.items():
-        np.testing.assert_allclose(found.draws[name], value, rtol=1e-4, atol=1e-4)
-
-
 def test_time_budget_without_a_draw_says_how_far_it_got():
     with pytest.raises(TimeoutError, match=r"1e-09 s were used up after 1 of 20 tuning draws.*checkpoint=PATH"):
         walk(max_seconds=1e-9)

@@ -3,19 +3,14 @@
 A compiled function belongs to this module and is keyed by the kernel and the shapes, so that a second run with the same
 ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
 share one executable.
-
-On CPUs XLA compiles them at its optimisation level 1, in 0.7 to 0.86 of the time of its default, 3, to code that takes
-3 percent longer (``benchmarks/RESULTS.md``, "First draw"); at level 0 a sweep takes seven times as long. A level in
-``XLA_FLAGS`` stays, and on other devices XLA's own.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -32,8 +27,6 @@ __all__ = ["CHUNK", "Driver", "driver_of", "room", "step_shapes", "take_step"]
 CHUNK = 100
 """Draws a chunk holds at most."""
 
-# XLA's optimisation level, of 3.
-_LEVEL = "xla_backend_optimization_level"
 # Bytes of a chunk, unless one draw takes more.
 _BYTES = 1 << 25
 
@@ -79,28 +72,9 @@ def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> 
     return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
 
 
-@cache
-def _jitted(function: Callable[..., Any], static: tuple[str, ...], options: tuple[tuple[str, int], ...]) -> Any:
-    return jax.jit(function, static_argnames=static, compiler_options=dict(options) or None)
-
-
-def _compiled(function: Callable[..., Any], *static: str) -> Any:
-    """The function as it is compiled here; see the module.
-
-    Asked for when it runs and not when it is imported: only then may JAX look for its devices.
-    """
-    ours = jax.default_backend() == "cpu" and _LEVEL not in os.environ.get("XLA_FLAGS", "")
-    return _jitted(function, static, ((_LEVEL, 1),) if ours else ())
-
-
-@partial(jax.jit, static_argnames=("kernel", "chains"), inline=True)
-def _first(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
-    """``kernel.init``, traced once for its shapes and its program."""
-    return kernel.init(operands, key, chains)
-
-
+@partial(jax.jit, static_argnames=("kernel", "chains"))
 def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
-    return _compiled(_first, "kernel", "chains")(kernel, chains, operands, key)
+    return kernel.init(operands, key, chains)
 
 
 @partial(jax.jit, static_argnames=("kernel",), inline=True)
@@ -115,7 +89,8 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
     return shapes
 
 
-def _take(
+@partial(jax.jit, static_argnames=("kernel", "layout"))
+def _chunk(
     kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
 ) -> tuple[Any, dict[str, jax.Array]]:
     """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
@@ -133,17 +108,6 @@ def _take(
     return state, buffers
 
 
-def _program() -> Any:
-    return _compiled(_take, "kernel", "layout")
-
-
-def _chunk(
-    kernel: Kernel, operands: Any, state: Any, count: np.int32, layout: Layout | None
-) -> tuple[Any, dict[str, jax.Array]]:
-    chunk: tuple[Any, dict[str, jax.Array]] = _program()(kernel, operands, state, count, layout)
-    return chunk
-
-
 @dataclass(frozen=True)
 class _Compiled:
     """A kernel of arrays; the layout says how the state lies on the devices, if the data lie on several."""
@@ -153,7 +117,7 @@ class _Compiled:
     layout: Layout | None
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        state = jax.eval_shape(partial(_first, self.kernel, chains), self.operands, key)
+        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
         return state, step_shapes(self.kernel, self.operands, state)
 
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
@@ -164,7 +128,7 @@ class _Compiled:
 
     def prepare(self, state: Any) -> None:
         # Tracing and lowering are kept by JAX, so that the first chunk does not take them again.
-        _program().lower(self.kernel, self.operands, state, np.int32(1), self.layout)
+        _chunk.lower(self.kernel, self.operands, state, np.int32(1), self.layout)
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         state, buffers = _chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
