@@ -1,8 +1,8 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
-A sparse matrix is held twice, by rows and by columns, each as blocks of lines of similar length padded by zeros: both
-products are then gathers, which run several times faster than scattered additions, and a line is padded to less than
-twice its length.
+A sparse matrix is held twice, by rows and by columns, so that both products are gathers, which run several times faster
+than scattered additions: as compressed lines that a compiled loop reads (:mod:`.native_products`), or else, and if it is
+small, as blocks of lines of similar length padded by zeros, a line to less than twice its length.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -18,6 +18,7 @@ import numpy as np
 
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
+from .native_products import CompressedLines, compressed_lines
 from .placing import placed
 
 __all__ = [
@@ -30,6 +31,9 @@ __all__ = [
     "samplers_matrix",
     "squared_product",
 ]
+
+# Entries from which on a sparse matrix is given to compiled loops.
+_COMPRESSED = 1 << 15
 
 
 class PaddedLines(NamedTuple):
@@ -81,14 +85,14 @@ class Matrix(NamedTuple):
         The transpose, which suits both products.
     square : array (p, n) or None
         Its square, where it is worth the memory.
-    rows, columns : PaddedLines or None
+    rows, columns : PaddedLines, CompressedLines or None
         A sparse matrix by rows and by columns.
     """
 
     dense: Float[jax.Array, "p n"] | None
     square: Float[jax.Array, "p n"] | None
-    rows: PaddedLines | None
-    columns: PaddedLines | None
+    rows: PaddedLines | CompressedLines | None
+    columns: PaddedLines | CompressedLines | None
 
 
 def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> Matrix:
@@ -99,7 +103,7 @@ def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> 
     design = as_design(X)
     if design.is_sparse:
         lines = design.matrix()
-        return Matrix(None, None, _padded(lines.copy(), dtype), _padded(lines.tocsc(copy=True), dtype))
+        return Matrix(None, None, _lines(lines.copy(), dtype), _lines(lines.tocsc(copy=True), dtype))
     dense = design.transposed(dtype)
     return Matrix(dense, dense * dense if square else None, None, None)
 
@@ -109,9 +113,14 @@ def dense_transpose(X: MatrixLike, dtype: str | np.dtype[Any]) -> Float[jax.Arra
     return as_design(X).transposed(dtype)
 
 
-def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
+def _lines(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines | CompressedLines:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
+    found = compressed_lines(matrix, dtype) if matrix.nnz >= _COMPRESSED else None
+    return _padded(matrix, dtype) if found is None else found
+
+
+def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
     start = matrix.indptr.astype(np.int64)
     length = np.diff(start)
     block = np.ceil(np.log2(np.maximum(length, 1))).astype(int)
