@@ -1,8 +1,8 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
 A sparse matrix is held twice, by rows and by columns, so that both products are gathers, which run several times faster
-than scattered additions: as compressed lines that a compiled loop reads (:mod:`.native_products`), or else, and if it is
-small, as blocks of lines of similar length padded by zeros, a line to less than twice its length.
+than scattered additions: as compressed lines that a compiled loop reads (:mod:`.native_products`), or else, and if
+it is small, as blocks of lines of similar length padded by zeros, a line to less than twice its length.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """

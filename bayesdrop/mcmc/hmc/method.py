@@ -21,8 +21,10 @@ from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity
 from .mask_halves import LONGEST
 from .normal_approximation import score_spread
+from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .recentring import recentred
+from .row_factor import RowFactor
 from .row_sums import row_sums, rows_with_sums
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
@@ -187,7 +189,8 @@ class HMC:
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
         slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
-        return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
+        kind = PartedHMCKernel if isinstance(factor, RowFactor) else HMCKernel
+        return kind(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
