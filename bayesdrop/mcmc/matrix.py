@@ -181,10 +181,31 @@ def _linear_forward(
 def _linear_backward(
     square: bool, matrix: Matrix, slope: Float[jax.Array, "C n"]
 ) -> tuple[None, Float[jax.Array, "C p"]]:
-    return None, _backward(matrix, slope, square)
+    return None, _turned(matrix, slope, square)
 
 
 _linear.defvjp(_linear_forward, _linear_backward)
+
+
+# Backward products say what their derivatives are too: a compiled loop has none of its own.
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _turned(matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool) -> Float[jax.Array, "C p"]:
+    return _backward(matrix, rowwise, square)
+
+
+def _turned_forward(
+    matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool
+) -> tuple[Float[jax.Array, "C p"], Matrix]:
+    return _backward(matrix, rowwise, square), matrix
+
+
+def _turned_backward(
+    square: bool, matrix: Matrix, slope: Float[jax.Array, "C p"]
+) -> tuple[None, Float[jax.Array, "C n"]]:
+    return None, _linear(matrix, slope, square)
+
+
+_turned.defvjp(_turned_forward, _turned_backward)
 
 
 @jax.custom_vjp
@@ -200,11 +221,28 @@ def _pair_forward(matrix: Matrix, weight: Any, square: Any) -> tuple[Any, Matrix
 
 
 def _pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
-    columns: Any = matrix.columns
-    return None, *columns.pair_dot(*slopes)
+    return None, *_turned_pair(matrix, *slopes)
 
 
 _pair.defvjp(_pair_forward, _pair_backward)
+
+
+@jax.custom_vjp
+def _turned_pair(matrix: Matrix, first: Float[jax.Array, "C n"], second: Float[jax.Array, "C n"]) -> tuple[Any, Any]:
+    columns: Any = matrix.columns
+    found: tuple[Any, Any] = columns.pair_dot(first, second)
+    return found
+
+
+def _turned_pair_forward(matrix: Matrix, first: Any, second: Any) -> tuple[Any, Matrix]:
+    return _turned_pair(matrix, first, second), matrix
+
+
+def _turned_pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
+    return None, *_pair(matrix, *slopes)
+
+
+_turned_pair.defvjp(_turned_pair_forward, _turned_pair_backward)
 
 
 def pair_product(
@@ -223,7 +261,7 @@ def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array,
 
 def backward_product(matrix: Matrix, rowwise: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
     """``Xᵀ r`` for every chain: (C, n) to (C, p)."""
-    return _backward(matrix, rowwise, False)
+    return _turned(matrix, rowwise, False)
 
 
 def squared_product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
