@@ -11,15 +11,18 @@ Sums are in the precision of the operands, and each is made by one loop in one o
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
 __all__ = ["HANDLERS"]
+
+# Not all that it has is declared to be exported.
+numba: Any = import_module("numba")
 
 # Words of a frame, an extension, what it asks about, and a buffer; the stage at which a handler works, and the version.
 _FRAME, _EXTENSION, _ASKED, _BUFFER, _EXECUTE, _MINOR = 22, 4, 6, 6, 3, 1
@@ -216,7 +219,7 @@ def _rows_in(dtype: Any) -> Any:
 
 
 def _handler(body: Any) -> Any:
-    return numba.cfunc(types.int64(types.int64), nopython=True)(unwrap(body))
+    return numba.cfunc(types.int64(types.int64))(unwrap(body))
 
 
 HANDLERS = {
