@@ -27,6 +27,8 @@ numba: Any = import_module("numba")
 # Words of a frame, an extension, what it asks about, and a buffer; the stage at which a handler works, and the version.
 _FRAME, _EXTENSION, _ASKED, _BUFFER, _EXECUTE, _MINOR = 22, 4, 6, 6, 3, 1
 _HALF = 0xFFFFFFFF
+# Columns of a tile.
+_TILE = 1024
 
 
 def _compiled(loop: Any) -> Any:
@@ -144,11 +146,23 @@ def _gather_real(pointers: Any, places: Any, values: Any, block: Any, linear: An
 
 
 def _multiply(matrix: Any, rows: Any, result: Any) -> None:
-    """``Mr`` for every row ``r`` of a block, two at a time, so that the matrix is read once for them."""
-    chains, zero = rows.shape[0], rows.dtype.type(0)
-    for c in range(0, chains // 2 * 2, 2):
-        left, right = rows[c], rows[c + 1]
-        for i in range(0, matrix.shape[0] // 2 * 2, 2):
+    """``Mr`` for every row ``r`` of a block, four or two at a time, so that the matrix is read once for them."""
+    chains, lines, zero = rows.shape[0], matrix.shape[0], rows.dtype.type(0)
+    fours, c = chains // 4 * 4, 0
+    while c < fours:
+        r0, r1, r2, r3 = rows[c], rows[c + 1], rows[c + 2], rows[c + 3]
+        for i in range(lines):
+            one, p, q, r, s = matrix[i], zero, zero, zero, zero
+            for j in range(matrix.shape[1]):
+                p += one[j] * r0[j]
+                q += one[j] * r1[j]
+                r += one[j] * r2[j]
+                s += one[j] * r3[j]
+            result[c, i], result[c + 1, i], result[c + 2, i], result[c + 3, i] = p, q, r, s
+        c += 4
+    if chains - c >= 2:
+        left, right, twos = rows[c], rows[c + 1], lines // 2 * 2
+        for i in range(0, twos, 2):
             one, two = matrix[i], matrix[i + 1]
             p, q, r, s = zero, zero, zero, zero
             for j in range(matrix.shape[1]):
@@ -157,22 +171,45 @@ def _multiply(matrix: Any, rows: Any, result: Any) -> None:
                 r += two[j] * left[j]
                 s += two[j] * right[j]
             result[c, i], result[c + 1, i], result[c, i + 1], result[c + 1, i + 1] = p, q, r, s
-        for i in range(matrix.shape[0] // 2 * 2, matrix.shape[0]):
+        for i in range(twos, lines):
             p, q = zero, zero
             for j in range(matrix.shape[1]):
                 p += matrix[i, j] * left[j]
                 q += matrix[i, j] * right[j]
             result[c, i], result[c + 1, i] = p, q
-    if chains % 2:
-        alone = rows[chains - 1]
-        for i in range(matrix.shape[0]):
+        c += 2
+    if chains > c:
+        alone = rows[c]
+        for i in range(lines):
             p = zero
             for j in range(matrix.shape[1]):
                 p += matrix[i, j] * alone[j]
-            result[chains - 1, i] = p
+            result[c, i] = p
 
 
-gather, gather_real, multiply = _compiled(_gather), _compiled(_gather_real), _compiled(_multiply)
+def _combine(factors: Any, matrix: Any, result: Any) -> None:
+    """``fM`` for every row ``f`` of a block, a tile of the columns after another, which stays in the nearest cache."""
+    result[:] = factors.dtype.type(0)
+    fours, width = matrix.shape[0] // 4 * 4, matrix.shape[1]
+    for start in range(0, width, _TILE):
+        stop = min(start + _TILE, width)
+        for k in range(0, fours, 4):
+            one, two, three, four = matrix[k], matrix[k + 1], matrix[k + 2], matrix[k + 3]
+            a, b, c, d = one[start:stop], two[start:stop], three[start:stop], four[start:stop]
+            for i in range(factors.shape[0]):
+                p, q, r, s = factors[i, k], factors[i, k + 1], factors[i, k + 2], factors[i, k + 3]
+                sums = result[i, start:stop]
+                for j in range(stop - start):
+                    sums[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+        for k in range(fours, matrix.shape[0]):
+            for i in range(factors.shape[0]):
+                p = factors[i, k]
+                for j in range(start, stop):
+                    result[i, j] += p * matrix[k, j]
+
+
+gather, gather_real = _compiled(_gather), _compiled(_gather_real)
+multiply, combine = _compiled(_multiply), _compiled(_combine)
 
 
 def _ones_in(dtype: Any) -> Any:
@@ -218,6 +255,19 @@ def _rows_in(dtype: Any) -> Any:
     return body
 
 
+def _combinations_in(dtype: Any) -> Any:
+    """Body of the handlers of combinations of the rows of a matrix."""
+
+    def body(address: Any) -> Any:
+        frame = words(address, _FRAME)
+        if not answers(frame):
+            given, made = words(frame[9], 2), words(frame[14], 1)
+            combine(table(given[0], dtype), table(given[1], dtype), table(made[0], dtype))
+        return 0
+
+    return body
+
+
 def _handler(body: Any) -> Any:
     return numba.cfunc(types.int64(types.int64))(unwrap(body))
 
@@ -231,6 +281,7 @@ HANDLERS = {
         "squares": lambda real: _values_in(real, 0.0),
         "pairs": lambda real: _values_in(real, 0.5),
         "rows": _rows_in,
+        "combinations": _combinations_in,
     }.items()
 }
 """What makes each handler, by name: kind and precision."""

@@ -21,13 +21,13 @@ from .._typing import Float, Int
 from ..designs._numba import available
 from .placing import placed
 
-__all__ = ["CompressedLines", "compressed_lines", "native", "row_products"]
+__all__ = ["CompressedLines", "compressed_lines", "native", "row_combinations", "row_products"]
 
 
 def native(kind: str, dtype: Any) -> str | None:
     """Name under which programs call a loop, or None where they cannot.
 
-    ``kind`` is ``"ones"``, ``"values"``, ``"squares"``, ``"pairs"`` or ``"rows"``.
+    ``kind`` is ``"ones"``, ``"values"``, ``"squares"``, ``"pairs"``, ``"rows"`` or ``"combinations"``.
     """
     # What is registered before there are devices is checked too late.
     return _registered(f"{kind}_{np.dtype(dtype).name}") if available() and jax.default_backend() == "cpu" else None
@@ -101,9 +101,19 @@ def compressed_lines(matrix: Any, dtype: Any) -> CompressedLines | None:
 
 def row_products(matrix: Float[jax.Array, "m n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C m"] | None:
     """``Mr`` for every chain, or None where XLA has to make it."""
-    name = native("rows", rows.dtype)
+    return _product("rows", matrix.shape[0], matrix, rows, rows)
+
+
+def row_combinations(
+    factors: Float[jax.Array, "C m"], matrix: Float[jax.Array, "m n"]
+) -> Float[jax.Array, "C n"] | None:
+    """``Mᵀf`` for every chain, or None where XLA has to make it."""
+    return _product("combinations", matrix.shape[1], factors, matrix, factors)
+
+
+def _product(kind: str, size: int, left: Any, right: Any, chains: Float[jax.Array, "C _"]) -> Any:
+    name = native(kind, chains.dtype)
     if name is None:
         return None
-    made = jax.ShapeDtypeStruct((rows.shape[0], matrix.shape[0]), rows.dtype)
-    found: jax.Array = jax.ffi.ffi_call(name, made, vmap_method="sequential")(matrix, rows)
-    return found
+    made = jax.ShapeDtypeStruct((chains.shape[0], size), chains.dtype)
+    return jax.ffi.ffi_call(name, made, vmap_method="sequential")(left, right)

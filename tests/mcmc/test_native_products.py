@@ -11,8 +11,10 @@ from scipy import sparse
 from bayesdrop.designs._numba import available
 from bayesdrop.mcmc import matrix as matrices
 from bayesdrop.mcmc import native_products
+from bayesdrop.mcmc.hmc import direction_factor
+from bayesdrop.mcmc.hmc.direction_factor import DirectionFactor
 from bayesdrop.mcmc.matrix import PaddedLines, pair_product, product, samplers_matrix, squared_product
-from bayesdrop.mcmc.native_products import CompressedLines, compressed_lines, native, row_products
+from bayesdrop.mcmc.native_products import CompressedLines, compressed_lines, native, row_combinations, row_products
 
 needs_numba = pytest.mark.skipif(not available(), reason="needs Numba")
 # Sums of at most 30 terms, in units of what their absolute values come to.
@@ -30,12 +32,13 @@ def lines(binary):
 @jax.jit
 def products(matrix, dense, w, u, r):
     pair, back = jax.vjp(partial(pair_product, matrix), w, u)
-    return product(matrix, w), squared_product(matrix, w), *pair, *back((r, 2 * r)), row_products(dense, w)
+    of_dense = row_products(dense, w), row_combinations(r, dense)
+    return product(matrix, w), squared_product(matrix, w), *pair, *back((r, 2 * r)), *of_dense
 
 
 @needs_numba
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("binary", "chains"), [(True, 3), (True, 4), (False, 1), (False, 4), (False, 5)])
+@pytest.mark.parametrize(("binary", "chains"), [(True, 3), (True, 4), (False, 1), (False, 4), (False, 7)])
 def test_products_are_those_of_the_matrix(monkeypatch, binary, chains, dtype):
     monkeypatch.setattr(matrices, "_COMPRESSED", 0)
     rng, X = np.random.default_rng(chains), lines(binary)
@@ -46,7 +49,8 @@ def test_products_are_those_of_the_matrix(monkeypatch, binary, chains, dtype):
         assert (matrix.rows.values is None) == binary
         found = map(np.asarray, products(matrix, jnp.asarray(X, dtype), *map(jnp.asarray, (w, u, r))))
     X, S = X.astype(dtype).astype(float), X.astype(dtype).astype(float) ** 2
-    for one, left, right in zip(found, (w, w, w, u, r, 2 * r, w), (X.T, S.T, X.T, S.T, X, S, X.T), strict=True):
+    lefts, rights = (w, w, w, u, r, 2 * r, w, r), (X.T, S.T, X.T, S.T, X, S, X.T, X)
+    for one, left, right in zip(found, lefts, rights, strict=True):
         size = np.abs(left) @ np.abs(right)
         assert np.all(np.abs(one - left.astype(float) @ right) <= ACCURACY[dtype] * size)
 
@@ -87,6 +91,7 @@ def test_products_are_left_to_xla_where_no_loop_can_be_called(monkeypatch, reaso
         pytest.skip("needs Numba")
     assert native("ones", "float32") is None
     assert compressed_lines(sparse.csr_array(lines(True)), "float32") is None
+    assert row_combinations(jnp.ones((1, 2), "float32"), jnp.ones((2, 2), "float32")) is None
     assert row_products(jnp.ones((2, 2), "float32"), jnp.ones((1, 2), "float32")) is None
 
 
@@ -99,3 +104,20 @@ def test_lines_of_another_precision_say_so():
     found = compressed_lines(sparse.csr_array(lines(True)), "float32")
     with pytest.raises(TypeError, match="float32 or float64"):
         found.dot(jnp.ones((1, 21), "float16"), False)
+
+
+@needs_numba
+def test_directions_are_multiplied_alike(monkeypatch):
+    rng = np.random.default_rng(6)
+    with jax.enable_x64(True):
+        directions = jnp.asarray(np.linalg.qr(rng.normal(size=(21, 5)))[0].T)
+        p, ones = 19, jnp.ones(22)
+        length, offset = jnp.asarray(rng.uniform(0.2, 2, 5)), jnp.asarray(rng.normal(size=21))
+        factor = DirectionFactor(ones[:p], ones[: 21 - p], directions, length, offset, ones[:1], ones)
+        z, found = jnp.asarray(rng.normal(size=(5, 22))), []
+        for least in (1 << 20, 0):
+            monkeypatch.setattr(direction_factor, "_LARGE", least)
+            both = jax.jit(lambda z: (factor.times(z), factor.solve(z), factor.transposed_times(z)))(z)
+            found.append([np.asarray(part) for part in both])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)

@@ -45,8 +45,8 @@ class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
-    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), by groups of chains that move side by side on the cores of
-    a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that move
+    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), by groups of chains that move side by side on the cores
+    of a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that move
     (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
     eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
