@@ -69,7 +69,7 @@ def gather_many(
     return (whole[0], nothing) if w.shape[1] else (nothing, whole[0])
 
 
-def _in_parts(loop: Any, pointers: Int[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
+def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
     """Run a loop over all lines, in threads where there are many entries and the caller is not one of several."""
     lines, entries = len(pointers) - 1, int(pointers[-1])
     alone = entries < _THREADED or threading.current_thread() is not threading.main_thread()
