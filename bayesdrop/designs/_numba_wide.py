@@ -2,11 +2,15 @@
 
 Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in registers.
 Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over compressed columns: sums
-that stay where they are take half the time of sums that are scattered.
+that stay where they are take half the time of sums that are scattered. Up to four vectors that all meet one of the two
+go by themselves. Each sum is made by one thread, whatever their number: many entries go in threads, a part of the lines
+for each core.
 """
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from inspect import unwrap
 from typing import Any
@@ -14,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float, Int, Num
+from .block_threads import cores
 
 __all__ = ["gather_many", "worthwhile"]
 
@@ -22,6 +27,8 @@ _WIDTH, _HALF = 8, 4
 _MANY = 4
 # Entries up to which a second copy, in compressed columns, is a small matter.
 _COPIED = 1 << 27
+# Entries from which on threads are begun, which takes a tenth of a millisecond.
+_THREADED = 1 << 18
 
 
 def worthwhile(linear: int, square: int, entries: int) -> bool:
@@ -40,14 +47,17 @@ def gather_many(
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
     """``(X w, X² w_sq)`` for (pointers, indices, data) of ``size`` rows, where :func:`worthwhile` holds."""
     parts = [part for part in (w, w_sq) if part.shape[1]]
-    share = _WIDTH // len(parts)
+    few = len(parts) == 1 and parts[0].shape[1] <= _HALF
+    width = _HALF if few else _WIDTH
+    share = width // len(parts)
     groups = -(-parts[0].shape[1] // share)
-    block, result = np.zeros((groups, len(w), _WIDTH)), np.empty((groups, size, _WIDTH))
+    block, result = np.zeros((groups, len(w), width)), np.empty((groups, size, width))
     for g in range(groups):
         for k, part in enumerate(parts):
             some = part[:, g * share : (g + 1) * share]
             block[g, :, k * share : k * share + some.shape[1]] = some
-    _compiled()(*matrix, binary, not w.shape[1], bool(w_sq.shape[1]), block, result)
+    squares = (not w.shape[1],) if few else (not w.shape[1], bool(w_sq.shape[1]))
+    _in_parts(_compiled()[few], matrix[0], (*matrix, binary, *squares, block, result))
     whole = np.empty((len(parts), size, parts[0].shape[1]))
     for g in range(groups):
         for k in range(len(parts)):
@@ -59,13 +69,57 @@ def gather_many(
     return (whole[0], nothing) if w.shape[1] else (nothing, whole[0])
 
 
+def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
+    """Run a loop over all lines, in threads where there are many entries and the caller is not one of several."""
+    lines, entries = len(pointers) - 1, int(pointers[-1])
+    alone = entries < _THREADED or threading.current_thread() is not threading.main_thread()
+    count = 1 if alone else cores()
+    if count == 1:
+        loop(*arguments, 0, lines)
+        return
+    ends = np.searchsorted(pointers, np.arange(1, count) * (entries / count)).tolist()
+    with ThreadPoolExecutor(count - 1) as pool:
+        others = [pool.submit(loop, *arguments, *some) for some in zip(ends, [*ends[1:], lines], strict=True)]
+        loop(*arguments, 0, ends[0])
+        for other in others:
+            other.result()
+
+
 @cache
-def _compiled() -> Any:
-    """The loop; sums may be ordered as the processor likes, and several taken at once."""
+def _compiled() -> tuple[Any, Any]:
+    """The loops over eight and over four columns; sums may be ordered as the processor likes, several taken at once."""
     import numba
 
-    options = {"reassoc", "contract"}
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath=options)(unwrap(gather_eight))
+    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})
+    return compile_(unwrap(gather_eight)), compile_(unwrap(gather_four))
+
+
+def gather_four(
+    pointers: Int[np.ndarray, " pointers"],
+    indices: Int[np.ndarray, " m"],
+    data: Float[np.ndarray, " m"],
+    binary: bool,
+    square: bool,
+    block: Float[np.ndarray, "groups inside 4"],
+    result: Float[np.ndarray, "groups outside 4"],
+    start: int,
+    stop: int,
+) -> None:
+    """Write the products of some lines; all columns meet X², or X."""
+    columns, sums = block[0], result[0]
+    for i in range(start, stop):
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for j in range(pointers[i], pointers[i + 1]):
+            w = columns[indices[j]]
+            x = 1.0
+            if not binary:
+                x = np.float64(data[j])
+                x = x * x if square else x
+            a += x * w[0]
+            b += x * w[1]
+            c += x * w[2]
+            d += x * w[3]
+        sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3] = a, b, c, d
 
 
 def gather_eight(
@@ -77,11 +131,13 @@ def gather_eight(
     square_right: bool,
     block: Float[np.ndarray, "groups inside 8"],
     result: Float[np.ndarray, "groups outside 8"],
+    start: int,
+    stop: int,
 ) -> None:
-    """Write the products; the left four of each eight columns meet X², or X, and so do the right four."""
+    """Write the products of some lines; the left four of each eight columns meet X², or X, and so do the right four."""
     for g in range(block.shape[0]):
         columns = block[g]
-        for i in range(result.shape[1]):
+        for i in range(start, stop):
             a, b, c, d, e, f, h, k = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             for j in range(pointers[i], pointers[i + 1]):
                 w = columns[indices[j]]

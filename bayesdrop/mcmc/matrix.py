@@ -1,8 +1,8 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
-A sparse matrix is held twice, by rows and by columns, each as blocks of lines of similar length padded by zeros: both
-products are then gathers, which run several times faster than scattered additions, and a line is padded to less than
-twice its length.
+A sparse matrix is held twice, by rows and by columns, so that both products are gathers, which run several times faster
+than scattered additions: as compressed lines that a compiled loop reads (:mod:`.native_products`), or else, and if
+it is small, as blocks of lines of similar length padded by zeros, a line to less than twice its length.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -18,6 +18,7 @@ import numpy as np
 
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
+from .native_products import CompressedLines, compressed_lines
 from .placing import placed
 
 __all__ = [
@@ -30,6 +31,9 @@ __all__ = [
     "samplers_matrix",
     "squared_product",
 ]
+
+# Entries from which on a sparse matrix is given to compiled loops.
+_COMPRESSED = 1 << 15
 
 
 class PaddedLines(NamedTuple):
@@ -81,14 +85,14 @@ class Matrix(NamedTuple):
         The transpose, which suits both products.
     square : array (p, n) or None
         Its square, where it is worth the memory.
-    rows, columns : PaddedLines or None
+    rows, columns : PaddedLines, CompressedLines or None
         A sparse matrix by rows and by columns.
     """
 
     dense: Float[jax.Array, "p n"] | None
     square: Float[jax.Array, "p n"] | None
-    rows: PaddedLines | None
-    columns: PaddedLines | None
+    rows: PaddedLines | CompressedLines | None
+    columns: PaddedLines | CompressedLines | None
 
 
 def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> Matrix:
@@ -99,7 +103,7 @@ def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> 
     design = as_design(X)
     if design.is_sparse:
         lines = design.matrix()
-        return Matrix(None, None, _padded(lines.copy(), dtype), _padded(lines.tocsc(copy=True), dtype))
+        return Matrix(None, None, _lines(lines.copy(), dtype), _lines(lines.tocsc(copy=True), dtype))
     dense = design.transposed(dtype)
     return Matrix(dense, dense * dense if square else None, None, None)
 
@@ -109,9 +113,14 @@ def dense_transpose(X: MatrixLike, dtype: str | np.dtype[Any]) -> Float[jax.Arra
     return as_design(X).transposed(dtype)
 
 
-def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
+def _lines(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines | CompressedLines:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
+    found = compressed_lines(matrix, dtype) if matrix.nnz >= _COMPRESSED else None
+    return _padded(matrix, dtype) if found is None else found
+
+
+def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
     start = matrix.indptr.astype(np.int64)
     length = np.diff(start)
     block = np.ceil(np.log2(np.maximum(length, 1))).astype(int)
@@ -172,10 +181,31 @@ def _linear_forward(
 def _linear_backward(
     square: bool, matrix: Matrix, slope: Float[jax.Array, "C n"]
 ) -> tuple[None, Float[jax.Array, "C p"]]:
-    return None, _backward(matrix, slope, square)
+    return None, _turned(matrix, slope, square)
 
 
 _linear.defvjp(_linear_forward, _linear_backward)
+
+
+# Backward products say what their derivatives are too: a compiled loop has none of its own.
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _turned(matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool) -> Float[jax.Array, "C p"]:
+    return _backward(matrix, rowwise, square)
+
+
+def _turned_forward(
+    matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool
+) -> tuple[Float[jax.Array, "C p"], Matrix]:
+    return _backward(matrix, rowwise, square), matrix
+
+
+def _turned_backward(
+    square: bool, matrix: Matrix, slope: Float[jax.Array, "C p"]
+) -> tuple[None, Float[jax.Array, "C n"]]:
+    return None, _linear(matrix, slope, square)
+
+
+_turned.defvjp(_turned_forward, _turned_backward)
 
 
 @jax.custom_vjp
@@ -191,11 +221,28 @@ def _pair_forward(matrix: Matrix, weight: Any, square: Any) -> tuple[Any, Matrix
 
 
 def _pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
-    columns: Any = matrix.columns
-    return None, *columns.pair_dot(*slopes)
+    return None, *_turned_pair(matrix, *slopes)
 
 
 _pair.defvjp(_pair_forward, _pair_backward)
+
+
+@jax.custom_vjp
+def _turned_pair(matrix: Matrix, first: Float[jax.Array, "C n"], second: Float[jax.Array, "C n"]) -> tuple[Any, Any]:
+    columns: Any = matrix.columns
+    found: tuple[Any, Any] = columns.pair_dot(first, second)
+    return found
+
+
+def _turned_pair_forward(matrix: Matrix, first: Any, second: Any) -> tuple[Any, Matrix]:
+    return _turned_pair(matrix, first, second), matrix
+
+
+def _turned_pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
+    return None, *_pair(matrix, *slopes)
+
+
+_turned_pair.defvjp(_turned_pair_forward, _turned_pair_backward)
 
 
 def pair_product(
@@ -214,7 +261,7 @@ def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array,
 
 def backward_product(matrix: Matrix, rowwise: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
     """``Xᵀ r`` for every chain: (C, n) to (C, p)."""
-    return _backward(matrix, rowwise, False)
+    return _turned(matrix, rowwise, False)
 
 
 def squared_product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:

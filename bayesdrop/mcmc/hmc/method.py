@@ -21,8 +21,10 @@ from .kernel import HMCKernel, HMCOperands
 from .learnt_scale import ScaleDensity
 from .mask_halves import LONGEST
 from .normal_approximation import score_spread
+from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .recentring import recentred
+from .row_factor import RowFactor
 from .row_sums import row_sums, rows_with_sums
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
@@ -43,7 +45,8 @@ class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
-    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), and without noise it is the scores that move
+    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), by groups of chains that move side by side on the cores
+    of a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that move
     (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
     eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
@@ -187,7 +190,8 @@ class HMC:
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
         slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
-        return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
+        kind = PartedHMCKernel if isinstance(factor, RowFactor) else HMCKernel
+        return kind(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),

@@ -1,5 +1,7 @@
 """Compiled products of a sparse matrix equal scipy's, for every width, 0/1 and real data, both precisions."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -62,9 +64,37 @@ def test_the_kernels_are_python_too():
     compiled.REAL.gather(csr.indptr, csr.indices, csr.data, block, 1, result)
     np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
     eight, sums = np.random.default_rng(4).normal(size=(2, P, 8)), np.empty((2, N, 8))
-    wide.gather_eight(csr.indptr, csr.indices, csr.data, False, False, True, eight, sums)
+    for start, stop in ((0, 5), (5, N)):
+        wide.gather_eight(csr.indptr, csr.indices, csr.data, False, False, True, eight, sums, start, stop)
     for part, got in zip(eight, sums, strict=True):
         np.testing.assert_allclose(got, np.hstack([dense @ part[:, :4], dense**2 @ part[:, 4:]]), atol=1e-12)
+    wide.gather_four(csr.indptr, csr.indices, csr.data, False, True, eight[:1, :, :4].copy(), sums[:1, :, :4], 0, N)
+    np.testing.assert_allclose(sums[0, :, :4], dense**2 @ eight[0, :, :4], atol=1e-12)
+
+
+@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.parametrize("widths", [(4, 0), (0, 3), (5, 5)])
+def test_threads_change_no_bit_of_wide_products(monkeypatch, widths):
+    monkeypatch.setattr(wide, "_THREADED", 0)
+    products, rng = compiled.CompiledProducts(matrix("real", np.float64, np.int32), False), np.random.default_rng(5)
+    w, r = ([rng.normal(size=(size, width)) for width in widths] for size in (P, N))
+    found = []
+    # Five cores are more than half of the columns.
+    for count in (1, 2, 5):
+        monkeypatch.setattr(wide, "cores", lambda count=count: count)
+        found.append((*products.forward(*w), *products.backward(*r)))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+def test_a_thread_of_several_takes_a_wide_product_alone(monkeypatch):
+    monkeypatch.setattr(wide, "_THREADED", 0)
+    monkeypatch.setattr(wide, "cores", lambda: pytest.fail("asked for threads within a thread"))
+    products = compiled.CompiledProducts(matrix("real", np.float64, np.int32), False)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(products.forward, np.ones((P, 4)), np.ones((P, 0))).result()
 
 
 def test_large_matrices_take_the_compiled_products(monkeypatch):
