@@ -77,7 +77,7 @@ def logistic_sums(
     return back[:C].T, slope[:C], cost[:C]
 
 
-def _filled(rows: Num[np.ndarray, "..."]) -> Num[np.ndarray, "..."]:
+def _filled(rows: Num[np.ndarray, ...]) -> Num[np.ndarray, ...]:
     """Rows, and as many rows of zeros as make it a multiple of those worked on at once."""
     filled = np.zeros((-(-len(rows) // _ROWS) * _ROWS, *rows.shape[1:]), dtype=rows.dtype)
     filled[: len(rows)] = rows
