@@ -326,8 +326,8 @@ class Blocks(ColumnsElsewhere, LocalRows):
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
         scratch = Scratch()
 
-        def sums(*piece: Any) -> tuple[Float[np.ndarray, ...], ...]:
-            here, block = self._design(*piece, make=scratch.empty)
+        def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
+            here, block = self._design(number, start, where, load, scratch.empty)
             return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
 
         self.passes += 1

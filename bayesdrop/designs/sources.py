@@ -223,9 +223,10 @@ def _there(block: Any) -> Load:
 def _loaded(path: Path, stamp: tuple[int, int], load: Load, make: Make) -> Any:
     """A block of a file that has not been written to."""
     with _told(path):
-        block = load(make)
-        _unchanged(path, stamp)
-    return block
+        try:
+            return load(make)
+        finally:  # it says more than what cannot be read
+            _unchanged(path, stamp)
 
 
 def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int, make: Make) -> Any:
