@@ -4,7 +4,6 @@ import gc
 import os
 import threading
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from sklearn.datasets import dump_svmlight_file
 import bayesdrop as bd
 from bayesdrop.designs import Blocks, Design, as_design, blocks, sources
 from bayesdrop.designs import dense as dense_module
-from bayesdrop.designs.block_threads import Scratch
 
 SAME = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -378,43 +376,6 @@ def test_a_file_that_is_written_to_in_the_middle_of_a_pass(tmp_path):
     for load in pieces:
         with pytest.raises(ValueError, match="has changed since"):
             load(np.empty)
-
-
-def test_a_file_that_ends_while_it_is_read(tmp_path, monkeypatch):
-    """Whatever its size and time say, what is not there is an error, and no number left from the block before."""
-    X = np.random.default_rng(12).normal(size=(40, 3))
-    np.save(tmp_path / "x.npy", X)
-    pieces = [load for _, load in sources.open_source(tmp_path / "x.npy", 10, None).pieces()]
-    scratch = Scratch()
-    monkeypatch.setattr(sources, "_unchanged", lambda path, stamp: None)
-    os.truncate(tmp_path / "x.npy", 128 + 8 * (3 * 25 - 1))
-    for k in (1, 0):
-        np.testing.assert_array_equal(pieces[k](scratch.empty), X[10 * k : 10 * k + 10])
-    with pytest.raises(ValueError, match=r"x.npy cannot be read.*ends early, 16 numbers are missing"):
-        pieces[2](scratch.empty)
-
-
-@pytest.mark.parametrize("kind", ["npy", "stored npz", "parquet rows", "svmlight"])
-def test_blocks_may_be_read_in_any_order(kind, tmp_path):
-    """Each into the memory of the one before, where it is used again."""
-    X = CASES["mixed"][0].copy()
-    source, options = _write(tmp_path, X)[kind]
-    found = sources.open_source(source, options.get("rows"), options.get("columns"))
-    scratch, blocks = Scratch(), list(found.read())
-    for (where, block), (words, load) in reversed(list(zip(blocks, found.pieces(), strict=True))):
-        again = load(scratch.empty)
-        assert where == words
-        np.testing.assert_array_equal(*(m.toarray() if sparse.issparse(m) else m for m in (again, block)))
-
-
-def test_threads_have_memory_of_their_own():
-    scratch = Scratch()
-    mine = scratch.empty(3, np.float64)
-    with ThreadPoolExecutor(1) as pool:
-        theirs = pool.submit(scratch.empty, 3, np.float64).result()
-    assert not np.shares_memory(mine, theirs)
-    assert np.shares_memory(mine, scratch.empty(2, np.int16))
-    assert len(scratch.empty(9, np.float64)) == 9
 
 
 def test_threads_end_with_their_pass():
