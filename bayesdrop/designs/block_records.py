@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,16 @@ def _ordered(block: Any) -> Float[np.ndarray, ...]:
         return some * (1.0 + block.indices[::step] + np.arange(len(some)))
     n, p = block.shape
     some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
-    return some * (1.0 + np.arange(some.shape[0])[:, None] + np.sqrt(np.arange(some.shape[1])))
+    some *= _places(*some.shape)
+    return some
+
+
+@lru_cache(maxsize=8)
+def _places(n: int, p: int) -> Float[np.ndarray, "n p"]:
+    """A number for each place of a block, no two of them near each other the same."""
+    places = 1.0 + np.arange(n)[:, None] + np.sqrt(np.arange(p))
+    places.flags.writeable = False
+    return places
 
 
 def _bits(values: Num[np.ndarray, ...]) -> int:

@@ -2,8 +2,8 @@
 
 Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
 rows. Vectors of length n and p are held, two or three blocks at once, and no more. The next block is read and checked
-while the current one is worked on; in the passes of a sampler each core works on a block of its own, where those fit
-into a quarter of a gigabyte.
+while the current one is worked on; in the passes of a sampler each core reads, checks and works on a block of its own,
+where those fit into a quarter of a gigabyte.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .._validation import check_count, check_flag, check_instance, check_names
 from .base import Design
 from .block_checks import as_matrix, of_matrix
 from .block_records import Record, is_same, record_of
-from .block_threads import ahead, cores, in_threads
+from .block_threads import Scratch, ahead, cores, in_threads
 from .columns import ColumnsElsewhere
 from .rows import Between, LocalRows, RowFunction
-from .sources import open_source
+from .sources import Load, Make, open_source
 
 __all__ = ["Blocks"]
 
@@ -33,6 +33,10 @@ _GRAM_COLUMNS = 2000
 _OUTER_COLUMNS = 256
 # Bytes of the blocks that threads work on, two precisions of each.
 _HELD = 1 << 28
+_AGAIN = (
+    "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data in "
+    "every pass; make bd.Blocks anew from data that stand still"
+)
 
 
 class Blocks(ColumnsElsewhere, LocalRows):
@@ -189,29 +193,36 @@ class Blocks(ColumnsElsewhere, LocalRows):
         for where, block in self._source.read():
             yield where, as_matrix(block, f"source: {where}")
 
-    def _checked(self) -> Generator[tuple[slice, Design]]:
-        """Blocks as designs with where their rows stand; raise ValueError unless they are those of the first pass."""
-        again = (
-            "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data "
-            "in every pass; make bd.Blocks anew from data that stand still"
-        )
+    def _pieces(self) -> Generator[tuple[int, int, str, Load]]:
+        """Number, first row, words and what reads it, of each block; raise ValueError unless there are as many."""
         number, start = -1, 0
-        for number, (where, block) in enumerate(self._numeric()):
+        for number, (where, load) in enumerate(self._source.pieces()):
             if number >= len(self._records):
                 raise ValueError(
-                    f"source: {where} is one block more than the {len(self._records)} there were: {again}."
+                    f"source: {where} is one block more than the {len(self._records)} there were: {_AGAIN}."
                 )
-            if not is_same(self._records[number], block, self.shape[1]):
-                raise ValueError(f"source: {where} (block {number} of all) has changed: {again}.")
-            if self._masks is not None:
-                block = block[self._masks[number]]
-            yield slice(start, start + block.shape[0]), of_matrix(block, self._records[number].binary)
-            start += block.shape[0]
+            yield number, start, where, load
+            start += self._records[number].rows if self._masks is None else int(self._masks[number].sum())
         if number + 1 < len(self._records):
             raise ValueError(
-                f"source: it ended after {number + 1} of {len(self._records)} blocks: {again}. A function must return "
+                f"source: it ended after {number + 1} of {len(self._records)} blocks: {_AGAIN}. A function must return "
                 "a fresh iterator at every call, not the same one again."
             )
+
+    def _design(self, number: int, start: int, where: str, load: Load, make: Make = np.empty) -> tuple[slice, Design]:
+        """A block, read, with where its rows stand; raise ValueError unless it is that of the first pass."""
+        block = as_matrix(load(make), f"source: {where}")
+        if not is_same(self._records[number], block, self.shape[1]):
+            raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
+        if self._masks is not None:
+            block = block[self._masks[number]]
+        return slice(start, start + block.shape[0]), of_matrix(block, self._records[number].binary)
+
+    def _checked(self) -> Generator[tuple[slice, Design]]:
+        """Blocks as designs with where their rows stand."""
+        with closing(self._pieces()) as pieces:
+            for piece in pieces:
+                yield self._design(*piece)
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
@@ -313,15 +324,17 @@ class Blocks(ColumnsElsewhere, LocalRows):
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
+        scratch = Scratch()
 
-        def sums(here: slice, block: Design) -> tuple[Float[np.ndarray, ...], ...]:
+        def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
+            here, block = self._design(number, start, where, load, scratch.empty)
             return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
 
         self.passes += 1
         total: tuple[Any, ...] = ()
-        with closing(self._checked()) as blocks:
+        with closing(self._pieces()) as pieces:
             # In the order of the rows, so that the sums do not depend on which thread was first.
-            for found in in_threads(self._shown(blocks), sums, self._threads()):
+            for found in in_threads(self._shown(pieces), sums, self._threads()):
                 total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
         return total
 

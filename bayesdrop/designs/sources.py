@@ -1,8 +1,8 @@
 """Where the blocks of rows of :class:`.blocks.Blocks` come from: files, a list of matrices, a function.
 
-A source is read from its start at every pass. It yields ``(where, block)``: words for messages, and some rows as a
-dense or scipy sparse matrix. Files are read by ordinary reads rather than mapped into memory: a file that shrinks while
-it is mapped ends the process, while a short read is an error that can be told.
+A source is read from its start at every pass. It yields words for messages, and some rows as a dense or scipy sparse
+matrix, or what reads them, so that each thread can read its own. Files are read by ordinary reads rather than mapped
+into memory: a file that shrinks while it is mapped ends the process, while a short read is an error that can be told.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -33,6 +34,11 @@ _ADVICE = (
 )
 
 
+# Room for so many numbers of a type, as numpy.empty makes it, and what reads a block, into such room if it can.
+Make = Callable[[int, Any], Shaped[np.ndarray, " count"]]
+Load = Callable[[Make], Any]
+
+
 @runtime_checkable
 class Source(Protocol):
     """Protocol of a source."""
@@ -40,8 +46,11 @@ class Source(Protocol):
     columns: list[str] | None
     """Names of the columns, where the source has any."""
 
+    def pieces(self) -> Iterator[tuple[str, Load]]:
+        """Blocks from the start, each as words that say where it is from and what any thread may call to read it."""
+
     def read(self) -> Iterator[tuple[str, Any]]:
-        """Blocks from the start, each with words that say where it is from."""
+        """The same blocks, read."""
 
 
 def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Source:
@@ -71,22 +80,31 @@ def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Sou
     raise TypeError(f"source: expected blocks of rows, got {kind}; {_ADVICE}.")
 
 
-class Made:
+class _InPieces:
+    pieces: Callable[[], Iterator[tuple[str, Load]]]
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """See :class:`Source`."""
+        for where, load in self.pieces():
+            yield where, load(np.empty)
+
+
+class Made(_InPieces):
     """Blocks that a function makes anew at every call."""
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
         self._make, self.columns = make, columns
 
-    def read(self) -> Iterator[tuple[str, Any]]:
+    def pieces(self) -> Iterator[tuple[str, Load]]:
         """See :class:`Source`."""
         blocks = self._make()
         if not isinstance(blocks, Iterable):
             raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
         for number, block in enumerate(blocks):
-            yield f"block {number}", block
+            yield f"block {number}", _there(block)
 
 
-class Files:
+class Files(_InPieces):
     """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
 
     def __init__(self, paths: list[Path], rows: int | None, columns: list[str] | None) -> None:
@@ -106,7 +124,7 @@ class Files:
                 with _parquet_file(paths[0]) as file:
                     self.columns = list(file.schema_arrow.names)
 
-    def _reader(self, path: Path) -> Callable[[Path], Iterator[Any]]:
+    def _reader(self, path: Path) -> Callable[[Path], Iterator[Load]]:
         name = path.name.removesuffix(".gz")
         readers = {
             ".npy": self._npy,
@@ -119,34 +137,31 @@ class Files:
             raise ValueError(f"source: {path} is none of the known kinds of file; {_ADVICE}.")
         return reader
 
-    def read(self) -> Iterator[tuple[str, Any]]:
+    def pieces(self) -> Iterator[tuple[str, Load]]:
         """See :class:`Source`."""
         for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
-            number = 0
             with _told(path):
                 _unchanged(path, stamp)
-                for block in reader(path):
-                    _unchanged(path, stamp)
-                    yield f"block {number} of {path}", block
-                    number += 1
+                for number, load in enumerate(reader(path)):
+                    yield f"block {number} of {path}", partial(_loaded, path, stamp, load)
 
-    def _npy(self, path: Path) -> Iterator[Any]:
+    def _npy(self, path: Path) -> Iterator[Load]:
         with path.open("rb") as file:
             (n, p), by_columns, dtype = _header(file, 2)
-            room(n * p * dtype.itemsize, path.stat().st_size - file.tell())
-            begin, rows = file.tell(), self._rows or max(1, _ENTRIES // max(p, 1))
-            for first in range(0, n, rows):
-                count = min(rows, n - first)
-                if not by_columns:
-                    yield _exactly(file, dtype, count * p).reshape(count, p)
-                    continue
-                block = np.empty((p, count), dtype=dtype)
-                for d in range(p):
-                    file.seek(begin + (d * n + first) * dtype.itemsize)
-                    block[d] = _exactly(file, dtype, count)
-                yield block.T
+            begin = file.tell()
+            room(n * p * dtype.itemsize, path.stat().st_size - begin)
+        rows = self._rows or max(1, _ENTRIES // max(p, 1))
+        for first in range(0, n, rows):
+            place = first, min(rows, n - first)
+            if by_columns:
+                yield partial(_by_columns, path, begin, dtype, (n, p), *place)
+            else:
+                yield partial(_by_rows, path, begin, dtype, p, *place)
 
-    def _npz(self, path: Path) -> Iterator[Any]:
+    def _npz(self, path: Path) -> Iterator[Load]:
+        yield lambda make: self._archive(path)
+
+    def _archive(self, path: Path) -> Any:
         from scipy import sparse
 
         # An open file rather than the path: NumPy leaves a file open that is no archive.
@@ -163,9 +178,9 @@ class Files:
                 # third of the time, and leaves the other threads alone.
                 data, indices, indptr, shape = (_array_at(file, place) for place in places)
                 block = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-        yield block
+        return block
 
-    def _parquet(self, path: Path) -> Iterator[Any]:
+    def _parquet(self, path: Path) -> Iterator[Load]:
         import pyarrow as pa
 
         with _parquet_file(path) as file:
@@ -184,11 +199,10 @@ class Files:
             rows = self._rows or max(1, _ENTRIES // max(len(names), 1))
             for batch in file.iter_batches(batch_size=rows, columns=names):
                 # A missing number becomes NaN, which the checks of every block refuse.
-                yield np.column_stack(
-                    [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]
-                )
+                values = [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]
+                yield _there(np.column_stack(values))
 
-    def _svmlight(self, path: Path) -> Iterator[Any]:
+    def _svmlight(self, path: Path) -> Iterator[Load]:
         from io import BytesIO
 
         from sklearn.datasets import load_svmlight_file
@@ -198,7 +212,40 @@ class Files:
                 block, _ = load_svmlight_file(
                     BytesIO(b"".join(lines)), n_features=self._width, zero_based=self._zero_based
                 )
-                yield block
+                yield _there(block)
+
+
+def _there(block: Any) -> Load:
+    """What reads a block that is in memory."""
+    return lambda make: block
+
+
+def _loaded(path: Path, stamp: tuple[int, int], load: Load, make: Make) -> Any:
+    """A block of a file that has not been written to."""
+    with _told(path):
+        try:
+            return load(make)
+        finally:  # it says more than what cannot be read
+            _unchanged(path, stamp)
+
+
+def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int, make: Make) -> Any:
+    """Rows ``first`` to ``first + count`` of a matrix that begins at a place of a file."""
+    # Without a buffer of its own the file is read to where the numbers are wanted.
+    with path.open("rb", buffering=0) as file:
+        file.seek(begin + first * p * dtype.itemsize)
+        return _exactly(file, make(count * p, dtype)).reshape(count, p)
+
+
+def _by_columns(path: Path, begin: int, dtype: Any, shape: tuple[int, int], first: int, count: int, make: Make) -> Any:
+    """The same of a matrix that lies by columns."""
+    n, p = shape
+    block = make(count * p, dtype).reshape(p, count)
+    with path.open("rb", buffering=0) as file:
+        for d in range(p):
+            file.seek(begin + (d * n + first) * dtype.itemsize)
+            _exactly(file, block[d])
+    return block.T
 
 
 class _told:
@@ -237,10 +284,14 @@ def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
         )
 
 
-def _exactly(file: Any, dtype: Any, count: int) -> Shaped[np.ndarray, " count"]:
-    values = np.fromfile(file, dtype=dtype, count=count)
-    if len(values) < count:
-        raise ValueError(f"the file ends early, {count - len(values)} numbers are missing")
+def _exactly(file: Any, values: Shaped[np.ndarray, " count"]) -> Shaped[np.ndarray, " count"]:
+    """Fill an array with what stands next in a file."""
+    raw, done = values.view(np.uint8), 0
+    while done < len(raw):
+        count = file.readinto(raw[done:])
+        if not count:
+            raise ValueError(f"the file ends early, {-(-(len(raw) - done) // values.itemsize)} numbers are missing")
+        done += count
     return values
 
 
@@ -271,7 +322,7 @@ def _array_at(file: Any, place: int) -> Shaped[np.ndarray, " size"]:
     file.seek(place)
     (size,), _, dtype = _header(file, 1)
     room(size * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell())
-    return _exactly(file, dtype, size)
+    return _exactly(file, np.empty(size, dtype))
 
 
 def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:

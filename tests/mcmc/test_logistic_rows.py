@@ -25,7 +25,7 @@ def problem(n, p, C, dtype=np.float32):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 3, 4), (70, 9, 5)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 3, 4), (64, 7, 2), (70, 9, 5)])
 def test_sums_are_those_of_numpy(shape, dtype):
     """To 1e-13 of the sum of absolute values, with an offset and without; some rows have weight zero."""
     X, w, level, y, weight = problem(*shape, dtype)
@@ -72,14 +72,17 @@ def test_where_the_loop_is_taken(monkeypatch):
     assert RowCosts(density(), ("width",), level, level).of_dense is None
 
 
-def test_threads_change_no_bit(monkeypatch):
+@pytest.mark.parametrize("kind", ["function", "file"])
+def test_threads_change_no_bit(monkeypatch, tmp_path, kind):
     """A block is one thread's, and blocks are added in the order of the rows."""
     X, w, level, y, weight = problem(97, 4, 3)
+    np.save(tmp_path / "x.npy", X)
     monkeypatch.setattr(dense, "_COMPILED", 0)
     function, found = RowCosts(density(), (), level, 0 * level), []
     for count in (1, 4):
         monkeypatch.setattr(blocks, "cores", lambda count=count: count)
-        design = bd.Blocks(lambda: iter(np.split(X, [40, 41, 80])))
+        parts = {"function": lambda: iter(np.split(X, [40, 41, 80])), "file": tmp_path / "x.npy"}
+        design = bd.Blocks(parts[kind], rows=9 if kind == "file" else None)
         found.append(design.product_sums(w, w[:, :0], function, y, weight))
     for one, several in zip(*found, strict=True):
         np.testing.assert_array_equal(one, several)

@@ -195,7 +195,7 @@ def _write(folder, X):
         "svmlight compressed",
     ],
 )
-def test_files(kind, tmp_path):
+def test_files(kind, tmp_path, check_product_sums):
     X = CASES["mixed"][0].copy()
     X[0, 0], X[0, -1] = 1.0, 2.0
     source, options = _write(tmp_path, X)[kind]
@@ -205,6 +205,7 @@ def test_files(kind, tmp_path):
         assert len(design._records) == {"npy": 7, "parquet rows": 8, "svmlight": 4}[kind]
     for _ in range(2):
         np.testing.assert_allclose(design.matvec(np.eye(7)), X, rtol=1e-12)
+    check_product_sums(design, X)
     assert design.columns == options.get("columns")
 
 
@@ -324,14 +325,21 @@ def test_truncated_files(kind, tmp_path):
     source, options = files[{"svm": "svmlight"}.get(kind, kind)]
     design = Blocks(source, **options)
     whole, status = path.read_bytes(), path.stat()
+    one = np.ones((5, 1))
+    passes = (
+        lambda: design.matvec(one),
+        lambda: design.product_sums(one, one[:, :0], lambda first, second: (first, second, first)),
+    )
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=f"{path.name} has changed since"):
-        design.matvec(np.ones(5))
+    for read in passes:
+        with pytest.raises(ValueError, match=f"{path.name} has changed since"):
+            read()
     # The same size and time: what is read tells.
     path.write_bytes(whole[: len(whole) // 2].ljust(len(whole), b"\0"))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(ValueError, match=r"cannot be read|has changed: the source|ended after"):
-        design.matvec(np.ones(5))
+    for read in passes:
+        with pytest.raises(ValueError, match=r"cannot be read|has changed: the source|ended after"):
+            read()
     path.write_bytes(whole[: len(whole) // 2 - 3])
     if kind != "svm":  # half a text is a text
         early = ".*the file ends early" if kind == "npy" else ""
@@ -359,11 +367,15 @@ def test_stored_archives_with_other_numbers_are_refused(part, tmp_path):
 def test_a_file_that_is_written_to_in_the_middle_of_a_pass(tmp_path):
     X = np.random.default_rng(12).normal(size=(40, 3))
     np.save(tmp_path / "x.npy", X)
-    reading = sources.open_source(tmp_path / "x.npy", 10, None).read()
+    source = sources.open_source(tmp_path / "x.npy", 10, None)
+    reading, pieces = source.read(), [load for _, load in source.pieces()]
     next(reading)
     np.save(tmp_path / "x.npy", X[:25])
     with pytest.raises(ValueError, match="has changed since"):
         next(reading)
+    for load in pieces:
+        with pytest.raises(ValueError, match="has changed since"):
+            load(np.empty)
 
 
 def test_threads_end_with_their_pass():
