@@ -26,7 +26,8 @@ from ...losses.softmax_forms import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap
 from ..matrix import product, squared_product
-from .density import DensityOperands, Evaluation, Point
+from .class_hessian import hessian_in_a_pass
+from .density import DensityOperands, Evaluation, Loadings, Point
 from .normal_approximation import root_inverse
 
 __all__ = ["DENSE", "ClassDensity", "class_approximation", "contrasts"]
@@ -86,6 +87,11 @@ class ClassDensity:
         return names | ({"intercept": ("class",)} if self.fit_intercept else {})
 
     @property
+    def of_rows(self) -> ClassDensity:
+        """What a row costs given its scores, without the prior: itself."""
+        return self
+
+    @property
     def has_variance(self) -> bool:
         """True if the noise gives the scores a variance."""
         return self.quadratic or self.linear or self.constant
@@ -131,6 +137,26 @@ class ClassDensity:
         if self.constant:
             var = var + jnp.sum(constant * square, axis=1, keepdims=True)
         return mean, var.reshape(chains, len(first), -1)
+
+    def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
+        """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,
+        and with noise of every pair of contrasts; see :mod:`.class_costs`.
+        """
+        weight, intercept = self._split(theta, operands.precision.shape[0])
+        gain, shift, quadratic, linear, constant = (
+            part[None] for part in self.noise.coefficients(operands.fixed_rate)
+        )  # fmt: skip
+        flat, level = weight.reshape(-1, weight.shape[2]), intercept.reshape(-1)
+        level = level + jnp.sum(shift * flat, axis=1) if self.shift else level
+        first, second = np.triu_indices(self.n_classes - 1 if self.has_variance else 0)
+        square = (weight[:, first] * weight[:, second]).reshape(-1, weight.shape[2])
+        return Loadings(
+            mean=gain * flat,
+            level=level,
+            quadratic=quadratic * square,
+            linear=linear * square,
+            constant=jnp.sum(constant * square, axis=1),
+        )
 
     def cost(
         self, operands: DensityOperands, mean: PerContrast, pairs: Float[jax.Array, "C pairs n"] | None = None
@@ -198,7 +224,7 @@ def class_approximation(
     labels: Any = data.classes
     K, basis = len(labels), contrasts(len(labels))
     fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
-    weight = model.C * data.weight
+    (weight,) = data.design.persist(model.C * data.weight)
     energy = softmax_energy(model, data.design, rate_map.initial, data.target, K, weight, weight)
     _, _, chance, curve = energy.evaluate(fit.weights)
     keep = len(fit.weights) if model.fit_intercept else len(fit.weights) - 1
@@ -209,6 +235,8 @@ def class_approximation(
     if size > DENSE:
         diagonal = energy.diagonal(chance, curve) @ basis**2
         return centre, 1 / np.sqrt(np.maximum(np.array([diagonal[cell] for cell in place[:size]]), 1e-10))
+    if data.design.is_streamed:
+        return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
     hessian, row = np.empty((size, size)), tuple(np.array(place[:size]).T)
     for number, (d, j) in enumerate(place[:size]):
         direction = np.zeros_like(fit.weights)

@@ -14,6 +14,7 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .binding import ROUNDED, Bound, bind_density, bind_start
+from .class_costs import ClassCosts
 from .density import Density
 from .direction_factor import DirectionFactor
 from .drawn_approximation import by_draws
@@ -140,12 +141,18 @@ class HMC:
         Raises
         ------
         ValueError
-            If the loss is of many classes, or as :func:`bind_density` has it.
+            If there are masks of many classes, weights that are not normal or unknown variances, or masks are to be
+            summed, or as :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None
         cases: list[tuple[bool, str, Any, str]] = [
-            (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
+            (
+                loss.multiclass and not marginalised,
+                "many classes without masks",
+                model.noise,
+                'average them inside the loss, target="marginalised", at fixed rates',
+            ),
             (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
             (
                 not (learnt or prior.gaussian),
@@ -167,7 +174,7 @@ class HMC:
         width = ROUNDED * score_spread(data, factor) if bound.kinked else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
-        rows = StreamedRows(data.design, target, weight, width)
+        rows = StreamedRows(data.design, target, weight, width, costs=ClassCosts if loss.multiclass else None)
         dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
         if np.isinf(kernel.trust) and not bound.kinked and dense:
             # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
