@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -66,44 +65,40 @@ class ClassCosts:
         weight: PerRow,
     ) -> tuple[Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"]]:
         """Given the products of the rows with the loadings, and their classes by number."""
-        rows, columns, K = len(first), len(self.level), self.density.n_classes
+        columns, J, C = len(self.level), self._basis.shape[1], self.chains
         with np.errstate(over="ignore", invalid="ignore"):
-            score = (first[:, :columns] + self.level).reshape(-1, K - 1) @ self._basis.T
-            level, slope = log_sum_exp(score)
-            if not self.density.has_variance:
-                cost, back = self._finished(score, level, slope, target, weight)
-                return back, second, cost
-            var = np.broadcast_to(self.constant, (rows, len(self.constant)))
-            var = var + second if self.density.quadratic else var
-            var = var + first[:, columns:] if self.density.linear else var
-            extra, more, to_pairs = self._of_noise(score, var.reshape(len(score), -1))
-            cost, back = self._finished(score, level + extra, slope + more, target, weight)
-            to_pairs = to_pairs.reshape(var.shape) * weight[:, None]
+            # Rows come last: sums over a few classes are then sums of long vectors.
+            mean = np.add(first[:, :columns].T, self.level[:, None], order="C").reshape(C, J, -1)
+            score = self._basis @ mean
+            level, slope = log_sum_exp(score, axis=1)
+            to_pairs = None
+            if self.density.has_variance:
+                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
+                var = var + second if self.density.quadratic else var
+                var = var + first[:, columns:] if self.density.linear else var
+                extra, more, to_pairs = self._of_noise(score, var.T.reshape(C, -1, len(first)))
+                level, slope = level + extra, slope + more
+                to_pairs = weight[:, None] * to_pairs.reshape(-1, len(first)).T
+            own, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
+            cost = weight[:, None] * (level - score[:, own, rows]).T
+            slope[:, own, rows] -= 1
+            back = ((self._basis.T @ slope) * weight).reshape(columns, -1).T
+        if to_pairs is None:
+            return back, second, cost
         back = np.concatenate([back, to_pairs], axis=1) if self.density.linear else back
         return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
 
-    def _finished(
-        self,
-        score: Float[np.ndarray, "m K"],
-        level: Float[np.ndarray, " m"],
-        slope: Any,
-        target: PerRow,
-        weight: PerRow,
-    ) -> tuple[Float[np.ndarray, "rows C"], Float[np.ndarray, "rows _"]]:
-        """Costs of the rows for every chain, and their slopes in the contrasts of every chain."""
-        own, rows = np.repeat(np.asarray(target).astype(np.intp), self.chains), np.arange(len(score))
-        cost = (level - score[rows, own]).reshape(len(weight), -1) * weight[:, None]
-        slope[rows, own] -= 1
-        return cost, (slope @ self._basis).reshape(len(weight), -1) * weight[:, None]
-
     def _of_noise(
-        self, score: Float[np.ndarray, "m K"], pairs: Float[np.ndarray, "m pairs"]
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m K"], Float[np.ndarray, "m pairs"]]:
+        self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "C pairs m"]
+    ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "C pairs m"]]:
         """What noise adds to the loss, and its slopes in the scores and in the covariances of pairs of contrasts."""
-        J, basis = self.density.n_classes - 1, self._basis
-        one, other = np.triu_indices(J)
-        cov = np.empty((len(pairs), J, J))
-        cov[:, one, other] = cov[:, other, one] = pairs
-        extra, slope, to_cov, _ = FORMS[self.density.loss.expectation](score, basis @ cov @ basis.T)
-        to_pairs = (basis.T @ to_cov @ basis)[:, one, other]
-        return extra, slope, np.where(one == other, 1.0, 2.0) * to_pairs
+        C, K, m = score.shape
+        basis = self._basis
+        one, other = np.triu_indices(K - 1)
+        cov = np.empty((C * m, K - 1, K - 1))
+        cov[:, one, other] = cov[:, other, one] = np.moveaxis(pairs, 1, 2).reshape(C * m, -1)
+        mean = np.moveaxis(score, 1, 2).reshape(C * m, K)
+        extra, slope, to_cov, _ = FORMS[self.density.loss.expectation](mean, basis @ cov @ basis.T)
+        to_pairs = np.where(one == other, 1.0, 2.0) * (basis.T @ to_cov @ basis)[:, one, other]
+        back, for_pairs = (np.moveaxis(part.reshape(C, m, -1), 2, 1) for part in (slope, to_pairs))
+        return extra.reshape(C, m), back, for_pairs
