@@ -76,9 +76,8 @@ class ClassCosts:
                 var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
                 var = var + second if self.density.quadratic else var
                 var = var + first[:, columns:] if self.density.linear else var
-                extra, more, to_pairs = self._of_noise(score, var.T.reshape(C, -1, len(first)))
-                level, slope = level + extra, slope + more
-                to_pairs = weight[:, None] * to_pairs.reshape(-1, len(first)).T
+                extra, more, to_pairs = self._of_noise(score, var)
+                level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
             own, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
             cost = weight[:, None] * (level - score[:, own, rows]).T
             slope[:, own, rows] -= 1
@@ -89,16 +88,14 @@ class ClassCosts:
         return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
 
     def _of_noise(
-        self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "C pairs m"]
-    ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "C pairs m"]]:
+        self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]
+    ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "m _"]]:
         """What noise adds to the loss, and its slopes in the scores and in the covariances of pairs of contrasts."""
-        C, K, m = score.shape
-        basis = self._basis
+        (C, K, m), basis = score.shape, self._basis
         one, other = np.triu_indices(K - 1)
-        cov = np.empty((C * m, K - 1, K - 1))
-        cov[:, one, other] = cov[:, other, one] = np.moveaxis(pairs, 1, 2).reshape(C * m, -1)
-        mean = np.moveaxis(score, 1, 2).reshape(C * m, K)
+        cov = np.empty((m * C, K - 1, K - 1))
+        cov[:, one, other] = cov[:, other, one] = pairs.reshape(m * C, len(one))
+        mean = score.transpose(2, 0, 1).reshape(m * C, K)
         extra, slope, to_cov, _ = FORMS[self.density.loss.expectation](mean, basis @ cov @ basis.T)
         to_pairs = np.where(one == other, 1.0, 2.0) * (basis.T @ to_cov @ basis)[:, one, other]
-        back, for_pairs = (np.moveaxis(part.reshape(C, m, -1), 2, 1) for part in (slope, to_pairs))
-        return extra.reshape(C, m), back, for_pairs
+        return extra.reshape(m, C).T, slope.reshape(m, C, K).transpose(1, 2, 0), to_pairs.reshape(pairs.shape)

@@ -26,10 +26,10 @@ from ..._typing import Float, Int, PerRow
 from ...fitting.softmax_curvature import NoiseCurvature
 from ...fitting.softmax_energy import SoftmaxEnergy
 
-__all__ = ["hessian_in_a_pass"]
+__all__ = ["PAIRS", "hessian_in_a_pass"]
 
-# Pairs of classes in a pass for each class: so many more numbers of a row are held as a fit holds anyway.
-_PAIRS = 8
+PAIRS = 8.0
+"""Pairs of classes in a pass, times the classes: a fit holds as many numbers of a row anyway."""
 
 
 def hessian_in_a_pass(
@@ -46,8 +46,9 @@ def hessian_in_a_pass(
     q, design = len(energy.precision), energy.moments.design
     result = np.zeros((J, q, J, q))
     one, other = np.triu_indices(K, 1)
-    for start in range(0, len(one), _PAIRS * K):
-        k, m = one[start : start + _PAIRS * K], other[start : start + _PAIRS * K]
+    most = int(PAIRS * K)
+    for start in range(0, len(one), most):
+        k, m = one[start : start + most], other[start : start + most]
         weight = design.rowwise(partial(_pair_weights, k, m), chance, energy.loss_weight[:, None], widths=[len(k)])
         between = basis[k] - basis[m]
         for apart, gram in zip(between, energy.moments.grams(*design.persist(*weight)), strict=True):
