@@ -13,9 +13,10 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.many_classes import softmax_energy
-from bayesdrop.mcmc.hmc import class_hessian
-from bayesdrop.mcmc.hmc.class_density import class_approximation, contrasts
+from bayesdrop.mcmc.hmc import class_hessian, class_scores
+from bayesdrop.mcmc.hmc.class_density import class_approximation, class_fit, contrasts
 from bayesdrop.mcmc.hmc.streamed_density import evaluation_of, one_pass
+from bayesdrop.mcmc.hmc.whitening import FactorMap
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.noise import Coefficients
@@ -145,6 +146,34 @@ def class_energy(data):
     classes, weight = len(data.classes), data.weight
     energy = softmax_energy(PLAIN, data.design, np.zeros(P), data.target, classes, weight, weight)
     return energy, energy.evaluate(np.zeros((P + 1, classes)))[2]
+
+
+@pytest.mark.parametrize("storage", [pytest.param("dense", marks=pytest.mark.slow), "sparse", "dask"])
+@pytest.mark.parametrize("name", ["plain", "dropout"])
+def test_classes_share_eigenvectors_beyond_a_matrix(name, storage, monkeypatch):
+    """``TᵀHT = 1`` for the precision ``H = 1 ⊗ (P + E) + M ⊗ XᵀDX`` written out, at the fit in memory."""
+    monkeypatch.setattr(class_scores, "DENSE", 5)
+    model, (X, y) = MODELS[name], problem()
+    _, streamed = bound(model, STORED[storage](X), y)
+    factor = streamed.chains.factor
+    assert isinstance(factor, FactorMap)
+    data = dataset(X, y)
+    fit = class_fit(model, data, model.bind(data.feature_names))
+    basis, chance = contrasts(K), fit.chance
+    rows = np.einsum("ka,ik,kb->iab", basis, chance, basis) - (chance @ basis)[:, :, None] * (chance @ basis)[:, None]
+    bend = np.einsum("iaa->i", rows) / (K - 1)
+    gain = model.noise.coefficients(model.bind(data.feature_names).initial).gain
+    noised = np.column_stack([X * gain, np.ones(N)])
+    extra = np.zeros(P)
+    if fit.curve is not None:
+        extra = np.sum([fit.curve.times(np.tile(b, (P, 1))) @ b for b in basis.T], axis=0) / (K - 1)
+    told = (noised.T * bend) @ noised + np.diag(np.append(extra, 0.0))
+    full = np.kron(np.eye(K - 1), np.diag([1.0] * P + [0.0])) + np.kron(rows.sum(axis=0) / bend.sum(), told)
+    place = [j * (P + 1) + d for j in range(K - 1) for d in range(P)] + [j * (P + 1) + P for j in range(K - 1)]
+    T = np.asarray(factor.times(jnp.eye(len(place)))).T
+    close = {"rtol": 0, "atol": 2e-3 if storage == "dask" else 1e-5}
+    np.testing.assert_allclose(T.T @ full[np.ix_(place, place)] @ T, np.eye(len(place)), **close)
+    np.testing.assert_allclose(streamed.chains.centre[:P], fit.weights[:-1] @ basis[:, 0], **close)
 
 
 @pytest.mark.default_cases("plain")

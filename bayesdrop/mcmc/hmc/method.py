@@ -61,7 +61,8 @@ class HMC:
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
     chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
-    is dense below 1,500 features and diagonal from there on.
+    is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500 coordinates
+    and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.streamed_class_scores`).
 
     Parameters
     ----------
@@ -190,6 +191,8 @@ class HMC:
         whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
         exact = density.is_normal and whole
         known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
+        # One curvature for all classes and streamed rows is that of none of them: there a pilot knows more.
+        known &= not (data.design.is_streamed and isinstance(factor, FactorMap))
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
