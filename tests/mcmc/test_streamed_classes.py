@@ -82,7 +82,7 @@ MODELS = {
 }
 
 
-@pytest.mark.default_cases("plain-dask", "no intercept-sparse", "normal scores-dense", "every part-sparse")
+@pytest.mark.default_cases("plain-dask", "normal scores-dense", "every part-sparse")
 @pytest.mark.parametrize("storage", STORED)
 @pytest.mark.parametrize("name", MODELS)
 def test_energy_and_gradient_are_those_in_memory(name, storage):
@@ -176,7 +176,7 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage, monkeypatch):
     np.testing.assert_allclose(streamed.chains.centre[:P], fit.weights[:-1] @ basis[:, 0], **close)
 
 
-@pytest.mark.default_cases("plain")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "normal scores"])
 def test_draws_are_those_of_the_kernel_in_memory(name):
     """From the same approximation draw by draw, through warm-up: kicks, pilots and their ends."""
