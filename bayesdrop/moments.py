@@ -254,17 +254,22 @@ class ScoreMoments:
 
     def gram(self, omega: PerRow) -> Float[np.ndarray, "q q"]:
         """``MᵀΩM``, dense (p + 1, p + 1), for ``ω >= 0`` of shape (n, 1), in two passes."""
+        return self.grams(omega)[0]
+
+    def grams(self, omega: PerRow) -> Float[np.ndarray, "G q q"]:
+        """``MᵀΩ_gM`` of every column of ``ω >= 0`` (n, G), dense (G, p + 1, p + 1), in two passes."""
         gain, shift, _, _, _ = (np.broadcast_to(part, (self.design.shape[1], 1))[:, 0] for part in self.coefficients)
-        total = float(self.design.total(omega)[0])
-        border = gain * self.design.rmatvec(omega)[:, 0]
-        result = np.zeros((len(gain) + 1, len(gain) + 1))
-        result[:-1, :-1] = gain[:, None] * self.design.gram(omega[:, 0]) * gain
+        total = self.design.total(omega)
+        border = self.design.rmatvec(omega).T * gain
+        result = np.zeros((len(total), len(gain) + 1, len(gain) + 1))
+        result[:, :-1, :-1] = gain[:, None] * self.design.grams(omega) * gain
         if self._has.shift:
-            cross = border[:, None] * shift
-            result[:-1, :-1] += cross + cross.T + total * (shift[:, None] * shift)
+            cross = border[:, :, None] * shift
+            square = total[:, None, None] * (shift[:, None] * shift)
+            result[:, :-1, :-1] += cross + np.swapaxes(cross, 1, 2) + square
         if self.fit_intercept:
-            result[-1, :-1] = result[:-1, -1] = border + shift * total
-            result[-1, -1] = total
+            result[:, -1, :-1] = result[:, :-1, -1] = border + shift * total[:, None]
+            result[:, -1, -1] = total
         return result
 
     def diagonal(self, omega: PerRow) -> Float[np.ndarray, "q K"]:

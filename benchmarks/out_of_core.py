@@ -5,7 +5,8 @@ Ten million rows of fifty non-zeros in a hundred thousand columns by default, ma
 of resident memory is the figure, and its time is compared with that of loading the same files as often.
 
 ``sampling`` draws from the posterior of a logistic regression by split Hamiltonian Monte Carlo: ten million dense rows
-of a hundred columns by default, in one ``.npy`` file of single precision (4 GB), 400 draws of four chains. The time of
+of a hundred columns by default, in one ``.npy`` file of single precision (4 GB), 400 draws of four chains; with
+``--classes`` above two of a softmax regression. The time of
 the draws is compared with that of as many bare passes over ``bd.Blocks``, the check of each block included, and the
 processor time of a pass with that of a bare one.
 """
@@ -83,17 +84,20 @@ def fit(folder: Path, tol: float) -> None:
     )
 
 
-def make_dense(folder: Path, rows: int) -> None:
+def make_dense(folder: Path, rows: int, columns: int, classes: int) -> None:
     """Write the rows, correlated a little, and labels of planted weights."""
     rng, part = np.random.default_rng(0), 100_000
-    weight = rng.normal(size=DENSE) / np.sqrt(DENSE)
-    X = np.lib.format.open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(rows, DENSE))
+    weight = rng.normal(size=columns if classes == 2 else (columns, classes)) / np.sqrt(columns)
+    X = np.lib.format.open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(rows, columns))
     labels = []
     for start in range(0, rows, part):
-        block = rng.normal(size=(min(part, rows - start), DENSE)).astype(np.float32)
+        block = rng.normal(size=(min(part, rows - start), columns)).astype(np.float32)
         block += 0.5 * block[:, :1]
         X[start : start + len(block)] = block
-        labels.append(block @ weight + rng.logistic(size=len(block)) > 0)
+        if classes == 2:
+            labels.append(block @ weight + rng.logistic(size=len(block)) > 0)
+        else:
+            labels.append(np.argmax(block @ weight + rng.gumbel(size=(len(block), classes)), axis=1))
     X.flush()
     np.save(folder.parent / "labels.npy", np.concatenate(labels))
 
@@ -121,7 +125,8 @@ def sample(folder: Path, draws: int, tune: int) -> None:
     # The clock of the draws begins with their first pass and ends with the last.
     streamed_kernel.one_pass = marked
     clock = time.perf_counter()
-    post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=draws, tune=tune, chains=4, progress=False)
+    loss = bd.Logistic() if len(np.unique(y)) == 2 else bd.Softmax()
+    post = bd.sample(bd.Model(loss, rates=bd.Fixed(0.0)), X, y, draws=draws, tune=tune, chains=4, progress=False)
     seconds, passes = ended[-1] - begun[0], len(begun)
     bare = []
     for _ in range(9):
@@ -129,7 +134,7 @@ def sample(folder: Path, draws: int, tune: int) -> None:
         for _ in X.parts():
             pass
         bare.append((time.perf_counter() - start, time.process_time() - busy))
-    stats = bd.groups.dataset(post, "sample_stats")
+    stats, found = bd.groups.dataset(post, "sample_stats"), bd.diagnose(post)
     print(
         json.dumps(
             {
@@ -141,29 +146,32 @@ def sample(folder: Path, draws: int, tune: int) -> None:
                 "busy": float(np.median(spent)) / float(np.median([busy for _, busy in bare])),
                 "kicks": float(stats["n_steps"].mean()),
                 "acceptance": float(stats["acceptance_rate"].mean()),
-                "r_hat": bd.diagnose(post).r_hat.value,
+                "r_hat": found.r_hat.value,
+                "ess": found.ess_bulk.value,
                 "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }
         )
     )
 
 
-def sampling(rows: int, draws: int, tune: int) -> None:
+def sampling(rows: int, columns: int, classes: int, draws: int, tune: int) -> None:
     """Make the file, sample in another process, and print the table."""
     out = Path("bayesdrop-output")
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as temporary:
         folder = Path(temporary) / "parts"
         folder.mkdir()
-        make_dense(folder, rows)
+        make_dense(folder, rows, columns, classes)
         command = [sys.executable, "-m", "benchmarks.out_of_core", "sampling", "--folder", str(folder)]
         command += ["--draws", str(draws), "--tune", str(tune)]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     ratio = found["seconds"] / (found["passes"] * found["bare"])
+    size = f"{rows:,} × {columns}" + (f", {classes} classes" if classes > 2 else "")
     print("| rows × columns | draws | kicks, accepted | passes | a bare pass | ratio | of CPU time | fit | peak |")
     print("|---|---|---|---|---|---|---|---|---|")
     print(
-        f"| {rows:,} × {DENSE} | {tune} + {draws} of 4 chains in {found['seconds']:.0f} s, R-hat {found['r_hat']:.3f} "
+        f"| {size} | {tune} + {draws} of 4 chains in {found['seconds']:.0f} s, R-hat {found['r_hat']:.3f}, "
+        f"ESS {found['ess']:.0f} "
         f"| {found['kicks']:.1f}, {found['acceptance']:.2f} | {found['passes']} | {found['bare']:.3f} s "
         f"| **{ratio:.2f}** | {found['busy']:.2f} | {found['before']:.0f} s, {found['before_passes']} passes "
         f"| {found['peak'] / 2**30:.2f} GB |"
@@ -175,6 +183,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("fit", "sampling"), default="fit")
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--columns", type=int, default=DENSE)
+    parser.add_argument("--classes", type=int, default=2)
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--tune", type=int, default=100)
@@ -184,7 +194,7 @@ def main() -> None:
         if options.folder is not None:
             sample(options.folder, options.draws, options.tune)
         else:
-            sampling(options.rows, options.draws, options.tune)
+            sampling(options.rows, options.columns, options.classes, options.draws, options.tune)
         return
     if options.folder is not None:
         fit(options.folder, options.tol)

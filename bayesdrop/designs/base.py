@@ -106,6 +106,9 @@ class Design(Protocol):
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost next to nothing."""
 
+    def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
+        """``gram`` of every column of ``ω`` (n, G), in as few passes over the data as the storage allows."""
+
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
 

@@ -363,6 +363,11 @@ class Blocks(ColumnsElsewhere, LocalRows):
         """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
         return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))
 
+    def grams(self, omega: Num[AnyArray, "n G"]) -> Float[np.ndarray, "G p p"]:
+        """``Xᵀ diag(ω_g) X`` of every column of ``ω``, in one pass."""
+        p = self.shape[1]
+        return self._summed((omega.shape[1], p, p), lambda rows, block: block.grams(omega[rows]))
+
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""
         n = self.shape[0]

@@ -102,6 +102,7 @@ class LocalRows:
     matvec: Callable[..., PerRow]
     rmatvec: Callable[..., Float[np.ndarray, "p K"]]
     matrix: Callable[..., Any]
+    gram: Callable[..., Float[np.ndarray, "p p"]]
     pair_matvec: Callable[..., tuple[PerRow, PerRow]]
     pair_rmatvec: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]]
     sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
@@ -214,6 +215,10 @@ class LocalRows:
         r, s, t = function(first, second, *rows)
         back = self.pair_rmatvec(r, s) if pair else (self.rmatvec(r), np.zeros((self.shape[1], 0)))
         return *back, self.total(r), self.total(s), self.total(t)
+
+    def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
+        """``Xᵀ diag(ω_g) X`` of every column of ``ω`` (n, G), dense (G, p, p)."""
+        return np.stack([self.gram(column) for column in omega.T])
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """What a function makes of the rows, which are one block."""

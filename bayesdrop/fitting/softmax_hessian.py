@@ -81,6 +81,8 @@ def noised_rows(
     first, second = np.triu_indices(K)
     products = weights[:-1, first] * weights[:-1, second]
     for rows, part in energy.moments.design.parts(max(1, _MOST // (K * max(K, 2 * p)))):
+        if not part.shape[0]:
+            continue
         given = part.matrix()
         raw = np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
         x = np.column_stack([raw * gain + shift, np.full(len(raw), float(energy.moments.fit_intercept))])

@@ -120,6 +120,8 @@ class Problem:
         if not isinstance(found, StreamingSampler):
             by_default = " by default" if chosen is None else ""
             error = "" if self.marginalised else ", which integrates masks approximately and states its error"
+            if self.settled.stated.loss.multiclass and not self.marginalised:
+                error = ' with target="marginalised" and fixed rates, which averages masks inside the loss'
             raise TypeError(
                 f"method: got {found!r}{by_default}, which keeps something for every entry or row, and X is not in "
                 f"memory; take method=bd.HMC(){error}, or pass an array or a scipy sparse matrix: all rows if they fit "

@@ -42,9 +42,10 @@ class RowBlocks:
         return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
 
     def parts(self) -> Iterator[tuple[slice, Any]]:
-        """One pass over the rows as :func:`match_columns` has them, each part with where its rows stand."""
+        """One pass over the rows as :func:`match_columns` has them, parts without rows left out."""
         for here, block in self.design.parts():
-            yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
+            if block.shape[0]:
+                yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
 
 
 def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:

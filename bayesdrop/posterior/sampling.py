@@ -95,8 +95,9 @@ def sample(
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
         pass over the data for each kick of all chains, one or two a draw without masks, and the draws of the rows in
-        memory but for round-off and where the point fit stopped. They take losses of one score a row and normal
-        weights; where their scales are learnt there is a fit for each step towards the most likely ones, up to 12.
+        memory but for round-off and where the point fit stopped. They take normal weights, and of
+        ``bd.Softmax()`` models without masks; where scales are learnt there is a fit for each step towards the most
+        likely ones, up to 12.
     y : sequence of n labels or numbers, or data frame where X is a formula
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.

@@ -135,7 +135,6 @@ def _of_blocks(
     parts = [
         _responses(draws, matrix, generator, corrupted_inputs, None if offset is None else offset[place])
         for place, matrix in rows.parts()
-        if matrix.shape[0]
     ]
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
 

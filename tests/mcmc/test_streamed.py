@@ -379,7 +379,13 @@ REFUSED = {
     "horseshoe": (
         bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Horseshoe()), {"method": bd.HMC()}, "takes normal weights",
     ),
-    "classes": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), {}, "losses of one score, got Softmax"),
+    "classes with masks": (
+        bd.Model(bd.Softmax(), rates=bd.Fixed(0.3)), {"method": bd.HMC()},
+        r"takes many classes without masks, got Dropout.*target=\"marginalised\"",
+    ),
+    "classes with masks by default": (
+        bd.Model(bd.Softmax()), {}, r"by default, .* take method=bd.HMC\(\) with target=\"marginalised\"",
+    ),
 }  # fmt: skip
 
 

@@ -221,6 +221,10 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         """``Xᵀ diag(ω) X``, dense (p, p); it sends p² numbers."""
         return self._backward("gram", omega)[0]
 
+    def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
+        """``Xᵀ diag(ω_g) X`` of every column of ``ω`` (n, G), in one task for each block; it sends G p² numbers."""
+        return self._backward("grams", omega)[0]
+
     def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
         """Refused: an n × n matrix belongs in memory."""
         raise TypeError(

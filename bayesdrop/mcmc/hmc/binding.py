@@ -29,6 +29,7 @@ from .normal_approximation import Factor, normal_approximation, score_spread
 from .row_factor import RowFactor, by_rows, row_factor
 from .row_padding import padded_rows
 from .score_approximation import rounding_width
+from .streamed_class_scores import streamed_class_scores
 from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "bind_density", "bind_start", "operands_of"]
@@ -100,7 +101,8 @@ def bind_start(
         centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
         return Bound(density, operands, density, centre, by_row, False, by_row)
     if learnt is None and isinstance(density, ClassDensity) and of_class_scores(model, data, rate_map, density):
-        found = class_scores(model, data, rate_map)
+        scores = streamed_class_scores if data.design.is_streamed else class_scores
+        found = scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
     if by_draws(model, data, rate_map, marginalised):
@@ -189,7 +191,7 @@ def bind_density(
         if model.loss.class_rates and (there["quadratic"] or there["linear"] or there["constant"]):
             raise ValueError(
                 f"method: {name} draws weights that sum to zero over the classes, and under {model.loss!r} they do "
-                'not; take target="noising", whose masks bd.Gibbs() draws, or leave class_rates out.'
+                'not; leave class_rates out, or of rows in memory take target="noising", whose masks bd.Gibbs() draws.'
             )
         classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
         return classes, operands_of(model, data, rate_map, dtype)

@@ -13,23 +13,26 @@ Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts, ``n`` rows, ``p`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, PerRow
 from ...data.dataset import Dataset
 from ...fitting.many_classes import fit_classes, softmax_energy
+from ...fitting.softmax_curvature import NoiseCurvature
+from ...fitting.softmax_energy import SoftmaxEnergy
 from ...losses.softmax_forms import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap
 from ..matrix import product, squared_product
-from .density import DensityOperands, Evaluation, Point
+from .class_hessian import hessian_in_a_pass
+from .density import DensityOperands, Evaluation, Loadings, Point
 from .normal_approximation import root_inverse
 
-__all__ = ["DENSE", "ClassDensity", "class_approximation", "contrasts"]
+__all__ = ["DENSE", "ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
 
 PerContrast = Float[jax.Array, "C J n"]
 
@@ -86,6 +89,11 @@ class ClassDensity:
         return names | ({"intercept": ("class",)} if self.fit_intercept else {})
 
     @property
+    def of_rows(self) -> ClassDensity:
+        """What a row costs given its scores, without the prior: itself."""
+        return self
+
+    @property
     def has_variance(self) -> bool:
         """True if the noise gives the scores a variance."""
         return self.quadratic or self.linear or self.constant
@@ -131,6 +139,26 @@ class ClassDensity:
         if self.constant:
             var = var + jnp.sum(constant * square, axis=1, keepdims=True)
         return mean, var.reshape(chains, len(first), -1)
+
+    def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
+        """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,
+        and with noise of every pair of contrasts; see :mod:`.class_costs`.
+        """
+        weight, intercept = self._split(theta, operands.precision.shape[0])
+        gain, shift, quadratic, linear, constant = (
+            part[None] for part in self.noise.coefficients(operands.fixed_rate)
+        )  # fmt: skip
+        flat, level = weight.reshape(-1, weight.shape[2]), intercept.reshape(-1)
+        level = level + jnp.sum(shift * flat, axis=1) if self.shift else level
+        first, second = np.triu_indices(self.n_classes - 1 if self.has_variance else 0)
+        square = (weight[:, first] * weight[:, second]).reshape(-1, weight.shape[2])
+        return Loadings(
+            mean=gain * flat,
+            level=level,
+            quadratic=quadratic * square,
+            linear=linear * square,
+            constant=jnp.sum(constant * square, axis=1),
+        )
 
     def cost(
         self, operands: DensityOperands, mean: PerContrast, pairs: Float[jax.Array, "C pairs n"] | None = None
@@ -191,27 +219,48 @@ class ClassDensity:
         return Evaluation(found, prior, gradient)
 
 
+class ClassFitted(NamedTuple):
+    """A point fit: its weights (p + 1, K), the energy, and there the softmax of the rows (n, K) and what noise adds to
+    the curvature.
+    """
+
+    weights: Float[np.ndarray, "q K"]
+    energy: SoftmaxEnergy
+    chance: PerRow
+    curve: NoiseCurvature | None
+
+
+def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
+    """The point fit that approximations begin with."""
+    labels: Any = data.classes
+    K = len(labels)
+    fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
+    (weight,) = data.design.persist(model.C * data.weight)
+    energy = softmax_energy(model, data.design, rate_map.initial, data.target, K, weight, weight)
+    _, _, chance, curve = energy.evaluate(fit.weights)
+    return ClassFitted(fit.weights, energy, chance, curve)
+
+
 def class_approximation(
     model: Model, data: Dataset, rate_map: RateMap
 ) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]]:
     """Laplace's approximation of the density: the point fit, and a factor ``T`` of the covariance ``TTᵀ`` there."""
-    labels: Any = data.classes
-    K, basis = len(labels), contrasts(len(labels))
-    fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
-    weight = model.C * data.weight
-    energy = softmax_energy(model, data.design, rate_map.initial, data.target, K, weight, weight)
-    _, _, chance, curve = energy.evaluate(fit.weights)
-    keep = len(fit.weights) if model.fit_intercept else len(fit.weights) - 1
+    weights, energy, chance, curve = class_fit(model, data, rate_map)
+    K, basis = weights.shape[1], contrasts(weights.shape[1])
+    keep = len(weights) if model.fit_intercept else len(weights) - 1
     # One contrast after another, features within it; the intercepts come last.
-    p, size = len(fit.weights) - 1, keep * (K - 1)
+    p, size = len(weights) - 1, keep * (K - 1)
     place = [(d, j) for j in range(K - 1) for d in range(p)] + [(p, j) for j in range(K - 1)]
-    centre = np.array([(fit.weights @ basis)[cell] for cell in place[:size]])
+    row = tuple(np.array(place[:size]).T)
+    centre = (weights @ basis)[row]
     if size > DENSE:
         diagonal = energy.diagonal(chance, curve) @ basis**2
-        return centre, 1 / np.sqrt(np.maximum(np.array([diagonal[cell] for cell in place[:size]]), 1e-10))
-    hessian, row = np.empty((size, size)), tuple(np.array(place[:size]).T)
+        return centre, 1 / np.sqrt(np.maximum(diagonal[row], 1e-10))
+    if data.design.is_streamed:
+        return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
+    hessian = np.empty((size, size))
     for number, (d, j) in enumerate(place[:size]):
-        direction = np.zeros_like(fit.weights)
+        direction = np.zeros_like(weights)
         direction[d] = basis[:, j]
         hessian[number] = (energy.product(chance, curve, direction) @ basis)[row]
     return centre, root_inverse(0.5 * (hessian + hessian.T))

@@ -67,6 +67,8 @@ def of_class_scores(model: Model, data: Dataset, rate_map: RateMap, density: Cla
     known = model.weight_prior.gaussian and not (density.shift or rate_map.is_free)
     held = (max(n, p) if density.has_variance else n) * density.n_classes**2 <= _HELD
     many = (density.n_classes - 1) * (p + 1) > DENSE
+    if data.design.is_streamed:
+        return known and many and p <= _LONGEST
     return known and many and held and min(n, p) <= _LONGEST and data.design.scans_columns
 
 

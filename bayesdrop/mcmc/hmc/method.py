@@ -14,6 +14,7 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .binding import ROUNDED, Bound, bind_density, bind_start
+from .class_costs import ClassCosts
 from .density import Density
 from .direction_factor import DirectionFactor
 from .drawn_approximation import by_draws
@@ -63,7 +64,8 @@ class HMC:
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
     chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
-    is dense below 1,500 features and diagonal from there on.
+    is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500 coordinates
+    and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.streamed_class_scores`).
 
     Parameters
     ----------
@@ -143,12 +145,18 @@ class HMC:
         Raises
         ------
         ValueError
-            If the loss is of many classes, or as :func:`bind_density` has it.
+            If there are masks of many classes, weights that are not normal or unknown variances, or masks are to be
+            summed, or as :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None
         cases: list[tuple[bool, str, Any, str]] = [
-            (loss.multiclass, "losses of one score", loss, "sample one class against the rest"),
+            (
+                loss.multiclass and not marginalised,
+                "many classes without masks",
+                model.noise,
+                'average them inside the loss, target="marginalised", at fixed rates',
+            ),
             (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
             (
                 not (learnt or prior.gaussian),
@@ -170,7 +178,7 @@ class HMC:
         width = ROUNDED * score_spread(data, factor) if bound.kinked else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
-        rows = StreamedRows(data.design, target, weight, width)
+        rows = StreamedRows(data.design, target, weight, width, costs=ClassCosts if loss.multiclass else None)
         dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
         if np.isinf(kernel.trust) and not bound.kinked and dense:
             # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
@@ -186,6 +194,8 @@ class HMC:
         whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
         exact = density.is_normal and whole
         known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
+        # One curvature for all classes and streamed rows is that of none of them: there a pilot knows more.
+        known &= not (data.design.is_streamed and isinstance(factor, FactorMap))
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)

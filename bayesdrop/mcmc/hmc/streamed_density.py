@@ -6,14 +6,16 @@ two moments, the slopes of that sum in the loadings,
 
     ∂u = Xᵀr,   ∂l = Σ r_i,   ∂a = (X²)ᵀs,   ∂b = Xᵀs,   ∂c = Σ s_i,
 
-``p`` numbers for each chain. How loadings depend on weights and rates, and the prior, are known here, so that the chain
-rule does the rest. Nothing of the length of the rows is made.
+``p`` numbers for each chain, or of many classes for each contrast of each chain (:mod:`.class_costs`). How loadings
+depend on weights and rates, and the prior, are known here, so that the chain rule does the rest. Nothing of the length
+of the rows is made.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,7 +40,7 @@ class StreamedRows(NamedTuple):
     design : Design (n, p)
         Features.
     target, row_weight : array (n,)
-        Labels −1 and +1 or numbers, and ``C`` times the row weights, where the rows are.
+        Labels −1 and +1, numbers of classes, or numbers, and ``C`` times the row weights, where the rows are.
     width : array (n,), optional
         As in :class:`.density.DensityOperands`.
     offset : array (n,), optional
@@ -46,6 +48,8 @@ class StreamedRows(NamedTuple):
     known : float
         Cost of all rows somewhere in the middle of the posterior. Taken off the total, it leaves single precision the
         digits of differences.
+    costs : callable, optional
+        What makes costs of scores, in place of :class:`RowCosts`.
     """
 
     design: Design
@@ -54,6 +58,7 @@ class StreamedRows(NamedTuple):
     width: PerRow | None = None
     offset: PerRow | None = None
     known: float = 0.0
+    costs: Callable[..., Any] | None = None
 
 
 class Sums(NamedTuple):
@@ -63,33 +68,34 @@ class Sums(NamedTuple):
     slopes: Loadings
 
 
-def one_pass(density: Density, rows: StreamedRows, loadings: Loadings) -> Sums:
+def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     """Sums over the rows at the loadings of every chain, NumPy arrays in double precision."""
     u, level, a, b, constant = (np.asarray(part, dtype=np.float64) for part in loadings)
-    chains, p = u.shape
+    columns, p = u.shape
     none = np.zeros((p, 0))
     weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
     squares = a.T if density.quadratic else none
     others = {"width": rows.width, "offset": rows.offset}
     there = {name: value for name, value in others.items() if value is not None}
+    costs = (rows.costs or RowCosts)(density, tuple(there), level, constant)
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
         squares,
-        RowCosts(density, tuple(there), level, constant),
+        costs,
         rows.target,
         rows.row_weight,
         *there.values(),
     )
-    nothing = np.zeros_like(u)
+    nothing = np.zeros_like(a)
     return Sums(
-        totals[:chains] - rows.known,
+        totals[: costs.chains] - rows.known,
         Loadings(
-            mean=back[:, :chains].T,
-            level=level_slope[:chains],
+            mean=back[:, :columns].T,
+            level=level_slope[:columns],
             quadratic=square_back.T if density.quadratic else nothing,
-            linear=back[:, chains:].T if density.linear else nothing,
-            constant=totals[chains:] if density.has_variance else nothing[:, 0],
+            linear=back[:, columns:].T if density.linear else nothing,
+            constant=totals[costs.chains :] if density.has_variance else nothing[:, 0],
         ),
     )
 
@@ -112,6 +118,11 @@ class RowCosts:
     names: tuple[str, ...]
     level: Float[np.ndarray, " C"]
     constant: Float[np.ndarray, " C"]
+
+    @property
+    def chains(self) -> int:
+        """Number ``C`` of costs of a row."""
+        return len(self.level)
 
     def __call__(
         self,

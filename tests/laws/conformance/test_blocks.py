@@ -95,6 +95,9 @@ def test_grams_counts_and_entries(pair, monkeypatch):
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **SAME)
     omega[np.arange(X.shape[0]) % 3 > 0] = 0.0
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **SAME)
+    weights, before = np.column_stack([omega, rng.random(X.shape[0])]), design.passes
+    np.testing.assert_allclose(design.grams(weights), np.einsum("ng,np,nq->gpq", weights, X, X), **SAME)
+    assert design.passes == before + 1
     np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **SAME)
     r = rng.normal(size=(X.shape[0], 2))
     signs = (X > 0).T.astype(float) @ r, (X < 0).T.astype(float) @ r

@@ -103,6 +103,8 @@ def test_grams_and_counts(design, X):
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
     omega[np.arange(X.shape[0]) % 3 > 0] = 0.0
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
+    weights = np.column_stack([omega, rng.random(X.shape[0])])
+    np.testing.assert_allclose(design.grams(weights), np.einsum("ng,np,nq->gpq", weights, X, X), **same)
     np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
     r = rng.normal(size=(X.shape[0], 2))
     above, below = design.sign_sums(r)

@@ -120,6 +120,8 @@ def test_gram(setting, fit_intercept):
     columns[:, -1] *= fit_intercept
     expected = columns.T @ (omega * columns)
     np.testing.assert_allclose(moments.gram(omega), expected, rtol=1e-12, atol=1e-12)
+    grams = moments.grams(np.concatenate([omega, 2 * omega], axis=1))
+    np.testing.assert_allclose(grams, [expected, 2 * expected], rtol=1e-12, atol=1e-12)
 
 
 def test_without_intercept_its_gradient_is_zero(noise):
