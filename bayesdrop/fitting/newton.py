@@ -23,6 +23,7 @@ from ..losses import Derivatives
 from ..losses.protocols import Curved, require
 from .dual import solve_dual
 from .energy import Energy
+from .least_squares import solve_least_squares
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
 from .prepared import Prepared, prepare_near
 from .protocols import StepInfo
@@ -125,6 +126,12 @@ class NewtonMemory(PerProblem):
         no = np.zeros(K, dtype=bool)
         return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing, no)
 
+    @classmethod
+    def of_quadratic(cls, size: ProblemVector, inverse: Prepared) -> NewtonMemory:
+        """After the solution of quadratic energies, by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
+        zero, no = np.zeros_like(size), np.zeros(len(size), dtype=bool)
+        return cls(zero, size, zero + 0.5, zero + np.nan, no, zero, no, factored=inverse)
+
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
         if np.array_equal(smoothing, self.smoothing):
@@ -181,6 +188,9 @@ class Newton:
             earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
+        elif (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+            known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
+            return replace(exact.state, memory=known)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:
             # Where it has not ended, no more smoothing than what is missing.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)

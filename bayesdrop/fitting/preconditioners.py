@@ -30,6 +30,7 @@ __all__ = [
     "check_settings",
     "choose_preconditioner",
     "conjugate_gradient",
+    "factored",
 ]
 
 # Rows per column that the Cholesky preconditioner samples where there are more than twice as many: it is then right to
@@ -114,6 +115,18 @@ def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray,
     return result
 
 
+def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Any:
+    """Cholesky factor of a matrix with something added to its diagonal, as ``scipy.linalg.cho_solve`` takes it.
+
+    The matrix is overwritten.
+    """
+    whole = matrix.diagonal() + diagonal
+    refuse_overflow(curvature=whole)
+    # A relative ridge at round-off keeps a nearly singular matrix factorisable.
+    matrix[np.diag_indices(len(whole))] = whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300
+    return linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+
 @dataclass(frozen=True)
 class Cholesky:
     """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
@@ -169,11 +182,7 @@ class Cholesky:
                 matrix[-1, -1] = total[k]
             else:
                 matrix[-1, -1] = 1.0
-            diagonal_k = matrix.diagonal() + diagonal[:, k]
-            refuse_overflow(curvature=diagonal_k)
-            # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-            matrix[np.diag_indices(p + 1)] = diagonal_k * (1 + 4 * np.finfo(float).eps * (p + 1)) + 1e-300
-            factors.append(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False))
+            factors.append(factored(matrix, diagonal[:, k]))
         return factors
 
 
