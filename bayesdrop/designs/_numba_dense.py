@@ -2,8 +2,8 @@
 
 They read entries in single precision as they are and sum in double precision, where BLAS would need a copy of the rows,
 and take half its time with four vectors. Vectors lie one after another, and their number is made a multiple of four, so
-that the sums of four of them stay in registers. Of ``X`` and its square, which is not stored, the products with a vector
-each come of one pass.
+that the sums of four of them stay in registers. Products with ``X`` and with its square, which is not stored, are
+one pass.
 """
 
 from __future__ import annotations

@@ -31,13 +31,16 @@ __all__ = [
     "choose_preconditioner",
     "conjugate_gradient",
     "factored",
+    "rows_taken",
 ]
 
-# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: it is then right to
-# about a half, and conjugate gradients do the rest.
-_ROWS_PER_COLUMN = 4
+# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: with four of them it
+# is right to about a half, with a hundred to a tenth, and conjugate gradients do the rest. In between it takes so many
+# that its matrix costs this share of a product with all rows, which is bound by memory while that is not.
+_ROWS_PER_COLUMN = (4, 40)
+_SHARE = 14.0
 # Where all rows cost no more than so many multiplications, all are taken.
-_ENOUGH = 1e9
+_ENOUGH = 6e7
 Vector: TypeAlias = Float[np.ndarray, "..."]
 Apply = Callable[[WeightBlock], WeightBlock]
 
@@ -115,6 +118,19 @@ def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray,
     return result
 
 
+def rows_taken(n: int, p: int) -> int:
+    """Rows of which the Cholesky preconditioner is made.
+
+    Examples
+    --------
+    >>> rows_taken(1000, 20), rows_taken(20_000, 100)
+    (1000, 2772)
+    """
+    least, most = _ROWS_PER_COLUMN
+    size = round((p + 1) * min(max(_SHARE * n / (p + 1) ** 2, least), most))
+    return size if n > max(2 * size, _ENOUGH / (p + 1) ** 2) else n
+
+
 def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Any:
     """Cholesky factor of a matrix with something added to its diagonal, as ``scipy.linalg.cho_solve`` takes it.
 
@@ -167,10 +183,12 @@ class Cholesky:
     def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Any]:
         """One factor for each column of the blocks."""
         (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
-        size = _ROWS_PER_COLUMN * (p + 1)
-        if n > max(2 * size, _ENOUGH / size**2):
+        size = rows_taken(n, p)
+        if size < n:
             step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
             (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
+            if not (design.is_sparse or design.is_streamed):
+                design, _, omega = design.drop_zero_weight(omega.sum(axis=1), omega)
         total = design.total(omega)
         border = gain * design.rmatvec(omega)
         factors = []
