@@ -35,9 +35,7 @@ def worthwhile(energy: Energy) -> bool:
     return smooth and dense and isinstance(energy.target, np.ndarray) and rows_taken(n, p) >= _ENOUGH * (p + 1)
 
 
-def quasi_newton_step(
-    energy: Energy, state: SolverState, memory: NewtonMemory
-) -> tuple[SolverState, StepInfo] | None:
+def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) -> tuple[SolverState, StepInfo] | None:
     """One full step; None where Newton's method is to go on.
 
     Parameters
