@@ -63,17 +63,16 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
     moments = energy.moments
     design = moments.design
     n, p = design.shape
-    dense = not (design.is_sparse or design.is_streamed) and design.compressed() is None
-    if not (energy.loss.quadratic and energy.plain_weight is None and dense and p <= min(_COLUMNS, n // 2)):
+    here = isinstance(energy.target, np.ndarray) and not (design.is_sparse or design.is_streamed)
+    quadratic = energy.loss.quadratic and energy.plain_weight is None
+    if not (quadratic and here and p <= min(_COLUMNS, n // 2) and design.compressed() is None):
         return None
     state = SolverState.at(energy, weights, None)
-    if not isinstance(state.mean, np.ndarray):
-        return None
     slopes = energy.derivatives(state.mean, state.var, state.smoothing)
     gram, spread = moments.noised_gram(slopes.mean_mean)
     diagonal = np.broadcast_to(energy.precision, (p + 1, spread.shape[1])).copy()
-    if not moments.fit_intercept:
-        diagonal[-1] = 1.0
+    for matrix in gram if not moments.fit_intercept else []:
+        matrix[-1, -1] = 1.0
     factors = [factored(matrix, one) for matrix, one in zip(gram, diagonal.T, strict=True)]
 
     def inverse(right: WeightBlock) -> WeightBlock:
@@ -84,6 +83,8 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
     size = first = np.einsum("ij,ij->j", gradient, inverse(gradient))
     for _ in range(_STEPS):
         better = SolverState.at(energy, state.weights - inverse(gradient), None)
+        if not np.all(better.value <= state.value * (1 + 8 * np.finfo(float).eps)):
+            return None
         slopes = energy.derivatives(better.mean, better.var, better.smoothing)
         gradient = _gradient(energy, better, slopes, spread)
         size = np.einsum("ij,ij->j", gradient, inverse(gradient))

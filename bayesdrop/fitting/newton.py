@@ -92,7 +92,7 @@ class Newton:
             earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-        elif (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+        elif self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
             known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
             return replace(exact.state, memory=known)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:

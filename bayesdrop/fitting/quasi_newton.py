@@ -31,8 +31,9 @@ def worthwhile(energy: Energy) -> bool:
     design = energy.moments.design
     n, p = design.shape
     smooth = energy.convex and not energy.loss.kinked and energy.target.shape[1] == 1
-    dense = not (design.is_sparse or design.is_streamed) and design.prefers_gram and design.compressed() is None
-    return smooth and dense and isinstance(energy.target, np.ndarray) and rows_taken(n, p) >= _ENOUGH * (p + 1)
+    here = isinstance(energy.target, np.ndarray) and not (design.is_sparse or design.is_streamed)
+    tall = design.prefers_gram and rows_taken(n, p) >= _ENOUGH * (p + 1)
+    return smooth and here and tall and design.compressed() is None
 
 
 def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) -> tuple[SolverState, StepInfo] | None:
