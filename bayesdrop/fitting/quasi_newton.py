@@ -48,7 +48,8 @@ def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) 
     memory : NewtonMemory
         With the derivatives there, and secant pairs.
     """
-    if memory.first_order is None or memory.pairs is None:
+    known = memory.pairs
+    if memory.first_order is None or known is None:
         return None
     slopes, gradient, spread = memory.first_order
     factored = memory.factored
@@ -59,7 +60,7 @@ def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) 
     size = square(gradient, factored.apply)
     reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
     memory = replace(memory, reference=reference, factored=factored)
-    direction = two_loops(gradient, memory.pairs, factored.apply)
+    direction = two_loops(gradient, known, factored.apply)
     slope = np.einsum("ij,ij->j", gradient, direction)
     if not slope < 0:
         return None
@@ -72,7 +73,7 @@ def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) 
     first = FirstOrder.at(energy, ended)
     memory = learn_from(memory, np.ones(1), -0.5 * slope, size, first)
     after = square(first.gradient, factored.apply)
-    pairs = remember(memory.pairs or (), direction, first.gradient - gradient) if after <= SLOW * size else None
+    pairs = remember(known, direction, first.gradient - gradient) if after <= SLOW * size else None
     memory = replace(memory, pairs=pairs, factored=factored if pairs is not None else None)
     ended = replace(ended, remaining=SAFETY * memory.calibration * after, memory=memory)
     return ended, StepInfo(np.ones(1, dtype=bool))
