@@ -24,6 +24,8 @@ __all__ = ["quasi_newton_step", "worthwhile"]
 
 # Rows for each column that a factor must be made of.
 _ENOUGH = 12
+# Entries below which Newton's own steps cost next to nothing, and end nearer to the optimum.
+_LEAST = 1 << 17
 
 
 def worthwhile(energy: Energy) -> bool:
@@ -32,7 +34,7 @@ def worthwhile(energy: Energy) -> bool:
     n, p = design.shape
     smooth = energy.convex and not energy.loss.kinked and energy.target.shape[1] == 1
     here = isinstance(energy.target, np.ndarray) and not (design.is_sparse or design.is_streamed)
-    tall = design.prefers_gram and rows_taken(n, p) >= _ENOUGH * (p + 1)
+    tall = n * p >= _LEAST and design.prefers_gram and rows_taken(n, p) >= _ENOUGH * (p + 1)
     return smooth and here and tall and design.compressed() is None
 
 
