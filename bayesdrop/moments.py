@@ -119,6 +119,9 @@ class ScoreMoments:
 
     def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
+        if not np.any(weights[:-1]):
+            zero = self.design.zeros(weights.shape[1])
+            return zero + weights[-1], zero
         mean, var = self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
         return mean, var if self.centre is None else np.maximum(var, 0.0)
 
@@ -254,15 +257,42 @@ class ScoreMoments:
 
     def gram(self, omega: PerRow) -> Float[np.ndarray, "q q"]:
         """``MᵀΩM``, dense (p + 1, p + 1), for ``ω >= 0`` of shape (n, 1), in two passes."""
-        return self.grams(omega)[0]
+        return self._bordered(omega, self.design.gram(omega[:, 0])[None])[0]
 
     def grams(self, omega: PerRow) -> Float[np.ndarray, "G q q"]:
         """``MᵀΩ_gM`` of every column of ``ω >= 0`` (n, G), dense (G, p + 1, p + 1), in two passes."""
-        gain, shift, _, _, _ = (np.broadcast_to(part, (self.design.shape[1], 1))[:, 0] for part in self.coefficients)
+        return self._bordered(omega, self.design.grams(omega))
+
+    def noised_gram(self, omega: PerRow) -> tuple[list[Float[np.ndarray, "q q"]], Float[np.ndarray, "p K"]]:
+        """``E M̃ᵀΩM̃ = MᵀΩM + diag(q(ω))``, dense (p + 1, p + 1) for each column of ``ω >= 0`` (n, K), and ``q(ω)``."""
+        _, _, quadratic, linear, constant = self.coefficients
+        found, squares, plain = [], [], None
+        for k in range(omega.shape[1]):
+            if plain is None or not np.array_equal(omega[:, k], omega[:, k - 1]):
+                plain = self.design.gram(omega[:, k])
+            found.append(self._bordered(omega[:, k, None], plain[None], k)[0])
+            squares.append(plain.diagonal())
+        spread = quadratic * np.stack(squares, axis=1)
+        if self._has.linear:
+            spread += linear * self.design.rmatvec(omega)
+        if self._has.constant:
+            spread += constant * self.design.total(omega)
+        for k, matrix in enumerate(found):
+            matrix[np.diag_indices(len(spread))] += spread[:, k]
+        return found, spread
+
+    def _bordered(
+        self, omega: PerRow, plain: Float[np.ndarray, "G p p"], column: int = 0
+    ) -> Float[np.ndarray, "G q q"]:
+        """``MᵀΩ_gM`` at the rates of a column, from ``XᵀΩ_gX``, for ``ω`` (n, G)."""
+        each = (np.broadcast_to(part, (plain.shape[1], self.rate.shape[1])) for part in self.coefficients)
+        gain, shift, _, _, _ = (part[:, column if part.shape[1] > 1 else 0] for part in each)
+        result = np.zeros((len(plain), len(gain) + 1, len(gain) + 1))
+        result[:, :-1, :-1] = gain[:, None] * plain * gain
+        if not (self.fit_intercept or self._has.shift):
+            return result
         total = self.design.total(omega)
         border = self.design.rmatvec(omega).T * gain
-        result = np.zeros((len(total), len(gain) + 1, len(gain) + 1))
-        result[:, :-1, :-1] = gain[:, None] * self.design.grams(omega) * gain
         if self._has.shift:
             cross = border[:, :, None] * shift
             square = total[:, None, None] * (shift[:, None] * shift)

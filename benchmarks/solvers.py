@@ -6,16 +6,18 @@ does: ``pip install glum skglm`` into an environment of its own.
 All minimise ``½‖w‖² + C Σ loss`` without an intercept, which liblinear penalises and others do not. Ours has the noise
 of rate 0.3 in its loss and ends by its own bound or estimate, which is checked against a fit to 1e-10. Of every other
 solver the tolerance is tightened tenfold until the objective is within 1e-6 of the least that any solver found, and the
-fit at that tolerance is timed. celer is left out: it has no fits without an ℓ1 penalty. Times are CPU times on one
-thread, the least of some in turn.
+fit at that tolerance is timed; a fit that takes longer than ten seconds is given up. celer is left out: it has no fits
+without an ℓ1 penalty. Times are CPU times on one thread, the least of some in turn.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -33,6 +35,8 @@ TOLERANCES = 10.0 ** -np.arange(1, 13)
 # A peer whose fits have taken longer than this is not tried at tighter tolerances, one with a dense Hessian not beyond
 # so many columns, and one that takes so many times as long as the quickest is not timed again.
 _LONG, _WIDE = 3.0, 2000
+# CPU seconds after which a single fit is given up.
+_CAP = 10.0
 _FAR = 2.0
 _TURNS = 3
 _PEERS = ("glum", "skglm")
@@ -129,6 +133,26 @@ def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, found
 
 
+class TooLong(Exception):
+    """A fit took longer than it may."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise :class:`TooLong` after so much CPU time, as soon as Python runs again."""
+
+    def stop(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
 class Enough(NamedTuple):
     """A solver at the loosest tolerance that is enough, the seconds that it took and where it ended."""
 
@@ -146,19 +170,25 @@ class Enough(NamedTuple):
 def enough(loss: str, X: Any, y: Any, C: float) -> tuple[list[Enough], list[str]]:
     """Solvers that are accurate enough, the quickest first, and how far above the least the others end."""
     tried: list[list[Enough]] = []
+    late: list[str] = []
     for name, fit in peers(loss, X, y, C):
-        fit(0.1)  # compiled
         runs: list[Enough] = []
-        for tol in TOLERANCES.tolist():
-            took, w = timed(lambda: fit(tol))  # noqa: B023
-            runs.append(Enough(name, fit, tol, took, objective(loss, w, X, y, C)))
-            values = [run.value for run in runs]
-            still = tol < ACCURACY and abs(values[-1] - values[-2]) < 1e-4 * ACCURACY * values[-1]
-            if still or sum(run.took for run in runs) > _LONG:
-                break
-        tried.append(runs)
+        try:
+            with limited(_CAP):
+                fit(0.1)  # compiled
+            for tol in TOLERANCES.tolist():
+                with limited(_CAP):
+                    took, w = timed(lambda: fit(tol))  # noqa: B023
+                runs.append(Enough(name, fit, tol, took, objective(loss, w, X, y, C)))
+                values = [run.value for run in runs]
+                still = tol < ACCURACY and abs(values[-1] - values[-2]) < 1e-4 * ACCURACY * values[-1]
+                if still or sum(run.took for run in runs) > _LONG:
+                    break
+        except TooLong:
+            pass
+        tried.append(runs) if runs else late.append(f"({name}: no fit in {_CAP:g} s)")
     best = min(run.value for runs in tried for run in runs)
-    found, late = [], []
+    found: list[Enough] = []
     for runs in tried:
         good = [run for run in runs if run.value - best <= ACCURACY * best]
         if good:

@@ -2,7 +2,8 @@
 
 They read entries in single precision as they are and sum in double precision, where BLAS would need a copy of the rows,
 and take half its time with four vectors. Vectors lie one after another, and their number is made a multiple of four, so
-that the sums of four of them stay in registers.
+that the sums of four of them stay in registers. Products with ``X`` and with its square, which is not stored, are
+one pass.
 """
 
 from __future__ import annotations
@@ -15,32 +16,53 @@ import numpy as np
 
 from .._typing import Float, Num
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "forward", "pair_backward", "pair_forward"]
 
 _WIDTH = 4
 
 
 @cache
-def _compiled() -> tuple[Any, Any]:
-    """Both loops; sums may be ordered as the processor likes, and several taken at once."""
+def _compiled(loop: Any) -> Any:
+    """A loop; its sums may be ordered as the processor likes, and several taken at once."""
     import numba
 
-    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})
-    return compile_(unwrap(forward_rows)), compile_(unwrap(backward_rows))
+    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})(unwrap(loop))
 
 
 def forward(X: Float[np.ndarray, "n p"], w: Num[np.ndarray, "p K"]) -> Float[np.ndarray, "n K"]:
     """``X w``, column after column."""
     result = np.empty((_padded(w.shape[1]), X.shape[0]))
-    _compiled()[0](X, _rows(w), result)
+    _compiled(forward_rows)(X, _rows(w), result)
     return result[: w.shape[1]].T
 
 
 def backward(X: Float[np.ndarray, "n p"], r: Num[np.ndarray, "n K"]) -> Float[np.ndarray, "p K"]:
     """``Xᵀ r``."""
     result = np.zeros((r.shape[1], X.shape[1]))
-    _compiled()[1](X, np.ascontiguousarray(r.T, dtype=np.float64), result)
+    _compiled(backward_rows)(X, _lying(r), result)
     return result.T
+
+
+def pair_forward(
+    X: Float[np.ndarray, "n p"], w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p K"]
+) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
+    """``(X w, X² w_sq)``, column after column."""
+    first, second = np.empty((w.shape[1], X.shape[0])), np.empty((w.shape[1], X.shape[0]))
+    _compiled(pair_forward_rows)(X, _lying(w), _lying(w_sq), first, second)
+    return first.T, second.T
+
+
+def pair_backward(
+    X: Float[np.ndarray, "n p"], r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n K"]
+) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    """``(Xᵀ r, (X²)ᵀ r_sq)``."""
+    first, second = np.zeros((r.shape[1], X.shape[1])), np.zeros((r.shape[1], X.shape[1]))
+    _compiled(pair_backward_rows)(X, _lying(r), _lying(r_sq), first, second)
+    return first.T, second.T
+
+
+def _lying(block: Num[np.ndarray, "rows K"]) -> Float[np.ndarray, "K rows"]:
+    return np.ascontiguousarray(block.T, dtype=np.float64)
 
 
 def _padded(count: int) -> int:
@@ -93,3 +115,47 @@ def backward_rows(
             slope = slopes[k, i]
             for d in range(X.shape[1]):
                 result[k, d] += np.float64(X[i, d]) * slope
+
+
+def pair_forward_rows(
+    X: Float[np.ndarray, "n p"],
+    weights: Float[np.ndarray, "K p"],
+    squares: Float[np.ndarray, "K p"],
+    first: Float[np.ndarray, "K n"],
+    second: Float[np.ndarray, "K n"],
+) -> None:
+    """Write the products of every row with weights, and of its square with others."""
+    for i in range(X.shape[0]):
+        for k in range(weights.shape[0]):
+            one, two = 0.0, 0.0
+            for d in range(X.shape[1]):
+                x = np.float64(X[i, d])
+                one += x * weights[k, d]
+                two += x * x * squares[k, d]
+            first[k, i] = one
+            second[k, i] = two
+
+
+def pair_backward_rows(
+    X: Float[np.ndarray, "n p"],
+    slopes: Float[np.ndarray, "K n"],
+    squares: Float[np.ndarray, "K n"],
+    first: Float[np.ndarray, "K p"],
+    second: Float[np.ndarray, "K p"],
+) -> None:
+    """Add rows times their slopes and squares of rows times others, two rows at a time."""
+    whole = X.shape[0] - X.shape[0] % 2
+    for i in range(0, whole, 2):
+        for k in range(slopes.shape[0]):
+            one, two = slopes[k, i], slopes[k, i + 1]
+            one_sq, two_sq = squares[k, i], squares[k, i + 1]
+            for d in range(X.shape[1]):
+                x, z = np.float64(X[i, d]), np.float64(X[i + 1, d])
+                first[k, d] += x * one + z * two
+                second[k, d] += x * x * one_sq + z * z * two_sq
+    for i in range(whole, X.shape[0]):
+        for k in range(slopes.shape[0]):
+            for d in range(X.shape[1]):
+                x = np.float64(X[i, d])
+                first[k, d] += x * slopes[k, i]
+                second[k, d] += x * x * squares[k, i]

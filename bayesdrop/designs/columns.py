@@ -207,7 +207,10 @@ def differing_scales(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[floa
     (200.0, 0, 2)
     """
     rows = some_rows(X.shape[0])
-    return extreme_scales(column_spread(X[rows], weight[rows]), _varies(X[rows]))
+    if rows.step > 1:
+        X, weight = X[rows], weight[rows]
+    X = _canonical(X) if issparse(X) else X  # once for both
+    return extreme_scales(column_spread(X, weight), _varies(X))
 
 
 def some_rows(n: int) -> slice:
@@ -237,6 +240,8 @@ def _varies(X: MatrixLike) -> Bool[np.ndarray, " p"]:
     X = _canonical(X)
     n, p = X.shape
     stored, one = np.bincount(X.indices, minlength=p), np.zeros(p)
+    if np.all(X.data == 1):
+        return np.asarray((stored > 0) & (stored < n))
     one[X.indices] = X.data  # some value of each column, which the others are compared with
     others = np.bincount(X.indices[X.data != one[X.indices]], minlength=p) > 0
     return others | ((one != 0) & (stored < n))

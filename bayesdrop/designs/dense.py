@@ -10,10 +10,10 @@ import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
-from ._numba_dense import backward, forward
+from ._numba_dense import backward, forward, pair_backward, pair_forward
 from ._scipy import as_block
 from .columns import ColumnsInMemory, column_means, usually_one_signed
-from .rows import LocalRows, RowFunction
+from .rows import Between, LocalRows, RowFunction
 
 __all__ = ["DenseDesign"]
 
@@ -28,6 +28,8 @@ _FEW = 0.3
 _ROUNDING = 1e-12
 # Entries from which on it pays to load compiled products.
 _COMPILED = 1 << 17
+# Vectors up to which one compiled pass over X is faster than BLAS over X and over its square.
+_SMALL = 4
 # Entries of a block that is shifted at once.
 _SHIFTED = 1 << 20
 
@@ -108,6 +110,11 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """Square of a small matrix, made when first used: many products need none."""
         return self._x * self._x if self._keeps_square else None
 
+    def _squares_in_passing(self, first: Num[AnyArray, "_ ..."], second: Num[AnyArray, "_ ..."]) -> bool:
+        """True if compiled loops over X are to make the products with its square too."""
+        few = first.ndim == 2 and first.shape == second.shape and 0 < first.shape[1] <= _SMALL
+        return few and _is_compiled(self._given) and self._products is None
+
     def _blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows p"]]]:
         """Blocks of rows in double precision, with where they stand."""
         n, p = self.shape
@@ -139,6 +146,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
+        if self._squares_in_passing(w, w):
+            return pair_forward(self._given, w, w)[1]
         if self._square is not None:
             return self._square @ w
         if self._products is not None:
@@ -148,6 +157,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
+        if self._squares_in_passing(r, r):
+            return pair_backward(self._given, r, r)[1]
         if self._square is not None:
             return self._square.T @ r
         if self._products is not None:
@@ -164,6 +175,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """``(X w, X² w_sq)``, reading X once."""
         if not w_sq.shape[1]:
             return self.matvec(w), np.zeros((self.shape[0], 0))
+        if self._squares_in_passing(w, w_sq):
+            return pair_forward(self._given, w, w_sq)
         if self._square is not None:
             return self._x @ w, self._square @ w_sq
         if self._products is not None:
@@ -181,6 +194,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if not r_sq.shape[1]:
             return self.rmatvec(r), np.zeros((self.shape[1], 0))
+        if self._squares_in_passing(r, r_sq):
+            return pair_backward(self._given, r, r_sq)
         if self._square is not None:
             return self._x.T @ r, self._square.T @ r_sq
         if self._products is not None:
@@ -191,6 +206,24 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             first += block.T @ r[rows]
             second += (block * block).T @ r_sq[rows]
         return first, second
+
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
+        """Block after block, which is in a core's cache when the second product reads it; see :class:`LocalRows`."""
+        n, size = self.shape[0], max(1, _BLOCK // max(self.shape[1], 1))
+        if n <= size or not self._wide or self._products is not None or w_sq.shape[1] or w.shape[1] > _SMALL:
+            return super().normal_product(w, w_sq, between)
+        first, none = np.empty((n, w.shape[1])), np.zeros((n, 0))
+        back, total = np.zeros(w.shape), np.zeros(w.shape[1])
+        for start in range(0, n, size):
+            rows = slice(start, start + size)
+            block = self._x[rows]
+            np.matmul(block, w, out=first[rows])
+            r, _ = between(rows, first[rows], none[rows])
+            back += block.T @ r
+            total += r.sum(axis=0)
+        return first, none, back, np.zeros((self.shape[1], 0)), total, np.zeros(0)
 
     def product_sums(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
@@ -235,6 +268,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
+        if len(omega) and np.all(omega == omega[0]) and self._wide:
+            return np.asarray(omega[0] * (self._x.T @ self._x))
         some = np.flatnonzero(omega)
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
         rows = some if 2 * len(some) < len(omega) else None

@@ -77,7 +77,9 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     >>> [part.tolist() for part in code_labels(np.array(["b", "a"]))]
     [['a', 'b'], [1, 0]]
     """
-    found = np.unique(y, return_inverse=True) if is_column(y) and y.dtype.kind in "biufU" else None
+    found = None
+    if is_column(y) and y.dtype.kind in "biufU":
+        found = _two_values(y) or np.unique(y, return_inverse=True)
     if found is None or not are_classes(y, len(found[0])):
         from sklearn.utils.multiclass import check_classification_targets
 
@@ -86,6 +88,17 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     classes, code = found
     refuse_surrogates(classes.tolist(), "y")
     return classes, code
+
+
+def _two_values(y: Any) -> tuple[Shaped[np.ndarray, " 2"], Int[np.ndarray, " n"]] | None:
+    """What ``np.unique`` says of numbers of two values, without sorting them; None of others."""
+    if y.dtype.kind not in "biuf" or not len(y):
+        return None
+    low, high = y.min(), y.max()
+    upper = y == high
+    if low == high or not np.all(upper | (y == low)):
+        return None
+    return np.array([low, high], dtype=y.dtype), upper.astype(np.intp)
 
 
 class LocalRows:

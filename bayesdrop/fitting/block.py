@@ -18,6 +18,7 @@ from .._progress import waiting
 from .._typing import Bool, Float, Num, PerRow
 from ..designs import Design
 from ..model import Model
+from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .auxiliary import Auxiliary, auxiliary_at
@@ -119,7 +120,7 @@ def fit_block(
     """
     check_minimiser(method)
     p, K = design.shape[1], target.shape[1]
-    model.noise.check(design.minimum())
+    _check_domain(model.noise, design)
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
     if votes is not None and known is not None:
@@ -197,6 +198,14 @@ def fit_block(
         auxiliary=auxiliary_at(energy, state),
         state=state,
     )
+
+
+def _check_domain(noise: Noise, design: Design) -> None:
+    """Raise ValueError if the noise is none for such data; most is for any, and no smallest entry is looked for."""
+    try:
+        noise.check(-np.inf)
+    except ValueError:
+        noise.check(design.minimum())
 
 
 def _learn(

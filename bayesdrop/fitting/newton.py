@@ -18,32 +18,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Bool, PerRow
-from ..losses import Derivatives
+from .._typing import PerRow
 from ..losses.protocols import Curved, require
 from .dual import solve_dual
 from .energy import Energy
+from .least_squares import solve_least_squares
+from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
-from .prepared import Prepared, prepare_near
+from .prepared import prepare_near
 from .protocols import StepInfo
-from .shapes import FeatureBlock, ProblemVector, WeightBlock
-from .state import PerProblem, SolverState
+from .quasi_newton import quasi_newton_step, worthwhile
+from .shapes import ProblemVector, WeightBlock
+from .state import SolverState
 
 __all__ = ["Newton"]
 
-_SLOW = 0.1
-# A step that gains less than this share of its slope (a perfect model gains half) is shortened.
-_GAIN = 0.3
 # Where there is hardly any noise the fit without it is the start, to this accuracy.
 _NEAR = 1e-3
-# Steps above this length count as full.
-_FULL = 0.7
-# Steps below it ask for more damping.
-_SHORT = 0.2
 # Share of the goal that the last step aims at.
 _AIM = 0.25
-# The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
-_SAFETY = 4.0
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
 # Next to the optimum the terms of the variance are there from the first step if more is to be gained than this factor,
@@ -59,88 +52,6 @@ _SHARPER = 0.25
 _SHARP = 0.01
 # Products of a step from which on a preconditioner of an earlier fit is made anew.
 _PRODUCTS = 6
-
-
-class FirstOrder(NamedTuple):
-    """Derivatives of the loss (n, K), gradient (p + 1, K) and ``q(c φ_v)`` (p, K) at a state."""
-
-    slopes: Derivatives
-    gradient: WeightBlock
-    spread: FeatureBlock
-
-    @classmethod
-    def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
-        """Evaluate them."""
-        slopes = energy.derivatives(state.mean, state.var, state.smoothing)
-        return cls(slopes, *energy.gradient(state.weights, slopes))
-
-
-@dataclass(frozen=True)
-class NewtonMemory(PerProblem):
-    """What Newton's method keeps from step to step, (K,) each.
-
-    Attributes
-    ----------
-    damping
-        Share of the EM matrix in the second-order model.
-    reference
-        Size of the first gradient; 0 before the first step.
-    calibration
-        Largest ratio of a decrement to the size of its gradient; 0 before the first step.
-    decrement
-        That of the last full step; NaN where it tells nothing of the next.
-    slow
-        Whether steps contract the error slowly.
-    smoothing
-        At which the last step was made.
-    near
-        Whether the first step begins next to the optimum, by a fit at other rates.
-    first_order : FirstOrder or None
-        That of the state, if it is known.
-    pull : array (n, K), optional
-        The dual variables, where the weights come from those.
-    factored : Prepared or None
-        The last preconditioner, while it serves.
-    """
-
-    damping: ProblemVector
-    reference: ProblemVector
-    calibration: ProblemVector
-    decrement: ProblemVector
-    slow: Bool[np.ndarray, " K"]
-    smoothing: ProblemVector
-    near: Bool[np.ndarray, " K"]
-    first_order: FirstOrder | None = None
-    pull: PerRow | None = None
-    factored: Prepared | None = None
-
-    @classmethod
-    def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
-        """Before the first step; of an earlier run the damping and the scales still hold."""
-        K = len(smoothing)
-        zero = np.zeros(K)
-        damping, reference, calibration = (
-            (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
-        )
-        no = np.zeros(K, dtype=bool)
-        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing, no)
-
-    def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
-        """Forget what no longer holds where the smoothing is another than at the last step."""
-        if np.array_equal(smoothing, self.smoothing):
-            return self
-        # After a large change the next decrement is no sign of how fast steps contract.
-        decrement = np.where(smoothing >= 0.5 * self.smoothing, self.decrement, np.nan)
-        return replace(self, decrement=decrement, smoothing=smoothing, first_order=None)
-
-    def select(self, columns: Any) -> NewtonMemory:
-        """Some of the problems; the derivatives are cheaper to compute anew."""
-        return PerProblem.select(replace(self, first_order=None, factored=None), columns)
-
-    def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
-        """All of the problems, some of them from ``part``."""
-        own = replace(self, first_order=None, factored=None)
-        return PerProblem.merge(own, columns, replace(part, first_order=None, factored=None))
 
 
 @dataclass(frozen=True)
@@ -181,6 +92,9 @@ class Newton:
             earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
+        elif self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+            known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
+            return replace(exact.state, memory=known)
         elif (dual := solve_dual(energy, weights, self.tol)) is not None:
             # Where it has not ended, no more smoothing than what is missing.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
@@ -196,6 +110,8 @@ class Newton:
         if earlier is not None and near:
             everywhere = np.ones_like(memory.near)
             memory = replace(memory, damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
+        if earlier is None and self.preconditioner is None and worthwhile(energy):
+            memory = replace(memory, pairs=())
         return replace(state, memory=replace(memory, pull=pull))
 
     @staticmethod
@@ -223,6 +139,11 @@ class Newton:
         memory: NewtonMemory = replace(state.memory.at_smoothing(state.smoothing), pull=None)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = replace(memory, first_order=first)
+        if memory.pairs is not None:
+            found = quasi_newton_step(energy, state, memory)
+            if found is not None:
+                return found
+            memory = replace(memory, pairs=None, factored=None)
         slopes, gradient, spread = first
         exact = bool(np.any(memory.slow))
         curvature = energy.curvature(slopes, spread, memory.damping, exact)
@@ -232,12 +153,12 @@ class Newton:
         known = memory.factored if np.any(memory.near) else None
         factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
         precondition = factored.apply
-        size = _square(gradient, precondition)
+        size = square(gradient, precondition)
         remaining = state.remaining
         doubted = np.isfinite(state.floor) & (remaining > goal)
         if np.all(memory.calibration > 0):
             # The rates or the smoothing may have moved by too little to matter.
-            remaining = _SAFETY * memory.calibration * size
+            remaining = SAFETY * memory.calibration * size
             if np.all((remaining <= goal) & ~doubted):
                 memory = replace(memory, factored=factored)
                 return replace(state, remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
@@ -247,7 +168,7 @@ class Newton:
         memory = replace(memory, reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
         # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
-        left = np.maximum(_SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        left = np.maximum(SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
         left = np.where(doubted, np.maximum(left, state.remaining), left)
         forcing = np.where(
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
@@ -268,34 +189,12 @@ class Newton:
         slope = np.einsum("ij,ij->j", gradient, direction)
         ended, length = _search(energy, state, direction, tangent, slope)
         first = FirstOrder.at(energy, ended)
-        memory = _learn_from(memory, length, -0.5 * slope, size, first)
-        after = _square(first.gradient, precondition)
+        memory = learn_from(memory, length, -0.5 * slope, size, first)
+        after = square(first.gradient, precondition)
         spent = doubted & (-0.5 * slope <= _IDLE * goal) & (after > 0.5 * size)
-        remaining = _SAFETY * memory.calibration * after
+        remaining = SAFETY * memory.calibration * after
         memory = replace(memory, factored=factored if products <= _PRODUCTS else None)
         return replace(ended, remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
-
-
-def _learn_from(
-    memory: NewtonMemory, length: ProblemVector, decrement: ProblemVector, size: ProblemVector, first: FirstOrder
-) -> NewtonMemory:
-    """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
-    full = length > _FULL
-    damping = memory.damping
-    relaxed = np.where(damping > 0.05, 0.2 * damping, 0.0)
-    firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
-    return replace(
-        memory,
-        damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),
-        calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
-        decrement=np.where(full, decrement, np.nan),
-        slow=memory.slow | (full & (damping == 0) & (decrement > _SLOW * memory.decrement)),
-        first_order=first,
-    )
-
-
-def _square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
-    return np.asarray(np.einsum("ij,ij->j", gradient, precondition(gradient)))
 
 
 class _Place(NamedTuple):
@@ -323,7 +222,7 @@ def _search(
     weights = state.weights + direction
     mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
     value = energy.value(weights, mean, var, state.smoothing)
-    good = value <= state.value + _GAIN * slope + slack
+    good = value <= state.value + GAIN * slope + slack
     if np.all(good):
         return replace(state, weights=weights, mean=mean, var=var, value=value), length
     path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)

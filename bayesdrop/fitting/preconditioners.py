@@ -30,13 +30,17 @@ __all__ = [
     "check_settings",
     "choose_preconditioner",
     "conjugate_gradient",
+    "factored",
+    "rows_taken",
 ]
 
-# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: it is then right to
-# about a half, and conjugate gradients do the rest.
-_ROWS_PER_COLUMN = 4
+# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: with four of them it
+# is right to about a half, with a hundred to a tenth, and conjugate gradients do the rest. In between it takes so many
+# that its matrix costs this share of a product with all rows, which is bound by memory while that is not.
+_ROWS_PER_COLUMN = (4, 40)
+_SHARE = 14.0
 # Where all rows cost no more than so many multiplications, all are taken.
-_ENOUGH = 1e9
+_ENOUGH = 6e7
 Vector: TypeAlias = Float[np.ndarray, "..."]
 Apply = Callable[[WeightBlock], WeightBlock]
 
@@ -114,6 +118,31 @@ def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray,
     return result
 
 
+def rows_taken(n: int, p: int) -> int:
+    """Rows of which the Cholesky preconditioner is made.
+
+    Examples
+    --------
+    >>> rows_taken(1000, 20), rows_taken(20_000, 100)
+    (1000, 2772)
+    """
+    least, most = _ROWS_PER_COLUMN
+    size = round((p + 1) * min(max(_SHARE * n / (p + 1) ** 2, least), most))
+    return size if n > max(2 * size, _ENOUGH / (p + 1) ** 2) else n
+
+
+def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Any:
+    """Cholesky factor of a matrix with something added to its diagonal, as ``scipy.linalg.cho_solve`` takes it.
+
+    The matrix is overwritten.
+    """
+    whole = matrix.diagonal() + diagonal
+    refuse_overflow(curvature=whole)
+    # A relative ridge at round-off keeps a nearly singular matrix factorisable.
+    matrix[np.diag_indices(len(whole))] = whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300
+    return linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+
 @dataclass(frozen=True)
 class Cholesky:
     """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
@@ -154,10 +183,14 @@ class Cholesky:
     def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Any]:
         """One factor for each column of the blocks."""
         (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
-        size = _ROWS_PER_COLUMN * (p + 1)
-        if n > max(2 * size, _ENOUGH / size**2):
+        size = rows_taken(n, p)
+        if size < n:
             step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
             (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
+            # Dense rows in memory that are left out of most products are left behind.
+            dense = isinstance(omega, np.ndarray) and not (design.is_sparse or design.is_streamed)
+            if dense and 2 * np.count_nonzero(weight := omega.sum(axis=1)) < n:
+                design, _, omega = design.drop_zero_weight(weight, omega)
         total = design.total(omega)
         border = gain * design.rmatvec(omega)
         factors = []
@@ -169,11 +202,7 @@ class Cholesky:
                 matrix[-1, -1] = total[k]
             else:
                 matrix[-1, -1] = 1.0
-            diagonal_k = matrix.diagonal() + diagonal[:, k]
-            refuse_overflow(curvature=diagonal_k)
-            # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-            matrix[np.diag_indices(p + 1)] = diagonal_k * (1 + 4 * np.finfo(float).eps * (p + 1)) + 1e-300
-            factors.append(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False))
+            factors.append(factored(matrix, diagonal[:, k]))
         return factors
 
 

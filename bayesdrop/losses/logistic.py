@@ -39,21 +39,22 @@ _NODES, _LEAST, _MOST = 20, 0.18, 4.0
 def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r`` and ``(r t)' = sech²(r/2)/4``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
-    square = root * root
     small = root < 0.1
-    safe = xp.where(small, xp.ones_like(root), root)
     decay = xp.exp(-root)
-    sech2 = 4 * decay / ((1 + decay) * (1 + decay))
-    decay = xp.exp(-safe)
-    tanh = (1 - decay) / (1 + decay)
-    direct = tanh / (2 * safe)
-    direct_slope = (sech2 / 4 - direct) / (safe * safe)
+    both = 1 + decay
+    sech2 = decay / (both * both)
+    safe = xp.where(small, xp.ones_like(root), root)
+    direct = (1 - decay) / (both * (2 * safe))
+    direct_slope = (sech2 - direct) / (safe * safe)
+    if isinstance(small, np.ndarray) and not small.any():
+        return direct, direct_slope, sech2
+    square = root * root
     series, series_slope = xp.zeros_like(root), xp.zeros_like(root)
     for j in reversed(range(len(_SERIES))):
         series = series * square + _SERIES[j]
         if j:
             series_slope = series_slope * square + 2 * j * _SERIES[j]
-    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2 / 4
+    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2
 
 
 @runtime_checkable

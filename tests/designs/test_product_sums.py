@@ -9,7 +9,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import blocks, dense
 from bayesdrop.designs._numba import available
-from bayesdrop.designs._numba_dense import backward, forward
+from bayesdrop.designs._numba_dense import backward, forward, pair_backward, pair_forward
 from bayesdrop.designs.dense import DenseDesign
 
 
@@ -38,6 +38,26 @@ def test_compiled_products_are_those_of_blas(shape, dtype):
     for layout in (r, np.asfortranarray(r)):
         np.testing.assert_allclose(backward(X, layout), X.astype(float).T @ r, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(forward(X, w), X.astype(float) @ w, rtol=1e-13, atol=1e-13)
+    square = X.astype(float) ** 2
+    for found, expected in zip(
+        (*pair_forward(X, w, 2 * w), *pair_backward(X, r, 3 * r)),
+        (X.astype(float) @ w, square @ (2 * w), X.astype(float).T @ r, square.T @ (3 * r)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("squares", [0, 1])
+def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares, compiled):
+    monkeypatch.setattr(dense, "_BLOCK", 21)
+    monkeypatch.setattr(dense, "_COMPILED", 0 if compiled else 1 << 40)
+    X, w, w_sq, target = problem(17, 3, 1, squares)
+    first, second = X @ w, X**2 @ w_sq
+    r, s = first * target[:, None], second + first[:, :squares]
+    found = DenseDesign(X).normal_product(w, w_sq, lambda rows, m, v: (m * target[rows, None], v + m[:, :squares]))
+    for part, expected in zip(found, (first, second, X.T @ r, (X**2).T @ s, r.sum(axis=0), s.sum(axis=0)), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
