@@ -35,6 +35,8 @@ __all__ = ["end_at_tips", "has_tips", "sharpened"]
 # Rows within so many times the smoothing of their kinks, noise counted, are near their tips, and within so many are put
 # there, for the bound to judge.
 _NEAR, _PUT = 3.0, 10.0
+# Before the smoothing costs less than this share of the energy no bound is near it.
+_CHEAP = 3e-3
 # There are tips to speak of where they have this share of the rows' weight.
 _MANY = 0.05
 
@@ -56,8 +58,11 @@ def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector) -> Solv
     SolverState
         Problems that have ended are there without smoothing, and with the gap that remains.
     """
-    smooth = state.smoothing > 0
-    if not (_here(energy, state) and np.any(smooth)):
+    if not (_here(energy, state) and np.any(state.smoothing > 0)):
+        return state
+    plain = energy.value(state.weights, state.mean, state.var, np.zeros_like(state.smoothing))
+    smooth = (state.smoothing > 0) & (state.value - plain <= _CHEAP * np.abs(plain))
+    if not np.any(smooth):
         return state
     tips, centre = _tips(energy, state, _PUT)
     columns = np.flatnonzero(smooth & _many(energy, tips))
