@@ -16,7 +16,7 @@ from .._typing import Bool, PerRow
 from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
-from .tips import end_at_tips, has_tips, sharpened
+from .tips import end_at_tips, has_tips, on_tips, sharpened
 
 __all__ = ["PerProblem", "SolverState"]
 
@@ -101,6 +101,10 @@ class SolverState(PerProblem):
         first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
+        ended = (smoothing == 0) & energy.loss.kinked
+        if np.any(ended) and energy.moments.has_variance and isinstance(mean, np.ndarray):
+            # An earlier fit may have ended on the tips of cones, from which no other can start.
+            smoothing = np.where(ended & on_tips(energy, mean, var), first, smoothing)
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
 
@@ -132,12 +136,15 @@ class SolverState(PerProblem):
         """Smooth less, and doubt an estimate; see :class:`bayesdrop.fitting.protocols.State`."""
         if not energy.loss.kinked:
             return self, np.zeros(len(self.value), dtype=bool)
-        self = end_at_tips(energy, self, goal)
-        state, rough = self._less_smooth(energy, goal, moved)
+        bias, tight = self._cost_of_smoothing(energy, goal)
+        state = end_at_tips(energy, self, goal, bias)
+        bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
+        state, rough = state._less_smooth(energy, goal, moved, bias, tight)
         return state._held_to_bound(energy, goal, moved, rough)
 
-    def _less_smooth(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        bias, tight = self._cost_of_smoothing(energy, goal)
+    def _less_smooth(
+        self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
+    ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
         if np.any(self.smoothing < 1e-6 * _SMOOTHING):
             # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
@@ -145,7 +152,9 @@ class SolverState(PerProblem):
             rough, self = rough & ~exact, replace(self, remaining=np.where(exact, 0.0, self.remaining))
         # Steps that are cut short would be so all the more at sharper kinks.
         short = moved & (self.remaining > goal) & self._cut_short(energy)
-        tight = np.where(short | has_tips(energy, self), np.inf, tight)
+        tight = np.where(short, np.inf, tight)
+        if np.any(tight < self.smoothing):
+            tight = np.where(has_tips(energy, self), np.inf, tight)
         shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough

@@ -18,7 +18,7 @@ problem. What is missing is of the second order in the smoothing then, where the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,21 +27,23 @@ from .certificate import kinks_of, lower_bound
 from .energy import Energy
 from .shapes import ProblemVector
 
-if TYPE_CHECKING:
-    from .state import SolverState
+__all__ = ["end_at_tips", "has_tips", "on_tips", "sharpened"]
 
-__all__ = ["end_at_tips", "has_tips", "sharpened"]
+SolverState: TypeAlias = Any
+"""That of :mod:`.state`, which imports this."""
 
 # Rows within so many times the smoothing of their kinks, noise counted, are near their tips, and within so many are put
 # there, for the bound to judge.
 _NEAR, _PUT = 3.0, 10.0
+# Distance that is none.
+_ON = 1e-9
 # Before the smoothing costs less than this share of the energy no bound is near it.
 _CHEAP = 3e-3
 # There are tips to speak of where they have this share of the rows' weight.
 _MANY = 0.05
 
 
-def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector) -> SolverState:
+def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector, bias: ProblemVector) -> SolverState:
     """End the problems whose rows at tips can be put there.
 
     Parameters
@@ -50,19 +52,16 @@ def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector) -> Solv
         Of K problems, with noise and a prior for every column.
     state : SolverState
         After a step.
-    goal : array (K,)
-        Suboptimality that is wanted.
+    goal, bias : array (K,)
+        Suboptimality that is wanted, and what the smoothing adds to the energy.
 
     Returns
     -------
     SolverState
         Problems that have ended are there without smoothing, and with the gap that remains.
     """
-    if not (_here(energy, state) and np.any(state.smoothing > 0)):
-        return state
-    plain = energy.value(state.weights, state.mean, state.var, np.zeros_like(state.smoothing))
-    smooth = (state.smoothing > 0) & (state.value - plain <= _CHEAP * np.abs(plain))
-    if not np.any(smooth):
+    smooth = (state.smoothing > 0) & (bias <= _CHEAP * np.abs(state.value))
+    if not (np.any(smooth) and _here(energy, state)):
         return state
     tips, centre = _tips(energy, state, _PUT)
     columns = np.flatnonzero(smooth & _many(energy, tips))
@@ -105,6 +104,14 @@ def has_tips(energy: Energy, state: SolverState) -> Bool[np.ndarray, " K"]:
     if not _here(energy, state):
         return np.zeros(len(state.smoothing), dtype=bool)
     return _many(energy, _tips(energy, state)[0])
+
+
+def on_tips(energy: Energy, mean: PerRow, var: PerRow) -> Bool[np.ndarray, " K"]:
+    """Which problems have rows on a tip itself, where the energy has no slope without smoothing, (K,)."""
+    found = np.zeros(mean.shape[1], dtype=bool)
+    for centre, low, high in kinks_of(energy, mean.shape):
+        found |= np.any(((centre - mean) ** 2 + var <= _ON**2) & (high > low), axis=0)
+    return found
 
 
 def _here(energy: Energy, state: SolverState) -> bool:

@@ -32,7 +32,7 @@ def energy(X, y, C, weight, intercept):
 
 
 def reweighted(X, y, C, rounds=1500):
-    """Weights by iterated least squares, each root a quadratic above it: slow, but without smoothing or Newton steps."""
+    """Weights by iterated least squares, each root below a quadratic: slow, but without smoothing or Newton steps."""
     whole = np.column_stack([X, np.ones(len(y))])
     theta = np.zeros(COLUMNS + 1)
     for _ in range(rounds):
@@ -80,5 +80,5 @@ def test_what_is_put_on_tips_is_put_there_by_the_bound_alone():
     X, y = data()
     block = problem(X, y, 10.0)
     state = SolverState.at(block, np.append(np.full(COLUMNS, 1e-3), -1.0)[:, None], None)
-    ended = end_at_tips(block, state, 1e-6 * state.value)
+    ended = end_at_tips(block, state, 1e-6 * state.value, 0 * state.value)
     assert ended is state
