@@ -159,14 +159,16 @@ def usually_one_signed(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"])
     """
     left = _one_signed(X)
     share = np.zeros(len(left))
-    least, most = np.full(len(left), np.inf), np.zeros(len(left))
     for rows, block in _row_blocks(X, left):
+        share += weight[rows] @ (block != 0)
+    left = left[2 * share > weight.sum()]
+    least, most = np.full(len(left), np.inf), np.zeros(len(left))
+    for _, block in _row_blocks(X, left):
         size = np.abs(block)
-        share += weight[rows] @ (size > 0)
         np.minimum(least, np.where(size > 0, size, np.inf).min(axis=0, initial=np.inf), out=least)
         np.maximum(most, size.max(axis=0, initial=0.0), out=most)
     result = np.zeros(X.shape[1], bool)
-    result[left] = (2 * share > weight.sum()) & (most > least)
+    result[left] = most > least
     return result
 
 
@@ -182,7 +184,9 @@ def always_one_signed(X: MatrixLike) -> Int[np.ndarray, " some"]:
     """
     n, p = X.shape
     if not issparse(X):
-        left = _one_signed(X)
+        # Columns of mostly zeros, or of both signs, show that soon.
+        head = X[:_FIRST]
+        left = np.flatnonzero((head > 0).all(axis=0) | (head < 0).all(axis=0))
         columns = [X[:, d] for d in left]
     else:
         left = np.flatnonzero(np.bincount(X.indices, minlength=p) >= n)

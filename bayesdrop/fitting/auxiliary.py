@@ -39,6 +39,8 @@ __all__ = ["Auxiliary", "auxiliary_at", "first_problem"]
 
 # ½(1 − 2/√5): the pull of a score that is two standard deviations of its noise short of the kink.
 _SUPPORT = 0.5 * (1 - 2 / 5**0.5)
+# Standard deviation that a row without any is given next to its kink.
+_TIP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
     if pull is not None:
         mean, least = on_their_kinks(energy, mean, pull)
         var = var + least
+    elif loss.kinked:
+        # A row at the tip of a cone has neither a distance nor a variance: half of its weight is what it may pull.
+        var = np.maximum(var, _TIP**2)
     rows = np.arange(len(mean))
     return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows)
 

@@ -13,6 +13,12 @@ the intervals with ``Σβ = 0`` (if there is an intercept), at any weights ``w``
 
 At the optimum ``ρ = Pw``, and the bound is the energy; at a gradient ``g`` it is less by ``½gᵀP⁻¹g``. It asks for no
 constant of the data, as an estimate by the decrement of Newton's method does, and no rule of thumb can be wrong.
+
+Where the noise vanishes on many rows (:mod:`.tips`) a small gradient is hard to have and not needed: there
+``κ = τ(β)/r`` is less than it may be, ``τ(β)/√v``, and other weights take up the gradient, for the same bound holds
+with any ``κ`` up to that at those,
+
+    ω = (P + q(κ))⁻¹Mᵀβ,        ρ = Mᵀβ − q(κ')∘ω,        κ' = min { κ, τ(β)/√v(ω) }.
 """
 
 from __future__ import annotations
@@ -27,11 +33,16 @@ from ..losses.protocols import PiecewiseLinear
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
 
-__all__ = ["lower_bound"]
+__all__ = ["kinks_of", "lower_bound"]
 
 
 def lower_bound(
-    energy: Energy, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector
+    energy: Energy,
+    weights: WeightBlock,
+    mean: PerRow,
+    var: PerRow,
+    smoothing: ProblemVector,
+    elsewhere: bool = False,
 ) -> ProblemVector | None:
     """Bound the minimum of each problem from below.
 
@@ -45,6 +56,8 @@ def lower_bound(
         Moments of their scores' linear parts.
     smoothing : array (K,)
         The ``ε`` at which the slopes are taken.
+    elsewhere : bool
+        Whether to look at other weights too, which take up a gradient at the cost of half a product.
 
     Returns
     -------
@@ -56,7 +69,7 @@ def lower_bound(
     if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
-    kinks = _kinks(energy, mean.shape)
+    kinks = kinks_of(energy, mean.shape)
     slacks = [centre - mean for centre, _, _ in kinks]
     parts = [loss.form.derivatives(slack, root * root) for slack in slacks]
     pulls = [low + (high - low) * part.mean for (_, low, high), part in zip(kinks, parts, strict=True)]
@@ -70,13 +83,26 @@ def lower_bound(
             size = high - low
             share = (beta - low) / np.where(size > 0, size, 1.0)
             tension += size * loss.form.tension(np.clip(share, 0.0, 1.0))
-        tension /= np.where(root > 0, root, 1.0)
-    rest, _ = moments.adjoint(weights, pull, -0.5 * tension)
+    pressed = tension / np.where(root > 0, root, 1.0)
+    rest, spread = moments.adjoint(weights, pull, -0.5 * pressed)
     value = sum(np.sum(centre * beta, axis=0) for (centre, _, _), beta in zip(kinks, pulls, strict=True))
-    return np.asarray(value - 0.5 * np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
+    bound = np.asarray(value - 0.5 * _square(rest, energy))
+    if elsewhere and moments.has_variance:
+        spread = -2 * spread
+        other = rest[:-1] + weights[:-1] * spread
+        back, other = other, other / (energy.precision[:-1] + spread)
+        there = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
+        rest[:-1] = back - other * moments.spread(np.minimum(pressed, tension / there))
+        bound = np.maximum(bound, value - 0.5 * _square(rest, energy))
+    return bound
 
 
-def _kinks(energy: Energy, shape: tuple[int, ...]) -> list[tuple[PerRow, PerRow, PerRow]]:
+def _square(rest: WeightBlock, energy: Energy) -> ProblemVector:
+    """``ρᵀP⁻¹ρ``, (K,)."""
+    return np.asarray(np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
+
+
+def kinks_of(energy: Energy, shape: tuple[int, ...]) -> list[tuple[PerRow, PerRow, PerRow]]:
     """Kinks ``t`` and ends ``l`` and ``u``, (n, K) each."""
     weight = np.broadcast_to(energy.weight, shape)
     centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)

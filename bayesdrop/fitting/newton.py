@@ -24,7 +24,7 @@ from .dual import solve_dual
 from .energy import Energy
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
-from .preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
+from .preconditioners import Cholesky, Jacobi, Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
 from .prepared import prepare_near
 from .protocols import StepInfo
 from .quasi_newton import quasi_newton_step, worthwhile
@@ -50,6 +50,8 @@ _RESIDUAL = 0.003
 _SHARPER = 0.25
 # Below this they are sharp, as a share of a margin.
 _SHARP = 0.01
+# Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
+_HEAVY = 1.5
 # Products of a step from which on a preconditioner of an earlier fit is made anew.
 _PRODUCTS = 6
 
@@ -115,6 +117,15 @@ class Newton:
         return replace(state, memory=replace(memory, pull=pull))
 
     @staticmethod
+    def _preconditioner(energy: Energy) -> Preconditioner:
+        """That of the shape; the diagonal where much noise on kinks makes that most of the matrix, at many columns."""
+        solver = choose_preconditioner(energy.moments.design)
+        gain, _, quadratic, _, _ = energy.moments.coefficients
+        many = isinstance(solver, Cholesky) and energy.moments.design.shape[1] >= solver.shared_from
+        heavy = energy.loss.kinked and many and np.all(quadratic >= _HEAVY * gain**2)
+        return Jacobi() if heavy else solver
+
+    @staticmethod
     def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
         """Whether Newton's method is to go on from a fit at other rates.
 
@@ -149,7 +160,7 @@ class Newton:
         curvature = energy.curvature(slopes, spread, memory.damping, exact)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
-        solver = self.preconditioner or choose_preconditioner(energy.moments.design)
+        solver = self.preconditioner or self._preconditioner(energy)
         known = memory.factored if np.any(memory.near) else None
         factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
         precondition = factored.apply

@@ -16,6 +16,7 @@ from .._typing import Bool, PerRow
 from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
+from .tips import end_at_tips, has_tips, on_tips, sharpened
 
 __all__ = ["PerProblem", "SolverState"]
 
@@ -100,6 +101,10 @@ class SolverState(PerProblem):
         first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
+        ended = (smoothing == 0) & energy.loss.kinked
+        if np.any(ended) and energy.moments.has_variance and isinstance(mean, np.ndarray):
+            # An earlier fit may have ended on the tips of cones, from which no other can start.
+            smoothing = np.where(ended & on_tips(energy, mean, var), first, smoothing)
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
 
@@ -131,23 +136,38 @@ class SolverState(PerProblem):
         """Smooth less, and doubt an estimate; see :class:`bayesdrop.fitting.protocols.State`."""
         if not energy.loss.kinked:
             return self, np.zeros(len(self.value), dtype=bool)
-        state, rough = self._less_smooth(energy, goal, moved)
+        bias, tight = self._cost_of_smoothing(energy, goal)
+        state = end_at_tips(energy, self, goal, bias)
+        bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
+        state, rough = state._less_smooth(energy, goal, moved, bias, tight)
         return state._held_to_bound(energy, goal, moved, rough)
 
-    def _less_smooth(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        bias, tight = self._cost_of_smoothing(energy, goal)
+    def _less_smooth(
+        self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
+    ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
         if np.any(self.smoothing < 1e-6 * _SMOOTHING):
             # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
             exact = self.value <= self._round_off(energy)
             rough, self = rough & ~exact, replace(self, remaining=np.where(exact, 0.0, self.remaining))
-        shrink = rough & ((self.remaining <= bias) | ~moved)
+        # Steps that are cut short would be so all the more at sharper kinks.
+        short = moved & (self.remaining > goal) & self._cut_short(energy)
+        tight = np.where(short, np.inf, tight)
+        if np.any(tight < self.smoothing):
+            tight = np.where(has_tips(energy, self), np.inf, tight)
+        shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough
         least = _STEP * self.smoothing
         smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
-        value = energy.value(self.weights, self.mean, self.var, smoothing)
-        return replace(self, value=value, smoothing=smoothing), rough
+        return sharpened(energy, self, smoothing), rough
+
+    def _cut_short(self, energy: Energy) -> Bool[np.ndarray, " K"]:
+        """Which problems with noise made no full step, as far as the method says."""
+        decrement = getattr(self.memory, "decrement", None)
+        if decrement is None or not energy.moments.has_variance:
+            return np.zeros(len(self.value), dtype=bool)
+        return np.isnan(decrement)
 
     def _held_to_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
@@ -158,10 +178,11 @@ class SolverState(PerProblem):
             return self, rough
         plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
         # No energy is below zero, and none that is round-off need be shown to be the least.
-        ended &= plain > self._round_off(energy)
-        if not np.any(ended & (plain - self.floor > goal)):
+        ended &= (plain > self._round_off(energy)) & (plain - self.floor > goal)
+        if not np.any(ended):
             return self, rough
-        bound = lower_bound(energy, self.weights, self.mean, self.var, self.smoothing)
+        # Others may be at the tips of cones, without smoothing.
+        bound = lower_bound(energy, self.weights, self.mean, self.var, np.where(ended, self.smoothing, 1.0))
         if bound is None:
             return self, rough
         floor = np.where(ended, np.maximum(self.floor, bound), self.floor)

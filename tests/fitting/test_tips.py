@@ -1,0 +1,84 @@
+"""Fits that end where the noise vanishes on many rows: the optimum is that of another method, and the bound is one."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting.certificate import lower_bound
+from bayesdrop.fitting.energy import Energy
+from bayesdrop.fitting.state import SolverState
+from bayesdrop.fitting.tips import end_at_tips
+from bayesdrop.moments import ScoreMoments
+
+RATE, ROWS, COLUMNS = 0.9, 150, 25
+
+
+def data(rare=0.15):
+    """Few rows of one class; some columns that it has nearly for itself, which keep their weights."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(ROWS) < rare, 1.0, -1.0)
+    X = rng.random((ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.2)
+    X[:, :4] *= (y[:, None] > 0) | (rng.random((ROWS, 4)) < 0.02)
+    return X, y
+
+
+def energy(X, y, C, weight, intercept):
+    """The hinge of the augmentation bound with dropout noise of rows ``X`` on average, and a unit normal prior."""
+    slack, var = 1 - y * (X @ weight + intercept), RATE / (1 - RATE) * X**2 @ weight**2
+    return 0.5 * weight @ weight + 0.5 * C * np.sum(slack + np.sqrt(slack**2 + var))
+
+
+def reweighted(X, y, C, rounds=1500):
+    """Weights by iterated least squares, each root below a quadratic: slow, but without smoothing or Newton steps."""
+    whole = np.column_stack([X, np.ones(len(y))])
+    theta = np.zeros(COLUMNS + 1)
+    for _ in range(rounds):
+        slack, var = 1 - y * (whole @ theta), RATE / (1 - RATE) * X**2 @ theta[:-1] ** 2
+        omega = 0.5 * C / np.maximum(np.sqrt(slack**2 + var), 1e-12)
+        matrix = (whole.T * omega) @ whole
+        matrix[np.diag_indices(COLUMNS)] += 1 + RATE / (1 - RATE) * omega @ X**2
+        theta = np.linalg.solve(matrix, whole.T @ (y * (omega + 0.5 * C)))
+    return theta[:-1], theta[-1]
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0])
+def test_the_optimum_is_that_of_reweighted_least_squares(C):
+    X, y = data()
+    fit = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(RATE), C=C), X, y, method=bd.Newton(tol=1e-7))
+    assert not fit.status.is_unfinished
+    X = (1 - RATE) * X
+    found, best = energy(X, y, C, fit.weight, fit.intercept), energy(X, y, C, *reweighted(X, y, C))
+    assert abs(found - best) <= 1e-6 * best
+
+
+def problem(X, y, C):
+    moments = ScoreMoments(as_design(X), bd.Dropout(), np.full((X.shape[1], 1), RATE), True)
+    precision = np.append(np.ones(X.shape[1]), 0.0)[:, None]
+    return Energy(moments, bd.Hinge(), y[:, None], np.full((len(y), 1), C), precision)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_bound_is_below_the_energy_wherever_it_is_taken(elsewhere):
+    rng = np.random.default_rng(1)
+    X, y = data()
+    for C in (0.1, 1.0, 10.0):
+        block = problem(X, y, C)
+        least = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(RATE), C=C), X, y, method=bd.Newton(tol=1e-7))
+        at = np.append(least.weight, least.intercept)[:, None]
+        best = block.value(at, *block.moments.scores(at), np.zeros(1))
+        for scale, smooth in itertools.product([1e-4, 1e-2, 1.0], [0.0, 1e-3, 0.1]):
+            weights = at + scale * rng.normal(size=at.shape)
+            bound = lower_bound(block, weights, *block.moments.scores(weights), np.array([smooth]), elsewhere)
+            assert bound <= best * (1 + 1e-12)
+
+
+def test_what_is_put_on_tips_is_put_there_by_the_bound_alone():
+    """Of a wrong point nothing ends, however large its smoothing."""
+    X, y = data()
+    block = problem(X, y, 10.0)
+    state = SolverState.at(block, np.append(np.full(COLUMNS, 1e-3), -1.0)[:, None], None)
+    ended = end_at_tips(block, state, 1e-6 * state.value, 0 * state.value)
+    assert ended is state
