@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from inspect import unwrap
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ _WIDTH, _HALF = 8, 4
 _MANY = 4
 # Entries up to which a second copy, in compressed columns, is a small matter.
 _COPIED = 1 << 27
+# Rows whose columns are put side by side, or back, at once.
+_ROWS = 256
 
 
 def worthwhile(linear: int, square: int, entries: int) -> bool:
@@ -43,20 +46,25 @@ def gather_many(
     share = _WIDTH // len(parts)
     groups = -(-parts[0].shape[1] // share)
     block, result = np.zeros((groups, len(w), _WIDTH)), np.empty((groups, size, _WIDTH))
-    for g in range(groups):
+    for rows, g in product(_slices(len(w)), range(groups)):
         for k, part in enumerate(parts):
-            some = part[:, g * share : (g + 1) * share]
-            block[g, :, k * share : k * share + some.shape[1]] = some
+            some = part[rows, g * share : (g + 1) * share]
+            block[g, rows, k * share : k * share + some.shape[1]] = some
     _compiled()(*matrix, binary, not w.shape[1], bool(w_sq.shape[1]), block, result)
     whole = np.empty((len(parts), size, parts[0].shape[1]))
-    for g in range(groups):
+    for rows, g in product(_slices(size), range(groups)):
         for k in range(len(parts)):
-            place = whole[k, :, g * share : (g + 1) * share]
-            place[:] = result[g, :, k * share : k * share + place.shape[1]]
+            place = whole[k, rows, g * share : (g + 1) * share]
+            place[:] = result[g, rows, k * share : k * share + place.shape[1]]
     if len(parts) == 2:
         return whole[0], whole[1]
     nothing = np.zeros((size, 0))
     return (whole[0], nothing) if w.shape[1] else (nothing, whole[0])
+
+
+def _slices(size: int) -> list[slice]:
+    """Rows a few at a time: those of hundreds of columns stay in the cache while their eights are copied."""
+    return [slice(start, start + _ROWS) for start in range(0, size, _ROWS)]
 
 
 @cache

@@ -12,7 +12,7 @@ bends downwards. Two things keep the steps cheap and safe:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -141,6 +141,11 @@ class NewtonMemory(PerProblem):
         """All of the problems, some of them from ``part``."""
         own = replace(self, first_order=None, factored=None)
         return PerProblem.merge(own, columns, replace(part, first_order=None, factored=None))
+
+    def joined(self, others: Sequence[NewtonMemory]) -> NewtonMemory:
+        """These problems and, after them, ``others``."""
+        own, *others = (replace(part, first_order=None, factored=None) for part in (self, *others))
+        return PerProblem.joined(own, others)
 
 
 @dataclass(frozen=True)
