@@ -84,7 +84,7 @@ def fit_block(
     target: PerRow,
     weight: PerRow,
     method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, FeatureBlock] | None = None,
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
     strength: ProblemVector | None = None,
     rate: FeatureBlock | None = None,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import waiting
-from .._typing import PerRow
+from .._typing import Float, PerRow
 from ..designs import Design
 from ..model import Model
 from ..rates import RateMap
@@ -20,7 +20,7 @@ from .block import ProblemFit, fit_block
 from .driver import Status
 from .energy import Energy
 from .protocols import FitMethod
-from .shapes import FeatureBlock, WeightBlock
+from .shapes import WeightBlock
 from .state import SolverState
 
 __all__ = ["fit_in_parts"]
@@ -39,7 +39,7 @@ def fit_in_parts(
     target: PerRow,
     weight: PerRow,
     method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, FeatureBlock] | None = None,
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
     near: SolverState | None = None,
     keep_state: bool = False,

@@ -144,11 +144,11 @@ class Cholesky:
             mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
             factor = self._factors(moments, *mean)[0]
             scale = size.mean() / size
-            return lambda r: scale * linalg.cho_solve(factor, r, check_finite=False)
+            return lambda r: scale * _solved(factor, r)
         factors = self._factors(moments, gain, omega, diagonal)
-        return lambda r: np.stack(
-            [linalg.cho_solve(factors[k], r[:, k], check_finite=False) for k in range(r.shape[1])], axis=1
-        )
+        if K == 1:
+            return lambda r: _solved(factors[0], r)
+        return lambda r: np.stack([_solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
 
     @staticmethod
     def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Any]:
@@ -175,6 +175,11 @@ class Cholesky:
             matrix[np.diag_indices(p + 1)] = diagonal_k * (1 + 4 * np.finfo(float).eps * (p + 1)) + 1e-300
             factors.append(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False))
         return factors
+
+
+def _solved(factor: tuple[Any, bool], right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+    """``A⁻¹ r`` by LAPACK itself: of twenty columns ``scipy.linalg.cho_solve`` takes five times as long."""
+    return np.asarray(linalg.lapack.dpotrs(factor[0], right, lower=factor[1])[0])
 
 
 @dataclass(frozen=True)
