@@ -79,6 +79,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.linear
 	$(BIN)/python -m benchmarks.alternatives
 	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.scaling classes
 	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.quantiles
 	$(BIN)/python -m benchmarks.fits

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
-from ..fitting.block import BlockFit, fit_block
+from ..fitting.block import ProblemFit
 from ..fitting.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.class_parts import fit_in_parts
 from ..fitting.driver import announce
 from ..fitting.exponential_moments import moments_for
 from ..fitting.newton import Newton
@@ -144,7 +145,7 @@ class DropoutEstimator(BaseEstimator):
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
         unlabelled: tuple[int, float] | None = None,
         path: FittedPath | None = None,
-    ) -> BlockFit:
+    ) -> ProblemFit:
         """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
 
         Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``, and
@@ -157,7 +158,9 @@ class DropoutEstimator(BaseEstimator):
         rate_map = model.bind(default_names(self))
         self._online = None
         state = None if path is None else path.near.state_on(design)
-        block = fit_block(model, design, rate_map, target, weight, method, earlier, unlabelled, near=state)
+        block = fit_in_parts(
+            model, design, rate_map, target, weight, method, earlier, unlabelled, state, keep_state=path is not None
+        )
         if not self.corrupted_inputs:
             warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
         announce(block.status, block.iterations)

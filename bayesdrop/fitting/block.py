@@ -33,7 +33,7 @@ from .row_weights import row_weights
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import SolverState
 
-__all__ = ["BlockFit", "fit_block"]
+__all__ = ["BlockFit", "ProblemFit", "fit_block"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
@@ -42,11 +42,10 @@ _ROUGH = 1.0
 
 
 @dataclass(frozen=True)
-class BlockFit:
-    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts
-    of signs that it follows from; None where no rate is free. The auxiliary variables are those of the rows, and so are
-    the moments ``mean`` and ``var`` of the scores, (n, K) each, without an offset; ``energy`` is what was minimised, at
-    the last rates, and ``state`` where the minimiser ended.
+class ProblemFit:
+    """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
+    rates (k, K) and the counts of signs that it follows from, None where no rate is free; and ``state`` where the
+    minimiser ended.
     """
 
     weights: WeightBlock
@@ -57,16 +56,24 @@ class BlockFit:
     trace: Float[np.ndarray, "iterations K"]
     status: Status
     iterations: int
-    mean: PerRow
-    var: PerRow
-    energy: Energy
-    auxiliary: Auxiliary | None = None
-    state: SolverState | None = None
+    state: SolverState | None
 
     @property
     def one_signed(self) -> Bool[np.ndarray, " p"] | None:
         """Which features are never zero and of one sign, (p,) bool; None where no rate is free."""
         return None if self.counts is None else self.counts.one_signed()
+
+
+@dataclass(frozen=True)
+class BlockFit(ProblemFit):
+    """The same with the rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
+    their auxiliary variables; ``energy`` is what was minimised, at the last rates.
+    """
+
+    mean: PerRow
+    var: PerRow
+    energy: Energy
+    auxiliary: Auxiliary | None = None
 
 
 @double_range()
@@ -78,7 +85,7 @@ def fit_block(
     target: PerRow,
     weight: PerRow,
     method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, FeatureBlock] | None = None,
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
     strength: ProblemVector | None = None,
     rate: FeatureBlock | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ SAFETY = 4.0
 _FULL = 0.7
 # Steps below it ask for more damping.
 _SHORT = 0.2
+# What is of all problems together, and cheaper to make anew than to take apart.
+_ANEW: dict[str, Any] = {"first_order": None, "factored": None, "pairs": None}
 
 
 class FirstOrder(NamedTuple):
@@ -111,12 +114,16 @@ class NewtonMemory(PerProblem):
 
     def select(self, columns: Any) -> NewtonMemory:
         """Some of the problems; the derivatives are cheaper to compute anew."""
-        return PerProblem.select(replace(self, first_order=None, factored=None, pairs=None), columns)
+        return PerProblem.select(replace(self, **_ANEW), columns)
 
     def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
         """All of the problems, some of them from ``part``."""
-        nothing: Any = {"first_order": None, "factored": None, "pairs": None}
-        return PerProblem.merge(replace(self, **nothing), columns, replace(part, **nothing))
+        return PerProblem.merge(replace(self, **_ANEW), columns, replace(part, **_ANEW))
+
+    def joined(self, others: Sequence[NewtonMemory]) -> NewtonMemory:
+        """These problems and, after them, ``others``."""
+        own, *others = (replace(part, **_ANEW) for part in (self, *others))
+        return PerProblem.joined(own, others)
 
 
 def learn_from(

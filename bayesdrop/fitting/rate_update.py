@@ -22,6 +22,7 @@ features the one that is of no use; here half of its occurrences count each way,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,6 +78,17 @@ class SignCounts:
         """Add the counts of more rows; ``share`` scales the sum."""
         parts = zip((self.above, self.below, self.total), (other.above, other.below, other.total), strict=True)
         return SignCounts(*(share * (a + b) for a, b in parts))
+
+    def joined(self, others: Sequence[SignCounts]) -> SignCounts:
+        """Those of these problems and, after them, of ``others``."""
+        parts = (self, *others)
+
+        def both(blocks: Sequence[Float[np.ndarray, "p _"]]) -> Float[np.ndarray, "p _"]:
+            halves = [np.split(block, 2, axis=1) for block in blocks]
+            return np.concatenate([half[k] for k in (0, 1) for half in halves], axis=1)
+
+        total = np.concatenate([part.total for part in parts], axis=1)
+        return SignCounts(both([part.above for part in parts]), both([part.below for part in parts]), total)
 
     def learner(self, rate_map: RateMap, many: bool) -> RateLearner:
         """Rates that follow from the counts; ``many`` says that the problems are one class against the rest."""

@@ -22,6 +22,8 @@ __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
 
 # The fit without noise, from which that with noise starts, need be no more accurate.
 _MODEST = 1e-2
+# A step by the preconditioner and the secants that would have to be shorter is one by the model.
+_SHORT = 0.1
 # What must remain, relative to the goal, for the model to be solved on sparse data with noise.
 _NEAR = 4.0
 
@@ -94,7 +96,7 @@ class SoftmaxNewton:
         return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
-        """One step; where no length will do it is tried once more without the secants."""
+        """One step; where no length will do it is tried once more by the model, without the secants."""
         value, gradient = float(state.value[0]), state.gradient
         precondition = energy.preconditioner(state.probability, state.noise_curvature)
         size = float(np.sum(gradient * precondition(gradient)))
@@ -105,15 +107,16 @@ class SoftmaxNewton:
         slack = 8 * np.finfo(float).eps * abs(value)
         slope = 0.0
         seen = state.pairs if energy.noisy or far else ()
-        for pairs in (seen, ()) if seen else ((),):
-            if far:
+        tries: list[tuple[tuple[Pair, ...], bool]] = [(seen, far), ((), False)] if seen or far else [((), False)]
+        for pairs, scaled in tries:
+            if scaled:
                 inverse = _scaled(precondition, pairs, gradient)
             else:
                 inner = min(0.3 if energy.noisy else 0.1, (size / reference) ** 0.25)
                 inverse = partial(self._solve, energy, state, precondition, inner)
             direction = two_loops(gradient, pairs, inverse)
             slope, length = float(np.sum(gradient * direction)), 1.0
-            while length > 1e-10 and -slope > 0:
+            while length > (_SHORT if scaled else 1e-10) and -slope > 0:
                 there = state.weights + length * direction
                 evaluated = energy.evaluate(there)
                 if evaluated[0] <= value + 1e-4 * length * slope + slack:

@@ -7,6 +7,7 @@ known exactly; the last steps are then those on the true loss. Where an estimate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -48,6 +49,12 @@ class PerProblem:
         names = [item.name for item in fields(self)]  # type: ignore[arg-type]
         return replace(self, **{name: _put(getattr(self, name), columns, getattr(part, name)) for name in names})  # type: ignore[type-var]
 
+    def joined(self: Own, others: Sequence[Own]) -> Own:
+        """These problems and, after them, ``others``; a field that one of them lacks all lack."""
+        names = [item.name for item in fields(self)]  # type: ignore[arg-type]
+        parts = {name: _join([getattr(state, name) for state in (self, *others)]) for name in names}
+        return replace(self, **parts)  # type: ignore[type-var]
+
 
 def _take(block: Any, columns: Any) -> Any:
     if block is None or isinstance(block, PerProblem):
@@ -61,6 +68,14 @@ def _put(block: Any, columns: Any, part: Any) -> Any:
     result = block.copy()
     result[..., columns] = part
     return result
+
+
+def _join(blocks: list[Any]) -> Any:
+    if any(block is None for block in blocks):
+        return None
+    if isinstance(blocks[0], PerProblem):
+        return blocks[0].joined(blocks[1:])
+    return np.concatenate(blocks, axis=-1)
 
 
 @dataclass(frozen=True)

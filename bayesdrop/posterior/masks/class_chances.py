@@ -26,114 +26,31 @@ Shapes: ``N`` pairs of a row and a draw, ``J`` entries enumerated, ``A = 2^J`` m
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...designs import as_design
-from ...losses.softmax_forms import JITTER, normal_points
 from ...moments import ScoreMoments
 from ...warnings import AccuracyWarning, warn
 from ..draws import BLOCK, Draws, blocks
 from .expectation import ERROR, MASKS
+from .score_pairs import POINTS, Pairs, has_factor
 
 __all__ = ["class_chances", "class_log_likelihood"]
 
 _FIRST, _STEP, _MOST = 3, 2, 11
-_POINTS = 128
 # Entries that may be dropped where nothing is dropped and all of them are noisy.
 _UNCOUNTED = 1 << 30
-# Products of exponentials of scores further than this below the largest underflow: they count as so far.
-_LOWEST = -340.0
+# Of fewer entries than classes rows with as many, rounded up to these, share their points: whatever the other rows.
+_ENTRIES = 16
 
 Reduce = Callable[..., Float[np.ndarray, "N _"]]
 
 
-class _Pairs:
-    """Some rows with some draws: moments of the scores and the entries that may be dropped, the largest first.
-
-    Parameters
-    ----------
-    mean, cov : array (N, K), (N, K, K)
-        Moments of the scores.
-    entries : array (N, J, K)
-        What the largest entries add to the scores if they are kept, times nothing.
-    keep : array (N, J)
-        Probability that they are.
-    count : int array (N,)
-        Number of entries that may be dropped: with so many enumerated nothing is left.
-    """
-
-    def __init__(
-        self,
-        mean: Float[np.ndarray, "N K"],
-        cov: Float[np.ndarray, "N K K"],
-        entries: Float[np.ndarray, "N J K"],
-        keep: Float[np.ndarray, "N J"],
-        count: Int[np.ndarray, " N"],
-    ) -> None:
-        self.mean, self.cov, self.entries, self.keep, self.count = mean, cov, entries, keep, count
-
-    def take(self, chosen: Int[np.ndarray, " some"]) -> _Pairs:
-        """Some of the pairs."""
-        entries, keep = self.entries[chosen], self.keep[chosen]
-        return _Pairs(self.mean[chosen], self.cov[chosen], entries, keep, self.count[chosen])
-
-    def factors(
-        self, J: int
-    ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A K"], Float[np.ndarray, "N K M"]]:
-        """Probability of each mask of the first ``J`` entries, and the exponentials of scores at masks and points."""
-        (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
-        chosen, keep = self.entries[:, :J], self.keep[:, :J]
-        masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
-        chance = np.ones((N, 2**J))
-        for j in range(J):
-            chance *= np.where(masks[:, j] == 1, keep[:, j, None], 1 - keep[:, j, None])
-        base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
-        scores = base[:, None, :] + masks @ chosen
-        if np.all(self.count <= J):
-            points = np.zeros((N, K, 1))
-        else:
-            rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
-            points = _root(rest) @ _few_points(K - 1, J).T
-        return chance, _rise(scores, 2), _rise(points, 1)
-
-
-def _rise(score: Float[np.ndarray, "N a b"], axis: int) -> Float[np.ndarray, "N a b"]:
-    """Exponentials relative to the largest of the classes, which lie along ``axis``."""
-    return np.exp(np.maximum(score - score.max(axis=axis, keepdims=True), _LOWEST))
-
-
-@cache
-def _few_points(dimension: int, J: int) -> Float[np.ndarray, "M k"]:
-    """Normal points with mean 0 and covariance 1, in mirrored pairs; the fewer, the less is left to them."""
-    points = normal_points(dimension)
-    half = points[: len(points) // 2]
-    few = half[: max((_POINTS // 2) >> max(J - _FIRST - _STEP, 0), 2 * dimension)]
-    few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
-    return np.concatenate([few, -few])
-
-
-def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
-    """Factor of the covariances of the contrasts with the last class, with a row of zeros for it."""
-    contrast = cov[:, :-1, :-1] - cov[:, :-1, -1:] - cov[:, -1:, :-1] + cov[:, -1:, -1:]
-    size = contrast.shape[1]
-    scale = np.maximum(np.einsum("nkk->n", contrast) / size, 0.0)
-    # What is subtracted may leave −1e-16 of what was there.
-    ridge = (max(JITTER, 1e-12) * scale + 1e-12)[:, None, None] * np.eye(size)
-    try:
-        root = np.linalg.cholesky(contrast + ridge)
-    except np.linalg.LinAlgError:
-        value, vector = np.linalg.eigh(contrast)
-        root = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
-    return np.concatenate([root, np.zeros((len(root), 1, size))], axis=1)
-
-
-def _probabilities(pairs: _Pairs, J: int) -> Float[np.ndarray, "N K"]:
+def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     """``E softmax(s)``."""
     chance, at_mask, at_point = pairs.factors(J)
     total = at_mask @ at_point
@@ -142,7 +59,7 @@ def _probabilities(pairs: _Pairs, J: int) -> Float[np.ndarray, "N K"]:
 
 
 def _log_power(
-    pairs: _Pairs, J: int, code: Int[np.ndarray, " N"], power: Float[np.ndarray, " N"]
+    pairs: Pairs, J: int, code: Int[np.ndarray, " N"], power: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, "N 1"]:
     """``log E π_y^c`` of the class and the power of each pair."""
     chance, at_mask, at_point = pairs.factors(J)
@@ -193,7 +110,7 @@ def class_log_likelihood(
         own = np.repeat(code[rows].astype(int), size[1])
         power = np.repeat(weight[rows], size[1]) * np.tile(draws.C[part], size[0])
 
-        def likelihood(some: _Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
+        def likelihood(some: Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
             return _log_power(some, J, own[chosen], power[chosen])
 
         result[part, rows] = _adaptive(pairs, likelihood, masks, doubt).reshape(size).T
@@ -220,7 +137,7 @@ class _Doubt:
             )
 
 
-def _adaptive(pairs: _Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
+def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
     limit, most = int(masks).bit_length() - 1, pairs.entries.shape[1]
     result, few = None, np.flatnonzero(pairs.count <= limit)
@@ -243,9 +160,9 @@ def _adaptive(pairs: _Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float
     return np.asarray(result)
 
 
-def _reduced(pairs: _Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
+def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
     """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
-    size = 2 ** min(J, pairs.entries.shape[1]) * (_POINTS + pairs.mean.shape[1])
+    size = 2 ** min(J, pairs.entries.shape[1]) * (POINTS + pairs.mean.shape[1])
     parts = [reduce(pairs.take(part), J, chosen[part]) for part in map(_range, blocks(len(chosen), size))]
     return np.concatenate(parts)
 
@@ -254,10 +171,10 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
     return np.arange(part.start, part.stop)
 
 
-def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, _Pairs]]:
+def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; rows of a sparse matrix by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
-    most = BLOCK // (8 * K * K * (K if draws.model.loss.class_rates else 1))
+    most = BLOCK // (8 * K * min(K, X.shape[1]) * (K if draws.model.loss.class_rates else 1))
     enumerated = max(_MOST, int(masks).bit_length() - 1)
     if masked and as_design(X).is_sparse:
         rows = X.tocsr()
@@ -266,7 +183,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
             rows.sum_duplicates()
         yield from _sparse_pairs(draws, rows, most * K, enumerated)
         return
-    step = max(1, most // max(draws.size, X.shape[1]))
+    step = max(1, most // max(draws.size, 1 if has_factor(X.shape[1], K) else X.shape[1]))
     for start in range(0, X.shape[0], step):
         rows = slice(start, min(start + step, X.shape[0]))
         width = max(1, most // max(step * max(X.shape[1] // (K * K), 1), 1))
@@ -278,14 +195,18 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
                 yield rows, part, _unmasked(draws, X[rows], part, corrupted_inputs)
 
 
-def _sparse_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, _Pairs]]:
+def _sparse_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Pairs of sparse rows, those of about as many entries together, so that few are filled up with zeros."""
-    length = np.diff(X.indptr)
+    length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
+    rounded = -(-np.maximum(length, 1) // _ENTRIES) * _ENTRIES
+    shared = np.where(has_factor(rounded, K), rounded, 0)
     while start < len(order):
-        q = max(int(length[order[start]]), 1)
+        kind = shared[order[start]]
+        q = int(kind) if kind else max(int(length[order[start]]), 1)
         width = max(1, min(draws.size, most // q))
-        rows = np.sort(order[start : start + max(1, most // (q * width))])
+        rows = order[start : start + max(1, most // (q * width))]
+        rows = np.sort(rows[shared[rows] == kind])
         start += len(rows)
         place = X.indptr[rows][:, None] + np.arange(q)
         inside = np.arange(q) < length[rows][:, None]
@@ -299,7 +220,7 @@ def _sparse_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
 
 def _masked_entries(
     draws: Draws, X: Float[np.ndarray, "r q"], columns: Int[np.ndarray, "r q"], part: slice, most: int
-) -> _Pairs:
+) -> Pairs:
     """Pairs of a model with masks; the entries of each row, of value 0 beyond its last, and their columns."""
     weight = np.moveaxis(draws.weight[part].astype(np.float64), 1, 2)[:, columns]
     intercept, rate = draws.intercept[part], draws.rate(part)
@@ -314,20 +235,21 @@ def _masked_entries(
     there = np.repeat(X != 0, K, axis=1) if own else X != 0
     mean = np.einsum("srq,srqk->rsk", keep, entries) + intercept[None]
     spread = entries * np.sqrt(keep * (1 - keep))[..., None]
-    cov = np.swapaxes(np.swapaxes(spread, 2, 3) @ spread, 0, 1)
     count = np.sum(drops & there, axis=2).T.ravel()
     most = min(most, int(count.max(initial=0)))
     size = np.linalg.norm(spread - spread.mean(axis=3, keepdims=True), axis=3)
-    place = np.argsort(-size, axis=2, kind="stable")[:, :, :most]
+    order = np.argsort(-size, axis=2, kind="stable")
+    place, N, cov, ordered = order[:, :, :most], r * s, None, None
+    if has_factor(spread.shape[2], K):
+        ordered = np.swapaxes(np.take_along_axis(spread, order[..., None], axis=2), 0, 1).reshape(N, -1, K)
+    else:
+        cov = np.swapaxes(np.swapaxes(spread, 2, 3) @ spread, 0, 1).reshape(N, K, K)
     chosen = np.swapaxes(np.take_along_axis(entries, place[..., None], axis=2), 0, 1)
     keep = np.swapaxes(np.take_along_axis(keep, place, axis=2), 0, 1)
-    N = r * s
-    return _Pairs(
-        mean.reshape(N, K), cov.reshape(N, K, K), chosen.reshape(N, most, K), keep.reshape(N, most), count
-    )  # fmt: skip
+    return Pairs(mean.reshape(N, K), cov, chosen.reshape(N, most, K), keep.reshape(N, most), count, ordered)
 
 
-def _masked(draws: Draws, X: Float[np.ndarray, "r q"], part: slice, most: int) -> _Pairs:
+def _masked(draws: Draws, X: Float[np.ndarray, "r q"], part: slice, most: int) -> Pairs:
     """Pairs of a model with masks; rows (r, q), and at most so many entries to enumerate."""
     weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
     if draws.model.loss.class_rates:
@@ -342,27 +264,28 @@ def _masked(draws: Draws, X: Float[np.ndarray, "r q"], part: slice, most: int) -
     value = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate))[:, None, :]
     mean = (X @ (value * (1 - rate)[:, None, :]).reshape(s * K, q).T).reshape(len(X), s, K) + intercept[None]
     spread = value * np.sqrt(rate * (1 - rate))[:, None, :]
-    first, second = np.triu_indices(K)
-    pairs = ((X * X) @ (spread[:, first] * spread[:, second]).reshape(-1, q).T).reshape(len(X), s, len(first))
-    cov = np.empty((len(X), s, K, K))
-    cov[:, :, first, second] = cov[:, :, second, first] = pairs
+    N, cov, ordered = len(X) * s, None, None
+    if not has_factor(q, K):
+        first, second = np.triu_indices(K)
+        pairs = ((X * X) @ (spread[:, first] * spread[:, second]).reshape(-1, q).T).reshape(N, len(first))
+        cov = np.empty((N, K, K))
+        cov[:, first, second] = cov[:, second, first] = pairs
     size = np.linalg.norm(spread - spread.mean(axis=1, keepdims=True), axis=1)
     count = np.sum((X[:, None, :] != 0) & (rate > 0)[None], axis=2)
     most = min(most, int(count.max(initial=0)))
     moves = np.abs(X)[:, None, :] * size[None]
-    place = np.argsort(-moves, axis=2)[:, :, :most] if most else np.zeros((len(X), s, 0), int)
-    x = np.take_along_axis(np.broadcast_to(X[:, None, :], moves.shape), place, axis=2)
-    draw = np.arange(s)[None, :, None]
-    entries = value.transpose(0, 2, 1)[draw, place] * x[..., None]
+    order = np.argsort(-moves, axis=2)
+    x = np.take_along_axis(np.broadcast_to(X[:, None, :], moves.shape), order, axis=2)
+    draw, place = np.arange(s)[None, :, None], order[:, :, :most]
+    entries = value.transpose(0, 2, 1)[draw, place] * x[:, :, :most, None]
+    if cov is None:
+        ordered = (spread.transpose(0, 2, 1)[draw, order] * x[..., None]).reshape(N, q, K)
     keep = 1 - rate[draw, place]
-    N = len(X) * s
-    return _Pairs(
-        mean.reshape(N, K), cov.reshape(N, K, K), entries.reshape(N, most, K), keep.reshape(N, most),
-        count.reshape(N),
-    )  # fmt: skip
+    entries, keep = entries.reshape(N, most, K), keep.reshape(N, most)
+    return Pairs(mean.reshape(N, K), cov, entries, keep, count.reshape(N), ordered)
 
 
-def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> _Pairs:
+def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
     """Pairs of a model whose noise has no masks, or without noise."""
     weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
     s, K, p = weight.shape
@@ -380,4 +303,4 @@ def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> _Pairs:
     cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
     # Of normal scores all entries remain, as it were; of known ones none.
     remaining = np.full(N, _UNCOUNTED if np.any(cov) else 0)
-    return _Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)
+    return Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)

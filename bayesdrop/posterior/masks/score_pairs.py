@@ -1,0 +1,128 @@
+"""Pairs of a row and a draw of many classes: what their masks add to the scores, and what is left for points.
+
+What is left when ``J`` entries have their masks enumerated is normal, with the covariance
+
+    Σ_{j > J} p_j(1 − p_j) c_j c_jᵀ.
+
+Of fewer entries than classes the ``√(p_j(1 − p_j)) c_j`` themselves are a factor of it: a point has a coordinate for
+each entry, and ``K`` classes cost ``K``. Of more the factor is Cholesky's, of the contrasts with the last class.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float, Int
+from ...losses.softmax_forms import JITTER, normal_points
+
+__all__ = ["POINTS", "Pairs", "has_factor"]
+
+POINTS = 128
+"""Points of few enumerated entries, unless the coordinates ask for more."""
+# Enumerated entries up to which there are so many.
+_SETTLED = 5
+# Products of exponentials of scores further than this below the largest underflow: they count as so far.
+_LOWEST = -340.0
+
+
+class Pairs:
+    """Some rows with some draws: moments of the scores and the entries that may be dropped, the largest first.
+
+    Parameters
+    ----------
+    mean, cov : array (N, K), (N, K, K)
+        Moments of the scores; there is no ``cov`` of more classes than entries.
+    entries : array (N, J, K)
+        What the largest entries add to the scores if they are kept, times nothing.
+    keep : array (N, J)
+        Probability that they are.
+    count : int array (N,)
+        Number of entries that may be dropped: with so many enumerated nothing is left.
+    spread : array (N, q, K), optional
+        Standard deviations of what all entries add, in the order of ``entries``, in place of ``cov``.
+    """
+
+    def __init__(
+        self,
+        mean: Float[np.ndarray, "N K"],
+        cov: Float[np.ndarray, "N K K"] | None,
+        entries: Float[np.ndarray, "N J K"],
+        keep: Float[np.ndarray, "N J"],
+        count: Int[np.ndarray, " N"],
+        spread: Float[np.ndarray, "N q K"] | None = None,
+    ) -> None:
+        self.mean, self.cov, self.entries, self.keep, self.count = mean, cov, entries, keep, count
+        self.spread = spread
+
+    def take(self, chosen: Int[np.ndarray, " some"]) -> Pairs:
+        """Some of the pairs."""
+        entries, keep = self.entries[chosen], self.keep[chosen]
+        cov, spread = (None if part is None else part[chosen] for part in (self.cov, self.spread))
+        return Pairs(self.mean[chosen], cov, entries, keep, self.count[chosen], spread)
+
+    def factors(
+        self, J: int
+    ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A K"], Float[np.ndarray, "N K M"]]:
+        """Probability of each mask of the first ``J`` entries, and the exponentials of scores at masks and points."""
+        (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
+        chosen, keep = self.entries[:, :J], self.keep[:, :J]
+        masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
+        chance = np.ones((N, 2**J))
+        for j in range(J):
+            chance *= np.where(masks[:, j] == 1, keep[:, j, None], 1 - keep[:, j, None])
+        base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
+        scores = base[:, None, :] + masks @ chosen
+        if np.all(self.count <= J):
+            points = np.zeros((N, K, 1))
+        elif self.cov is None:
+            left = np.swapaxes(np.asarray(self.spread)[:, J:], 1, 2)
+            points = left @ few_points(left.shape[2], J, left.shape[2]).T
+        else:
+            rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
+            points = _root(rest) @ few_points(K - 1, J, 2 * (K - 1)).T
+        return chance, _rise(scores, 2), _rise(points, 1)
+
+
+def _rise(score: Float[np.ndarray, "N a b"], axis: int) -> Float[np.ndarray, "N a b"]:
+    """Exponentials relative to the largest of the classes, which lie along ``axis``."""
+    return np.exp(np.maximum(score - score.max(axis=axis, keepdims=True), _LOWEST))
+
+
+@cache
+def few_points(dimension: int, J: int, least: int) -> Float[np.ndarray, "M k"]:
+    """Normal points with mean 0 and covariance 1, at ``least`` so many pairs; the fewer, the less is left to them."""
+    points = normal_points(dimension)
+    half = points[: len(points) // 2]
+    few = half[: max((POINTS // 2) >> max(J - _SETTLED, 0), least)]
+    few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
+    return np.concatenate([few, -few])
+
+
+def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
+    """Factor of the covariances of the contrasts with the last class, with a row of zeros for it."""
+    contrast = cov[:, :-1, :-1] - cov[:, :-1, -1:] - cov[:, -1:, :-1] + cov[:, -1:, -1:]
+    size = contrast.shape[1]
+    scale = np.maximum(np.einsum("nkk->n", contrast) / size, 0.0)
+    # What is subtracted may leave −1e-16 of what was there.
+    ridge = (max(JITTER, 1e-12) * scale + 1e-12)[:, None, None] * np.eye(size)
+    try:
+        root = np.linalg.cholesky(contrast + ridge)
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(contrast)
+        root = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
+    return np.concatenate([root, np.zeros((len(root), 1, size))], axis=1)
+
+
+def has_factor(entries: Any, K: int) -> Any:
+    """Whether so many entries, a number or an array, are fewer than the contrasts of the classes.
+
+    Examples
+    --------
+    >>> has_factor(3, 5), has_factor(4, 5)
+    (True, False)
+    """
+    return entries < K - 1

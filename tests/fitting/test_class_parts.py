@@ -1,0 +1,86 @@
+"""Classes in parts are fitted as they are all at once."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.estimators.classes import signs
+from bayesdrop.fitting import class_parts
+from bayesdrop.fitting.block import fit_block
+from bayesdrop.fitting.class_parts import fit_in_parts
+from bayesdrop.fitting.state import PerProblem
+
+K = 7
+
+
+def _rows() -> tuple[sparse.csr_array, np.ndarray]:
+    generator = np.random.default_rng(0)
+    code = np.arange(140) % K
+    X = generator.poisson(0.3 + 1.5 * (np.arange(20) % K == code[:, None]))
+    return sparse.csr_array(X.astype(float)), code
+
+
+@pytest.mark.parametrize(
+    ("loss", "rates"),
+    [
+        (bd.Logistic(), bd.Fixed(0.3)),
+        (bd.Logistic(), bd.PerFeature(bd.Beta(1, 2))),
+        (bd.Logistic(), bd.PerFeature(bd.LogitNormal(-1.0, 0.5))),
+        (bd.Hinge(), bd.Shared(bd.Beta(1, 1))),
+    ],
+)
+def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rates: object) -> None:
+    X, code = _rows()
+    model = bd.Model(loss, rates=rates)
+    rate_map = model.bind([str(d) for d in range(X.shape[1])])
+    arguments = (model, as_design(X), rate_map, signs(code, K), np.ones(len(code)), bd.Newton(tol=1e-11))
+    whole = fit_block(*arguments)
+    monkeypatch.setattr(class_parts, "_TOGETHER", 4)
+    parts = fit_in_parts(*arguments, keep_state=True)
+    assert np.allclose(parts.weights, whole.weights, atol=1e-5)
+    assert np.array_equal(parts.rates, whole.rates)
+    assert parts.weights.shape == (X.shape[1] + 1, K)
+    assert parts.trace.shape == (parts.iterations, K)
+    assert np.allclose(parts.trace[-1], whole.trace[-1], rtol=1e-10)
+    assert parts.state is not None
+    assert whole.state is not None
+    _same_shapes(parts.state, whole.state)
+    if whole.posterior is None:
+        assert parts.posterior is None
+        assert parts.counts is None
+        return
+    assert parts.counts is not None
+    assert whole.counts is not None
+    for name in ("above", "below", "total"):
+        assert np.array_equal(getattr(parts.counts, name), getattr(whole.counts, name))
+    assert np.array_equal(parts.occurrences, whole.occurrences)
+    assert np.array_equal(parts.posterior.mode(), whole.posterior.mode())
+    assert np.array_equal(parts.one_signed, whole.one_signed)
+
+
+def _same_shapes(own: PerProblem, other: PerProblem) -> None:
+    for item in fields(own):
+        a, b = getattr(own, item.name), getattr(other, item.name)
+        if isinstance(a, PerProblem):
+            _same_shapes(a, b)
+        elif a is not None:
+            assert a.shape == b.shape
+
+
+def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, code = _rows()
+    first = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest").fit(X, code)
+    path = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
+    monkeypatch.setattr(class_parts, "_TOGETHER", 3)
+    again = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest", warm_start=True).fit(X, code)
+    assert np.allclose(again.coef_, first.coef_, atol=1e-4)
+    assert again.rates_.shape == first.rates_.shape
+    assert again.fit(X, code).n_iter_ <= first.n_iter_
+    parts = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
+    assert np.allclose(parts.coefs_, path.coefs_, atol=1e-3)

@@ -1,0 +1,72 @@
+"""More classes than entries: averages over masks go by a factor that has a column for each entry."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import bayesdrop as bd
+from bayesdrop.losses.softmax_forms import log_sum_exp
+from bayesdrop.posterior.draws import Draws
+from bayesdrop.posterior.masks import class_chances as module
+from bayesdrop.posterior.masks.class_chances import class_chances
+from bayesdrop.posterior.masks.expectation import ERROR
+from bayesdrop.posterior.masks.score_pairs import Pairs
+
+K, P, RATE = 20, 8, 0.3
+
+
+def _draws(p: int, generator: np.random.Generator, n_classes: int = K) -> Draws:
+    weight = 0.5 * generator.normal(size=(2, n_classes, p))
+    return Draws(
+        model=bd.Model(bd.Softmax(), rates=bd.Fixed(RATE)), feature_names=[], weight=weight,
+        intercept=generator.normal(size=(2, n_classes)), free_rate=np.zeros((2, 0)), index=np.arange(p),
+        fixed_rate=np.full(p, RATE), C=np.ones(2), power=1.0, marginalised=False, classes=None, steps={},
+    )  # fmt: skip
+
+
+def test_chances_are_those_of_all_masks() -> None:
+    generator = np.random.default_rng(0)
+    draws, X = _draws(P, generator), generator.normal(size=(6, P))
+    exact = np.zeros((len(X), 2, K))
+    for mask in itertools.product((0.0, 1.0), repeat=P):
+        kept = np.array(mask)
+        chance = np.prod(np.where(kept == 1, 1 - RATE, RATE))
+        scores = np.einsum("rp,skp->rsk", X * kept, draws.weight) + draws.intercept
+        exact += chance * log_sum_exp(scores)[1]
+    np.testing.assert_allclose(class_chances(draws, X, masks=2**P), exact, rtol=1e-11)
+    for rows in (X, sparse.csr_array(X)):
+        assert np.max(np.abs(class_chances(draws, rows, masks=1) - exact)) < ERROR
+
+
+def test_rows_do_not_depend_on_each_other() -> None:
+    generator = np.random.default_rng(1)
+    draws = _draws(30, generator, 40)
+    X = generator.normal(size=(12, 30)) * (np.arange(30) < np.arange(12)[:, None] * 2.5)
+    rows = sparse.csr_array(X)
+    together = class_chances(draws, rows)
+    alone = np.concatenate([class_chances(draws, rows[i : i + 1]) for i in range(12)])
+    np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logarithm of the exponentials at the points, less that of the last class, has the covariance that is left."""
+    generator = np.random.default_rng(2)
+    draws, X, seen = _draws(P, generator), generator.normal(size=(3, P)), []
+    monkeypatch.setattr(
+        module, "_probabilities", lambda pairs, J: seen.append((pairs, J)) or np.zeros(pairs.mean.shape)
+    )
+    class_chances(draws, X, masks=1)
+    pairs, J = seen[0]
+    assert isinstance(pairs, Pairs)
+    assert pairs.cov is None
+    _, _, points = pairs.factors(J)
+    found = np.log(points) - np.log(points[:, -1:])
+    variance = pairs.keep * (1 - pairs.keep)
+    entries = (pairs.entries - pairs.entries[..., -1:])[:, J:]
+    left = np.einsum("nj,njk,njl->nkl", variance[:, J:], entries, entries)
+    np.testing.assert_allclose(found.mean(axis=2), 0, atol=1e-12)
+    np.testing.assert_allclose(found @ np.swapaxes(found, 1, 2) / points.shape[2], left, atol=1e-10)
