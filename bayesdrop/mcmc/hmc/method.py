@@ -13,7 +13,7 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
-from .binding import ROUNDED, Bound, bind_density, bind_start
+from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .density import Density
 from .direction_factor import DirectionFactor
 from .drawn_approximation import by_draws
@@ -120,7 +120,7 @@ class HMC:
         summed = self.masks == "summed" and not marginalised
         if summed:
             _check_sums(model, data)
-        passes = by_draws(model, data, rate_map, marginalised) and not summed
+        passes = by_draws(at_median(model, data), data, rate_map, marginalised) and not summed
         bound = bind_start(
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
@@ -186,7 +186,7 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
+        slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density) and not learnt
         return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
@@ -205,11 +205,13 @@ def _by_passes(
     make of them.
     """
     density: Any = kernel.density
-    width = operands.density.width
-    width = None if width is None else np.asarray(width, float)
+    learnt = isinstance(density, ScaleDensity)
+    given = operands.density.given if learnt else operands.density
+    width = None if given.width is None else np.asarray(given.width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, width, data.offset)
-    inside = operands._replace(density=operands.density._replace(width=None, offset=None))
-    cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
+    given = given._replace(width=None, offset=None)
+    inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
+    cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
 
 
