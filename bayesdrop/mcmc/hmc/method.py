@@ -24,6 +24,8 @@ from .normal_approximation import score_spread
 from .rate_slices import has_rates
 from .recentring import recentred
 from .row_sums import row_sums, rows_with_sums
+from .scale_map import StretchFactor
+from .scale_slices import ScaleKernel
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
 from .streamed_kernel import StreamedKernel, StreamedOperands
@@ -187,7 +189,8 @@ class HMC:
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
         slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density) and not learnt
-        return HMCKernel(density=bound.density, trust=trust, slices=slices), HMCOperands(
+        made = ScaleKernel if isinstance(factor, StretchFactor) else HMCKernel
+        return made(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),

@@ -8,16 +8,18 @@ At scales ``e^τ`` let the covariance of the weights be that of :mod:`.class_fac
 The prior has the shares ``m_d`` in ``S`` and ``m_k`` in ``λ_k``, those of group ``j`` being ``m_jd`` and ``m_jk``. At
 scales ``e^{τ+δ}`` what the prior gives is multiplied by ``e^{−2δ_j}``, and ``S`` becomes ``S/E²``,
 
-    E_d = {1 + Σ_j (e^{−2δ_j} − 1) m_jd}^{−½},   ε_k⁻¹ = 1 + Σ_j (e^{−2δ_j} − 1) m_jk,   λ_k(δ) = λ_k + ε_k⁻¹ − 1,
+    E_d = {1 + Σ_j (e^{−2δ_j} − 1) m_jd}^{−½},   ε_k⁻¹ = 1 + Σ_j (e^{−2δ_j} − 1) m_jk,
+    λ_k(δ) = (λ_k − Σ_j m_jk) e^{−a·δ} + Σ_j m_jk e^{−2δ_j},
 
 ``ε_k`` being what ``E²`` is along ``V_k``. With ``h_k = {ε_kλ_k(δ)}^{−½}`` the weights are, beside the mean,
 
     S^{−½} {1 + V diag(h − 1) Vᵀ} E ζ,      log |d·/dζ| = Σ_d log E_d + Σ_k log h_k + constant,
 
-and the mean is ``S^{−½}{V λ(δ)⁻¹β + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``. Where ``V`` is
-square it is ``S^{−½}V{h∘(ζ + h∘β)}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. For one scale, a Gaussian
-likelihood, no noise and all directions in which the rows say anything this is exact: ``ζ`` is standard normal at every
-scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on the rest.
+and the mean is ``S^{−½}{V λ(δ)⁻¹β e^{−b·δ} + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``. Where ``V`` is
+square it is ``S^{−½}V{h∘(ζ + h∘β)}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. ``a`` and ``b`` say how the
+curvature of the rows falls where larger weights make them surer: not at all with a Gaussian likelihood; where classes
+are separated, in the end so that ``w/σ`` does not depend on the scale. For one scale, a Gaussian likelihood, no noise
+and all directions in which the rows say anything the map is exact: ``ζ`` is standard normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on the rest.
 
 Shapes: ``C`` chains, ``J`` contrasts of classes (1 for a single score), ``q`` weights and free rates, ``k`` directions,
 ``g`` scales, ``D`` coordinates.
@@ -93,6 +95,8 @@ class ScaleMap(NamedTuple):
         ``κ``.
     level : array (level,)
         Mean level of each score.
+    fall, pull_fall : array (g,)
+        ``a`` and ``b``.
     """
 
     directions: Any
@@ -103,6 +107,8 @@ class ScaleMap(NamedTuple):
     pull: Float[jax.Array, "J k"]
     rest: Float[jax.Array, "J q"]
     level: Float[jax.Array, " level"]
+    fall: Float[jax.Array, " g"]
+    pull_fall: Float[jax.Array, " g"]
 
     @property
     def size(self) -> int:
@@ -114,25 +120,29 @@ class ScaleMap(NamedTuple):
         x, level = self.directions.split(zeta)
         ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
         by_scale = jnp.einsum("cg,gjk->cjk", ratio, self.share)
-        value = self.told[None] + by_scale
+        fall, pull_fall = (
+            jnp.exp(jnp.clip(-(delta @ part), -FARTHEST, FARTHEST))[:, None, None]
+            for part in (self.fall, self.pull_fall)
+        )
+        value, pull = self.told[None] * fall + by_scale, self.pull[None] * pull_fall
         if self.directions.complete:
             log_h = -0.5 * jnp.log(value)
             h = jnp.exp(log_h)
-            x = self.directions.back(h * (x + h * self.pull[None]))
+            x = self.directions.back(h * (x + h * pull))
             jacobian = jnp.sum(log_h, axis=(1, 2))
         else:
             log_e = -0.5 * jnp.log((1 - self.own)[None] + self.own[None] * ratio[:, self.index])
             log_h = 0.5 * (jnp.log(1 - jnp.sum(self.share, axis=0)[None] + by_scale) - jnp.log(value))
             e = jnp.exp(log_e)[:, None]
             wide = e * x
-            inside = jnp.expm1(log_h) * self.directions.along(wide) + self.pull[None] / value
+            inside = jnp.expm1(log_h) * self.directions.along(wide) + pull / value
             x = wide + e * e * self.rest[None] + self.directions.back(inside)
             jacobian = self.rest.shape[0] * jnp.sum(log_e, axis=1) + jnp.sum(log_h, axis=(1, 2))
         return self.directions.join(x, level + self.level[None]), jacobian
 
 
     def prior_terms(self, delta: Float[jax.Array, " g"]) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
-        """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` of the approximation at scales ``e^{τ+δ}``, (g,) each."""
+        """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""
         ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
         by_scale = jnp.einsum("g,gjk->jk", ratio, self.share)
         value = self.told + by_scale

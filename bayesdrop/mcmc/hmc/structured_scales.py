@@ -37,6 +37,8 @@ __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map
 
 # Approximations at most, and the change of a log scale that asks for no further one.
 _FITS, _CLOSE, _LONGEST = 4, 0.2, 1.5
+# How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
+_APART = 0.5
 # Steps at one approximation.
 _STEPS, _STILL = 60, 1e-3
 # Eigenvalues, as a share of the largest, below which the rows say nothing.
@@ -61,7 +63,27 @@ def likely_scales(
         if number + 1 == _FITS or np.max(np.abs(delta)) < _CLOSE:
             break
         log_scale = log_scale + delta
-    return found, there, log_scale, delta, decided
+    moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
+    weight = decided / max(float(decided.sum()), 1e-6)
+    part = partial(placed, dtype=there.own.dtype)
+    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], len(learnt.index)))
+    return found, there._replace(fall=fall, pull_fall=pull_fall), log_scale, delta, decided
+
+
+def _falls(first: Any, second: Any, p: int) -> tuple[float, float]:
+    """``a`` and ``b``, all scales together, of two approximations at scales apart."""
+    curvature = [_curvature(found) for found in (first, second)]
+    size = [float(np.linalg.norm(found.centre[:p])) for found in (first, second)]
+    fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
+    growth = np.log(max(size[1], 1e-12) / max(size[0], 1e-12)) / _APART
+    return fall, fall - float(np.clip(growth, 0, 1))
+
+
+def _curvature(found: Any) -> float:
+    """That of all rows together."""
+    if isinstance(found, DrawnApproximation):
+        return float(found.precision.curvature.sum())
+    return float(found.curvature.sum() * (found.rotated.mean() if isinstance(found, ClassScores) else 1.0))
 
 
 def _likely(
@@ -203,6 +225,8 @@ def _scale_map(
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
     index = np.concatenate([learnt.index, np.zeros(own.shape[0] - len(learnt.index), int)])
     held = np.asarray(share.sum(axis=0))
+    none = jnp.zeros(learnt.groups, own.dtype)
     return ScaleMap(
-        directions, own, placed(index, np.int32), real(share), value - real(held), value * along[0], rest, level[0]
-    )
+        directions, own, placed(index, np.int32), real(share), value - real(held), value * along[0], rest, level[0],
+        none, none,
+    )  # fmt: skip
