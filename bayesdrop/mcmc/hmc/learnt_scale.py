@@ -268,7 +268,7 @@ def with_scale_map(
 def _spread(
     learnt: LearntScale, log_scale: Float[np.ndarray, " g"], decided: Float[np.ndarray, " g"]
 ) -> Float[np.ndarray, " g"]:
-    """Standard deviations of the logarithms: of k directions that the data decide, log σ has a precision of about 2k."""
+    """Standard deviations of ``log σ``: of ``k`` directions that the data decide, its precision is about ``2k``."""
     h, law = 1e-2, learnt.law.log_density
     bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
     found: Float[np.ndarray, " g"] = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)

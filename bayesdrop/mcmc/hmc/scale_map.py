@@ -15,11 +15,12 @@ scales ``e^{τ+δ}`` what the prior gives is multiplied by ``e^{−2δ_j}``, and
 
     S^{−½} {1 + V diag(h − 1) Vᵀ} E ζ,      log |d·/dζ| = Σ_d log E_d + Σ_k log h_k + constant,
 
-and the mean is ``S^{−½}{V λ(δ)⁻¹β e^{−b·δ} + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``. Where ``V`` is
-square it is ``S^{−½}V{h∘(ζ + h∘β)}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. ``a`` and ``b`` say how the
-curvature of the rows falls where larger weights make them surer: not at all with a Gaussian likelihood; where classes
-are separated, in the end so that ``w/σ`` does not depend on the scale. For one scale, a Gaussian likelihood, no noise
-and all directions in which the rows say anything the map is exact: ``ζ`` is standard normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on the rest.
+and the mean is ``S^{−½}{V λ(δ)⁻¹β e^{−b·δ} + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``.
+Where ``V`` is square it is ``S^{−½}V{h∘(ζ + h∘βe^{−b·δ})}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. ``a`` and
+``b`` say how the curvature of the rows falls where larger weights make them surer: not at all with a Gaussian
+likelihood; where classes are separated, in the end so that ``w/σ`` does not depend on the scale. For one scale, a
+Gaussian likelihood, no noise and all directions in which the rows say anything the map is exact: ``ζ`` is standard
+normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on the rest.
 
 Shapes: ``C`` chains, ``J`` contrasts of classes (1 for a single score), ``q`` weights and free rates, ``k`` directions,
 ``g`` scales, ``D`` coordinates.
@@ -139,7 +140,6 @@ class ScaleMap(NamedTuple):
             x = wide + e * e * self.rest[None] + self.directions.back(inside)
             jacobian = self.rest.shape[0] * jnp.sum(log_e, axis=1) + jnp.sum(log_h, axis=(1, 2))
         return self.directions.join(x, level + self.level[None]), jacobian
-
 
     def prior_terms(self, delta: Float[jax.Array, " g"]) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
         """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""

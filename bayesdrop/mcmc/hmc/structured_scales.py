@@ -1,9 +1,9 @@
 r"""Structured approximations of posteriors with learnt scales, and the most likely scales by them.
 
-Of the weights' mean ``c`` and covariance ``Σ`` at scales ``e^{τ+δ}``, Laplace's approximation of the marginal likelihood
-has the slope ``‖P_j^½c_j‖² − tr(1 − P_jΣ)`` in ``δ_j`` (MacKay 1992), to which the prior of the scale adds its own.
-:class:`.scale_map.ScaleMap` says both at any scales near by, the curvature of the rows staying what it was: a few
-approximations are enough.
+Of the weights' mean ``c`` and covariance ``Σ`` at scales ``e^{τ+δ}``, Laplace's approximation of the marginal
+likelihood has the slope ``‖P_j^½c_j‖² − tr(1 − P_jΣ)`` in ``δ_j`` (MacKay 1992), to which the prior of the scale adds
+its own. :class:`.scale_map.ScaleMap` says both at any scales near by, the curvature of the rows staying what it was: a
+few approximations are enough. Where classes are separated the likely scale is found too small, which costs time only.
 
 Shapes: ``p`` features, ``q`` weights and free rates, ``J`` contrasts, ``m`` directions, ``g`` scales.
 """
@@ -204,8 +204,8 @@ def _shares(
     step = max(1, _VALUES // len(own))
     for part in (slice(start, start + step) for start in range(0, len(unit), step)):
         found[:, part] = groups @ columns(basis[:, part] * unit[part]) ** 2
-    # Rounding may have the prior's part larger than the whole.
-    held: Float[np.ndarray, "g m"] = found / np.maximum(found.sum(axis=0), 1.0)
+    # Rounding may have the prior's part larger than the whole; where the rows say nothing it is the whole.
+    held: Float[np.ndarray, "g m"] = np.where(unit > 0, found / np.maximum(found.sum(axis=0), 1.0), 1 / len(found))
     return held
 
 
