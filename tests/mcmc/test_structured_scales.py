@@ -165,3 +165,12 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
     away = moments[0].mean(axis=0) - moments[1].mean(axis=0)
     error = np.sqrt(sum(found.var(axis=0, ddof=1) for found in moments) / 64)
     assert np.all(np.abs(away) < 6 * error), (away / error, moments[0].mean(axis=0), moments[1].mean(axis=0))
+
+
+def test_many_rows_and_features_have_their_scale(small):
+    """It was held at its most likely value once; the kernel goes through the rows, and records it."""
+    model, data, marginalised, _ = case_of("many rows")
+    (kernel, operands), found = drawn(model, data, marginalised, chains=2, tune=8, draws=6, kicks=3)
+    assert type(kernel).__name__ == "StreamedKernel"
+    assert isinstance(operands.chains.factor, StretchFactor)
+    assert len(np.unique(found["log_weight_scale"])) > 3

@@ -25,7 +25,7 @@ from .rate_slices import has_rates
 from .recentring import recentred
 from .row_sums import row_sums, rows_with_sums
 from .scale_map import StretchFactor
-from .scale_slices import ScaleKernel
+from .scale_slices import ScaleKernel, pilot_scales
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
 from .streamed_kernel import StreamedKernel, StreamedOperands
@@ -49,8 +49,9 @@ class HMC:
     (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
     eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
-    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights take a diagonal one there, which mixes slowly
-    where features are correlated.
+    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights have each of these too, by a map that
+    decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scale_map`); up to eight are also drawn by slices, but of
+    many rows. The scores do not move by themselves there, and free rates are not drawn given the weights.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
@@ -127,6 +128,10 @@ class HMC:
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
         kernel, chains = self._kernel(bound, data, rate_map, tune)
+        if isinstance(kernel, ScaleKernel) and not passes:
+            near = pilot_scales(kernel, chains)
+            bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, at=near)
+            kernel, chains = self._kernel(bound, data, rate_map, tune)
         if passes:
             return _by_passes(kernel, chains, model, data)
         if not summed:
