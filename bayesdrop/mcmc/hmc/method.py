@@ -129,8 +129,13 @@ class HMC:
         )
         kernel, chains = self._kernel(bound, data, rate_map, tune)
         if isinstance(kernel, ScaleKernel) and not passes:
-            near = pilot_scales(kernel, chains)
+            near, wide = pilot_scales(kernel, chains)
             bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, at=near)
+            # Where the likelihood is far from Gaussian, scales vary more than the directions it decides would have it.
+            known = np.asarray(bound.factor.stretch)  # type: ignore[union-attr]  # a StretchFactor
+            size = len(known) - len(wide)
+            known = np.append(known[:size], np.maximum(known[size:], wide))
+            bound = bound._replace(factor=StretchFactor(placed(known, self.dtype)))
             kernel, chains = self._kernel(bound, data, rate_map, tune)
         if passes:
             return _by_passes(kernel, chains, model, data)

@@ -59,26 +59,32 @@ class ScaleKernel(HMCKernel):
         return state._replace(position=position, evaluation=density.evaluate(operands.density, point), key=key)
 
 
-def pilot_scales(kernel: ScaleKernel, operands: HMCOperands) -> Float[np.ndarray, " g"]:
-    """Mean ``log σ`` (g,) of a short run: where the approximation should be made.
+def pilot_scales(kernel: ScaleKernel, operands: HMCOperands) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """Mean of ``log σ`` (g,) in a short run, where the approximation should be made, and its standard deviation (g,).
 
     What an approximation says of the scale itself may be far off, and the map is the better the nearer it was made.
     """
-    found = np.asarray(_pilot(kernel, operands), float)
+    mean, square = (np.asarray(part, float) for part in _pilot(kernel, operands))
+    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    good = np.all(np.isfinite(mean + spread))
     known = np.asarray(operands.density.log_scale, float)
-    return np.where(np.isfinite(found), found, known)
+    return (known + mean, spread) if good else (known, 0 * known)
 
 
 @partial(jax.jit, static_argnames=("kernel",))
-def _pilot(kernel: ScaleKernel, operands: HMCOperands) -> Float[jax.Array, " g"]:
+def _pilot(kernel: ScaleKernel, operands: HMCOperands) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
+    """Means of ``δ`` and of its square."""
     g = operands.density.log_scale.shape[0]
+    Carry = tuple[HMCState, jax.Array, jax.Array]
 
-    def step(i: jax.Array, carry: tuple[HMCState, jax.Array]) -> tuple[HMCState, jax.Array]:
-        state, total = carry
+    def step(i: jax.Array, carry: Carry) -> Carry:
+        state, total, square = carry
         state = kernel.step(operands, state)[0]
-        delta = jnp.mean(kernel.place(operands, state, state.position)[:, -g:], axis=0)
-        return state, total + jnp.where(2 * i >= _DRAWS, delta, 0)
+        delta = kernel.place(operands, state, state.position)[:, -g:]
+        delta = jnp.where(2 * i >= _DRAWS, delta, 0)
+        return state, total + jnp.mean(delta, axis=0), square + jnp.mean(delta * delta, axis=0)
 
     start = kernel.init(operands, jax.random.key(0), _CHAINS)
-    total = jax.lax.fori_loop(0, _DRAWS, step, (start, jnp.zeros(g, start.position.dtype)))[1]
-    return operands.density.log_scale + total / (_DRAWS // 2)
+    nothing = jnp.zeros(g, start.position.dtype)
+    _, total, square = jax.lax.fori_loop(0, _DRAWS, step, (start, nothing, nothing))
+    return total / (_DRAWS // 2), square / (_DRAWS // 2)

@@ -223,14 +223,14 @@ def _scale_map(
     dtype: str,
 ) -> ScaleMap:
     real = partial(placed, dtype=dtype)
-    own, value = real(np.minimum(own, 1.0)), real(value)
+    priors, values = real(np.minimum(own, 1.0)), real(value)
     parts, level = directions.whiten(real(centre)[None])
     along = directions.along(parts)
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
-    index = np.concatenate([learnt.index, np.zeros(own.shape[0] - len(learnt.index), int)])
+    index = np.concatenate([learnt.index, np.zeros(len(own) - len(learnt.index), int)])
     held = np.asarray(share.sum(axis=0))
-    none = jnp.zeros(learnt.groups, own.dtype)
+    none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(
-        directions, own, placed(index, np.int32), real(share), value - real(held), value * along[0], rest, level[0],
+        directions, priors, placed(index, np.int32), real(share), values - real(held), values * along[0], rest, level[0],
         none, none,
     )  # fmt: skip
