@@ -231,6 +231,6 @@ def _scale_map(
     held = np.asarray(share.sum(axis=0))
     none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(
-        directions, priors, placed(index, np.int32), real(share), values - real(held), values * along[0], rest, level[0],
-        none, none,
+        directions, priors, placed(index, np.int32), real(share), values - real(held), values * along[0], rest,
+        level[0], none, none,
     )  # fmt: skip
