@@ -81,12 +81,11 @@ def bind_start(
     rounded: bool = True,
     padded: bool = True,
     held: bool = True,
-    at: Float[np.ndarray, " g"] | None = None,
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
     ``rounded`` rounds the kinks of forces, ``padded`` lets data of nearly as many rows share compiled programs.
-    The operands have the rows if they are ``held``. Learnt scales of structured approximations are about ``e^at``.
+    The operands have the rows if they are ``held``.
     """
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
@@ -94,7 +93,7 @@ def bind_start(
     if learnt is not None:
         # Refusals come before fits.
         bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, held)
-        structured = bind_scales(model, learnt, data, rate_map, *bound, marginalised, dtype, rounded, at)
+        structured = bind_scales(model, learnt, data, rate_map, *bound, marginalised, dtype, rounded)
         if structured is not None:
             return structured
         # An averaged curvature takes many more passes over rows that are streamed.
@@ -172,7 +171,6 @@ def bind_scales(
     marginalised: bool,
     dtype: str,
     rounded: bool,
-    at: Float[np.ndarray, " g"] | None = None,
 ) -> Bound | None:
     """Density and operands with learnt scales by a structured approximation, where there is one."""
     known, p, intercept = at_median(model, data), len(learnt.index), model.fit_intercept
@@ -199,7 +197,7 @@ def bind_scales(
         fit = of_draws if by_draws(known, data, rate_map, marginalised) else None
     if fit is None:
         return None
-    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, at)
+    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         curvature, spread = rows_of(found, intercept)

@@ -25,7 +25,7 @@ from .rate_slices import has_rates
 from .recentring import recentred
 from .row_sums import row_sums, rows_with_sums
 from .scale_map import StretchFactor
-from .scale_slices import ScaleKernel, pilot_scales
+from .scale_slices import ScaleKernel
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
 from .streamed_kernel import StreamedKernel, StreamedOperands
@@ -128,15 +128,6 @@ class HMC:
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
         kernel, chains = self._kernel(bound, data, rate_map, tune)
-        if isinstance(kernel, ScaleKernel) and not passes:
-            near, wide = pilot_scales(kernel, chains)
-            bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, at=near)
-            # Where the likelihood is far from Gaussian, scales vary more than the directions it decides would have it.
-            known = np.asarray(bound.factor.stretch)  # type: ignore[union-attr]  # a StretchFactor
-            size = len(known) - len(wide)
-            known = np.append(known[:size], np.maximum(known[size:], wide))
-            bound = bound._replace(factor=StretchFactor(placed(known, self.dtype)))
-            kernel, chains = self._kernel(bound, data, rate_map, tune)
         if passes:
             return _by_passes(kernel, chains, model, data)
         if not summed:

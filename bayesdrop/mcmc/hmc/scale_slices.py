@@ -10,11 +10,9 @@ Shapes: ``C`` chains, ``D`` coordinates ``ζ``, ``g`` scales.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..._typing import Float
 from ..slice_sampling import slice_sample
@@ -22,12 +20,10 @@ from .kernel import HMCKernel, HMCOperands, HMCState
 from .learnt_scale import ScaleDensity
 from .whitening import whiten
 
-__all__ = ["ScaleKernel", "pilot_scales"]
+__all__ = ["ScaleKernel"]
 
 # Scales up to which each is drawn, and the first width of a slice of a logarithm.
 _FEW, _WIDTH = 8, 1.0
-# Chains and draws of a pilot, of which the second half counts.
-_CHAINS, _DRAWS = 4, 60
 
 
 @dataclass(frozen=True)
@@ -57,34 +53,3 @@ class ScaleKernel(HMCKernel):
             point = point.at[:, column].set(new)
         position = whiten(state.centre, self.factor(operands, state), point)
         return state._replace(position=position, evaluation=density.evaluate(operands.density, point), key=key)
-
-
-def pilot_scales(kernel: ScaleKernel, operands: HMCOperands) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """Mean of ``log σ`` (g,) in a short run, where the approximation should be made, and its standard deviation (g,).
-
-    What an approximation says of the scale itself may be far off, and the map is the better the nearer it was made.
-    """
-    mean, square = (np.asarray(part, float) for part in _pilot(kernel, operands))
-    spread = np.sqrt(np.maximum(square - mean**2, 0))
-    good = np.all(np.isfinite(mean + spread))
-    known = np.asarray(operands.density.log_scale, float)
-    return (known + mean, spread) if good else (known, 0 * known)
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _pilot(kernel: ScaleKernel, operands: HMCOperands) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
-    """Means of ``δ`` and of its square."""
-    g = operands.density.log_scale.shape[0]
-    Carry = tuple[HMCState, jax.Array, jax.Array]
-
-    def step(i: jax.Array, carry: Carry) -> Carry:
-        state, total, square = carry
-        state = kernel.step(operands, state)[0]
-        delta = kernel.place(operands, state, state.position)[:, -g:]
-        delta = jnp.where(2 * i >= _DRAWS, delta, 0)
-        return state, total + jnp.mean(delta, axis=0), square + jnp.mean(delta * delta, axis=0)
-
-    start = kernel.init(operands, jax.random.key(0), _CHAINS)
-    nothing = jnp.zeros(g, start.position.dtype)
-    _, total, square = jax.lax.fori_loop(0, _DRAWS, step, (start, nothing, nothing))
-    return total / (_DRAWS // 2), square / (_DRAWS // 2)

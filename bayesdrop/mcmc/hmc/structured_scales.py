@@ -51,19 +51,18 @@ def likely_scales(
     model: Model,
     learnt: LearntScale,
     fit: Callable[[Model], tuple[Any, ScaleMap]],
-    at: Float[np.ndarray, " g"] | None = None,
 ) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
     """What ``fit`` finds near the most likely scales, the map there, ``τ``, the likely ``δ``, and what data decide.
 
-    ``fit`` approximates a model of known scales. With ``at`` these are known to be near ``τ``, and taken.
+    ``fit`` approximates a model of known scales.
     """
     from dataclasses import replace
 
-    log_scale = np.log(learnt.law.median()) if at is None else at
-    for number in range(_FITS if at is None else 1):
+    log_scale = np.log(learnt.law.median())
+    for number in range(_FITS):
         found, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
         delta, decided = _likely(there, learnt, log_scale)
-        if at is not None or number + 1 == _FITS or np.max(np.abs(delta)) < _CLOSE:
+        if number + 1 == _FITS or np.max(np.abs(delta)) < _CLOSE:
             break
         log_scale = log_scale + delta
     moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
@@ -71,7 +70,7 @@ def likely_scales(
     part = partial(placed, dtype=there.own.dtype)
     fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], len(learnt.index)))
     there = there._replace(fall=fall, pull_fall=pull_fall)
-    return found, there, log_scale, delta if at is None else np.zeros_like(delta), decided
+    return found, there, log_scale, delta, decided
 
 
 def _falls(first: Any, second: Any, p: int) -> tuple[float, float]:
