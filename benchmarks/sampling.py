@@ -2,7 +2,7 @@
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
     python -m benchmarks.sampling words [books] [kitchen] [films] [imdb] [topics] [few] [none] [fixed] [shared] [each]
-                                        [summed] [nuts] [300] [150]
+                                        [summed] [learnt] [nuts] [300] [150]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -14,8 +14,8 @@ draws; a number is that of the draws of a chain, a second one of its warm-up. ``
 words given 25,000 reviews, ``films`` the 3,000 commonest of them given 8,000, no noise unless named: ``fixed`` is a
 rate of 0.3; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax regression, 1,000 texts and the
 2,000 commonest words, and ``few`` 500 and 600 of them. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
-masks. GB is the most memory that the process had. ``nuts`` compares the steady state with NumPyro's NUTS on the
-dense matrix of those without noise.
+masks, ``learnt`` a scale of the weights that is learnt, of which there is a line then. GB is the most memory that the
+process had. ``nuts`` compares the steady state with NumPyro's NUTS on the dense matrix of those without noise.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def rates(dtype: str) -> None:
         )
 
 
-WORD_NAMES = ("weight", "intercept", "logit_rate")
+WORD_NAMES = ("weight", "intercept", "logit_rate", "log_weight_scale")
 WORDS = {"none": bd.Fixed(0.0), "fixed": bd.Fixed(0.3), "shared": bd.Shared(), "each": bd.PerFeature()}
 TOPICS = {"topics": (1000, 2000), "few": (500, 600)}
 
@@ -232,7 +232,8 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
         (X, y), kinds = reviews(domain), ["none"] if plain else ["none", "shared", "each"]
         kinds = ["none", "fixed"] if topics else kinds
         for name in [kind for kind in WORDS if kind in chosen] or kinds:
-            model = bd.Model(bd.Softmax() if topics else bd.Logistic(), rates=WORDS[name])
+            prior = bd.Normal(bd.HalfNormal(1.0)) if "learnt" in chosen else bd.Normal(1.0)
+            model = bd.Model(bd.Softmax() if topics else bd.Logistic(), rates=WORDS[name], weight_prior=prior)
             start, cpu = time.perf_counter(), time.process_time()
             data = as_dataset(X, y, binary=not topics, multiclass=topics).with_weight()
             rate_map = model.bind(data.feature_names)
@@ -247,6 +248,10 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
                 f"{middle:.0f} | {rhat:.4f} | {least / seconds:.1f} | {accepted:.2f} |",
                 flush=True,
             )
+            if "learnt" in chosen:
+                log_scale = found.draws["log_weight_scale"]
+                size, _, rhat = quality({"log_weight_scale": log_scale})
+                print(f"scale: mean {np.exp(log_scale).mean():.3f}, ESS {size:.0f}, R-hat {rhat:.4f}")
 
 
 def words_by_nuts(domain: str, tune: int = 80, draws: int = 40) -> None:

@@ -14,6 +14,7 @@ from ...data.dataset import Dataset
 from ...losses.protocols import Curved, Scored, Sloped, require
 from ...model import Model
 from ...priors import Normal
+from ...priors.learnt_scale import LearntScale
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
 from ..placing import placed
@@ -23,16 +24,18 @@ from .class_scores import class_scores, of_class_scores
 from .density import Density, DensityOperands
 from .drawn_approximation import by_draws, drawn_approximation
 from .drawn_precision import direction_factor
-from .learnt_scale import best_scales, with_scales
+from .learnt_scale import best_scales, with_scale_map, with_scales
 from .noisy_approximation import noisy_approximation
 from .normal_approximation import Factor, normal_approximation, score_spread
 from .row_factor import RowFactor, by_rows, row_factor
 from .row_padding import padded_rows
+from .scale_map import ScaleMap
 from .score_approximation import rounding_width
 from .streamed_class_scores import streamed_class_scores
+from .structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map, rows_of
 from .whitening import FactorMap
 
-__all__ = ["ROUNDED", "Bound", "bind_density", "bind_start", "operands_of"]
+__all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]
 
 # Entries up to which a dense matrix's square is kept.
 _SMALL = 1 << 24
@@ -90,7 +93,10 @@ def bind_start(
     log_scale = np.zeros(0)
     if learnt is not None:
         # Refusals come before fits.
-        bind_density(name, _at_median(model, data), data, rate_map, marginalised, dtype)
+        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, held)
+        structured = bind_scales(model, learnt, data, rate_map, *bound, marginalised, dtype, rounded)
+        if structured is not None:
+            return structured
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
@@ -157,8 +163,57 @@ def _start_by_draws(
     return Bound(density, operands, density, found.centre, factor, kinked, factor)
 
 
-def _at_median(model: Model, data: Dataset) -> Model:
-    """The model with its learnt scales at their medians."""
+def bind_scales(
+    model: Model,
+    learnt: LearntScale,
+    data: Dataset,
+    rate_map: RateMap,
+    density: Any,
+    operands: DensityOperands,
+    marginalised: bool,
+    dtype: str,
+    rounded: bool,
+) -> Bound | None:
+    """Density and operands with learnt scales by a structured approximation, where there is one."""
+    known, p, intercept = at_median(model, data), len(learnt.index), model.fit_intercept
+    contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
+    integrated = not marginalised or not density.has_variance
+
+    def by_classes(at: Model) -> tuple[Any, ScaleMap]:
+        found = class_scores(at, data, rate_map)
+        return found, class_scale_map(found, operands, at.weight_prior.precision(p), learnt, dtype)
+
+    def of_rows(at: Model) -> tuple[Any, ScaleMap]:
+        found = noisy_approximation(at, data, rate_map, integrated)
+        return found, row_scale_map(found, data, operands, at, learnt, dtype)
+
+    def of_draws(at: Model) -> tuple[Any, ScaleMap]:
+        found = drawn_approximation(at, data, rate_map, density.integrated)
+        return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
+
+    if isinstance(density, ClassDensity):
+        fit = by_classes if of_class_scores(known, data, rate_map, density) else None
+    elif start_is_by_rows(known, data, density):
+        fit = of_rows
+    else:
+        fit = of_draws if by_draws(known, data, rate_map, marginalised) else None
+    if fit is None:
+        return None
+    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        curvature, spread = rows_of(found, intercept)
+        width = rounding_width(model.C * data.weight, curvature, spread, ROUNDED)
+        operands = operands._replace(width=placed(width, dtype))
+    whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
+    centre = np.concatenate([np.zeros(there.size), likely])
+    return Bound(whole, inside, density, centre, factor, kinked, factor)
+
+
+def at_median(model: Model, data: Dataset) -> Model:
+    """The model with its scales at their medians, where they are learnt."""
+    if model.weight_prior.gaussian:
+        return model
     return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
 
 

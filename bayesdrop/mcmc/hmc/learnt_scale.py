@@ -39,16 +39,50 @@ from ...priors.learnt_scale import LearntScale
 from ..placing import placed
 from ..weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from .density import DensityOperands, Evaluation, Loadings, Point
+from .scale_map import FARTHEST, ScaleMap, StretchFactor
 
-__all__ = ["ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scales"]
+__all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scale_map", "with_scales"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
 # The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
 _FITS, _STEP, _CLOSE = 12, 1.5, 0.03
-_FARTHEST = 60.0
 # Largest share of the prior: 1 in single precision would leave the logarithm of 0.
 _MOST = 1 - 1e-6
+
+
+class FactorScaleMap(NamedTuple):
+    """The map of a factor that is held.
+
+    Attributes
+    ----------
+    centre : array (D,)
+        ``(TQ)⁻¹c``.
+    factor : array (D, D) or (D,)
+        ``TQ``.
+    share : array (g, D)
+        ``m``.
+    """
+
+    centre: Float[jax.Array, " D"]
+    factor: Any
+    share: Float[jax.Array, "g D"]
+
+    @property
+    def size(self) -> int:
+        """``D``."""
+        return self.centre.shape[0]
+
+    def place(
+        self, zeta: Float[jax.Array, "C D"], delta: Float[jax.Array, "C g"]
+    ) -> tuple[Float[jax.Array, "C D"], Float[jax.Array, " C"]]:
+        """``θ`` (C, D) and the log Jacobian (C,)."""
+        # The exponent ends before single precision does; beyond, coordinates no longer follow the scale.
+        log_ratio = -0.5 * jnp.log1p(jnp.expm1(jnp.clip(-2 * delta, None, FARTHEST)) @ self.share)
+        ratio = jnp.exp(log_ratio)
+        inside = ratio * (zeta + ratio * self.centre[None])
+        theta = inside @ self.factor.T if self.factor.ndim == 2 else inside * self.factor[None]
+        return theta, jnp.sum(log_ratio, axis=1)
 
 
 class ScaleDensityOperands(NamedTuple):
@@ -62,20 +96,14 @@ class ScaleDensityOperands(NamedTuple):
         Groups and priors.
     log_scale : array (g,)
         ``τ``.
-    centre : array (D,)
-        ``(TQ)⁻¹c``.
-    factor : array (D, D) or (D,)
-        ``TQ``.
-    share : array (g, D)
-        ``m``.
+    map : FactorScaleMap or ScaleMap
+        From ``(ζ, δ)`` to ``θ``.
     """
 
     given: DensityOperands
     scales: ScaleOperands
     log_scale: Float[jax.Array, " g"]
-    centre: Float[jax.Array, " D"]
-    factor: Any
-    share: Float[jax.Array, "g D"]
+    map: Any
 
 
 @dataclass(frozen=True)
@@ -103,15 +131,9 @@ class ScaleDensity:
 
     def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
         """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at coordinates ``(ζ, δ)``, E = D + g of them."""
-        D = operands.centre.shape[0]
-        zeta, delta = point[:, :D], point[:, D:]
-        # The exponent ends before single precision does; beyond, coordinates no longer follow the scale.
-        log_ratio = -0.5 * jnp.log1p(jnp.expm1(jnp.clip(-2 * delta, None, _FARTHEST)) @ operands.share)
-        ratio = jnp.exp(log_ratio)
-        inside = ratio * (zeta + ratio * operands.centre[None])
-        factor = operands.factor
-        theta = inside @ factor.T if factor.ndim == 2 else inside * factor[None]
-        return theta, operands.log_scale[None] + delta, jnp.sum(log_ratio, axis=1)
+        D = operands.map.size
+        theta, jacobian = operands.map.place(point[:, :D], point[:, D:])
+        return theta, operands.log_scale[None] + point[:, D:], jacobian
 
     @property
     def of_rows(self) -> Any:
@@ -219,19 +241,44 @@ def with_scales(
     # Rounding and a rough approximation may have the shares of a direction add up to more than 1.
     share = np.clip(share, 0.0, 1.0)
     share = share / np.maximum(share.sum(axis=0), 1.0) * _MOST
-    # Of k directions that the data decide, log σ has a precision of about 2k.
-    decided = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(axis=1)
-    h = 1e-2
-    law = learnt.law.log_density
-    bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
-    spread = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)
+    told = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(axis=1)
     real = partial(placed, dtype=dtype)
+    found = FactorScaleMap(*(real(part) for part in (inside, rotated, share)))
+    widths = np.concatenate([np.ones(D), _spread(learnt, log_scale, told)])
+    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+    return *bound, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
+
+
+def with_scale_map(
+    density: Any,
+    operands: DensityOperands,
+    found: ScaleMap,
+    decided: Float[np.ndarray, " g"],
+    learnt: LearntScale,
+    log_scale: Float[np.ndarray, " g"],
+    contrasts: int,
+    dtype: Any,
+) -> tuple[ScaleDensity, ScaleDensityOperands, StretchFactor]:
+    """The same by a structured approximation at scales ``e^log_scale``, of which the data decide so many directions."""
+    widths = np.concatenate([np.ones(found.size), _spread(learnt, log_scale, decided)])
+    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+    return *bound, StretchFactor(placed(widths, dtype))
+
+
+def _spread(
+    learnt: LearntScale, log_scale: Float[np.ndarray, " g"], decided: Float[np.ndarray, " g"]
+) -> Float[np.ndarray, " g"]:
+    """Standard deviations of ``log σ``: of ``k`` directions that the data decide, its precision is about ``2k``."""
+    h, law = 1e-2, learnt.law.log_density
+    bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
+    found: Float[np.ndarray, " g"] = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)
+    return found
+
+
+def _with_map(
+    density: Any, operands: DensityOperands, found: Any, learnt: LearntScale, log_scale: Any, contrasts: int, dtype: Any
+) -> tuple[ScaleDensity, ScaleDensityOperands]:
     scales: Any = scale_operands(learnt, dtype)
-    found = ScaleDensityOperands(
-        operands._replace(precision=jnp.zeros_like(operands.precision)),
-        scales,
-        *(real(part) for part in (log_scale, inside, rotated, share)),
-    )
-    widths = np.concatenate([np.ones(D), spread])
-    start = np.zeros(D + g)
-    return ScaleDensity(density, contrasts, learnt.dims), found, start, widths if factor.ndim == 1 else np.diag(widths)
+    given = operands._replace(precision=jnp.zeros_like(operands.precision))
+    whole = ScaleDensityOperands(given, scales, placed(log_scale, dtype), found)
+    return ScaleDensity(density, contrasts, learnt.dims), whole

@@ -13,7 +13,7 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
-from .binding import ROUNDED, Bound, bind_density, bind_start
+from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .class_costs import ClassCosts
 from .density import Density
 from .direction_factor import DirectionFactor
@@ -27,6 +27,8 @@ from .rate_slices import has_rates
 from .recentring import recentred
 from .row_factor import RowFactor
 from .row_sums import row_sums, rows_with_sums
+from .scale_map import StretchFactor
+from .scale_slices import ScaleKernel
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed_density import StreamedRows, one_pass
 from .streamed_kernel import StreamedKernel, StreamedOperands
@@ -51,8 +53,9 @@ class HMC:
     (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
     directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
     eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
-    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights take a diagonal one there, which mixes slowly
-    where features are correlated.
+    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights have each of these too, by a map that
+    decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scale_map`); up to eight are also drawn by slices, but of
+    many rows. The scores do not move by themselves there, and free rates are not drawn given the weights.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
@@ -125,7 +128,7 @@ class HMC:
         summed = self.masks == "summed" and not marginalised
         if summed:
             _check_sums(model, data)
-        passes = by_draws(model, data, rate_map, marginalised) and not summed
+        passes = by_draws(at_median(model, data), data, rate_map, marginalised) and not summed
         bound = bind_start(
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
         )
@@ -199,8 +202,9 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density)
-        kind = PartedHMCKernel if isinstance(factor, RowFactor) else HMCKernel
+        slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density) and not learnt
+        by_rows = PartedHMCKernel if isinstance(factor, RowFactor) else HMCKernel
+        kind = ScaleKernel if isinstance(factor, StretchFactor) else by_rows
         return kind(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),
@@ -219,11 +223,13 @@ def _by_passes(
     make of them.
     """
     density: Any = kernel.density
-    width = operands.density.width
-    width = None if width is None else np.asarray(width, float)
+    learnt = isinstance(density, ScaleDensity)
+    given = operands.density.given if learnt else operands.density
+    width = None if given.width is None else np.asarray(given.width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, width, data.offset)
-    inside = operands._replace(density=operands.density._replace(width=None, offset=None))
-    cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
+    given = given._replace(width=None, offset=None)
+    inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
+    cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
 
 
