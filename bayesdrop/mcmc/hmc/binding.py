@@ -192,7 +192,8 @@ def bind_scales(
         return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
 
     if isinstance(density, ClassDensity):
-        fit = by_classes if of_class_scores(known, data, rate_map, density) else None
+        held = not data.design.is_streamed and of_class_scores(known, data, rate_map, density)
+        fit = by_classes if held else None
     elif start_is_by_rows(known, data, density):
         fit = of_rows
     else:
