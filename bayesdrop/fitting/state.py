@@ -150,7 +150,7 @@ class SolverState(PerProblem):
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """Smooth less, and doubt an estimate; see :class:`bayesdrop.fitting.protocols.State`."""
         if not energy.loss.kinked:
-            return self, np.zeros(len(self.value), dtype=bool)
+            return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
         bias, tight = self._cost_of_smoothing(energy, goal)
         state = end_at_tips(energy, self, goal, bias)
         bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
@@ -176,6 +176,14 @@ class SolverState(PerProblem):
         least = _STEP * self.smoothing
         smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
         return sharpened(energy, self, smoothing), rough
+
+    def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
+        """End least squares whose residuals are round-off of the scores: no share of their energy means anything."""
+        if not (energy.loss.quadratic and np.any(self.remaining > goal)):
+            return self
+        unit = 8 * float(np.finfo(np.float64).eps)
+        exact = self.value <= 0.5 * energy.moments.design.total(energy.weight * (unit * energy.scores(self.mean)) ** 2)
+        return replace(self, remaining=np.where(exact, 0.0, self.remaining))
 
     def _cut_short(self, energy: Energy) -> Bool[np.ndarray, " K"]:
         """Which problems with noise made no full step, as far as the method says."""

@@ -125,3 +125,12 @@ def test_newton_goes_on_where_a_full_step_does_not_gain(monkeypatch):
     monkeypatch.setattr(quasi_newton, "two_loops", lambda *given: 50 * far(*given))
     fit = bd.fit(model, X, y, method=bd.Newton(tol=1e-9))
     assert fit.objective_trace[-1] == pytest.approx(exact.objective_trace[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [3.0, 1e-9, -7e8])
+def test_a_constant_response_ends_where_residuals_are_round_off(level):
+    X, _, weight = counts()
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.3)), X, np.full(len(X), level), sample_weight=weight)
+    assert fit.status.name == "CONVERGED"
+    np.testing.assert_allclose(fit.intercept, level, rtol=1e-12)
+    np.testing.assert_allclose(fit.weight, 0.0, atol=1e-10 * abs(level))
