@@ -24,8 +24,12 @@ __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
 _MODEST = 1e-2
 # A step by the preconditioner and the secants that would have to be shorter is one by the model.
 _SHORT = 0.1
+# Steps that a factor of dense rows serves.
+_STEPS = 4
 # What must remain, relative to the goal, for the model to be solved on sparse data with noise.
 _NEAR = 4.0
+# Share of the goal that the last step aims at.
+_AIM = 0.25
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class SoftmaxState(OneProblem):
         Size of the largest gradient so far.
     pairs : tuple of Pair
         What the last steps changed.
+    factored : tuple, optional
+        Preconditioner of an earlier step, and how many it has served, while it does.
     """
 
     weights: Float[np.ndarray, "q K"]
@@ -54,6 +60,7 @@ class SoftmaxState(OneProblem):
     remaining: Float[np.ndarray, " 1"]
     memory: float
     pairs: tuple[Pair, ...] = ()
+    factored: tuple[Apply, int] | None = None
 
     @classmethod
     def at(
@@ -63,10 +70,12 @@ class SoftmaxState(OneProblem):
         remaining: float,
         memory: float,
         pairs: tuple[Pair, ...] = (),
+        factored: tuple[Apply, int] | None = None,
     ) -> SoftmaxState:
         """The state at weights where the energy is evaluated."""
         value, slope, softmax, curvature = evaluated
-        return cls(weights, np.array([value]), slope, softmax, curvature, np.array([remaining]), memory, pairs)
+        left = np.array([remaining])
+        return cls(weights, np.array([value]), slope, softmax, curvature, left, memory, pairs, factored)
 
     @property
     def objective(self) -> Float[np.ndarray, " 1"]:
@@ -98,11 +107,11 @@ class SoftmaxNewton:
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
         """One step; where no length will do it is tried once more by the model, without the secants."""
         value, gradient = float(state.value[0]), state.gradient
-        precondition = energy.preconditioner(state.probability, state.noise_curvature)
+        design = energy.moments.design
+        precondition, age = state.factored or (energy.preconditioner(state.probability, state.noise_curvature), 0)
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
         far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
-        design = energy.moments.design
         far = bool(far and not (design.prefers_gram or design.prefers_outer_gram))
         slack = 8 * np.finfo(float).eps * abs(value)
         slope = 0.0
@@ -113,6 +122,8 @@ class SoftmaxNewton:
                 inverse = _scaled(precondition, pairs, gradient)
             else:
                 inner = min(0.3 if energy.noisy else 0.1, (size / reference) ** 0.25)
+                # No more accuracy than the goal asks for: what is left falls by the square of the relative residual.
+                inner = max(inner, min(0.5, float(np.sqrt(_AIM * goal[0] / max(state.remaining[0], goal[0])))))
                 inverse = partial(self._solve, energy, state, precondition, inner)
             direction = two_loops(gradient, pairs, inverse)
             slope, length = float(np.sum(gradient * direction)), 1.0
@@ -121,8 +132,11 @@ class SoftmaxNewton:
                 evaluated = energy.evaluate(there)
                 if evaluated[0] <= value + 1e-4 * length * slope + slack:
                     pairs = remember(pairs, length * direction, evaluated[1] - gradient)
+                    serves = design.prefers_gram and length == 1.0 and age + 1 < _STEPS
+                    kept = (precondition, age + 1) if serves else None
                     # The decrement of a truncated step, with a margin of four.
-                    return SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs), StepInfo(np.array([True]))
+                    moved = SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs, kept)
+                    return moved, StepInfo(np.array([True]))
                 length *= 0.5
         return replace(state, remaining=np.array([-0.5 * slope]), memory=reference), StepInfo(np.array([False]))
 
