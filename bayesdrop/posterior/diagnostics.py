@@ -1,7 +1,7 @@
 """How the chains of a posterior went, in plain words, with what to do about each problem.
 
 R-hat and effective sample sizes are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), E-BFMI that of
-Betancourt (2016). The thresholds stand here and nowhere else.
+Betancourt (2016). The thresholds stand here and nowhere else; what thousands of R-hats may be beyond theirs is a law.
 """
 
 from __future__ import annotations
@@ -159,6 +159,9 @@ class Diagnosis(Shown):
 
 def diagnose(post: Any) -> Diagnosis:
     """Say how the chains went: mixing, divergences, and which rates the data determine.
+
+    An R-hat is a problem above 1.01, or, of a number with 400 effective draws and more, above what chains that agree
+    have in one of so many numbers with probability 0.99 (:mod:`bayesdrop.posterior.largest_r_hat`).
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     >>> round(largest_r_hat(np.full(5000, 1000.0), chains=4, draws=1000), 3)
     1.022
     >>> round(largest_r_hat(1000.0, chains=4, draws=1000), 3)
-    1.012
+    1.011
     """
     pieces, length = 2 * check_count(chains, "chains", 2), check_count(draws, "draws", 4) // 2
     probability = check_number(probability, "probability", above=0, below=1)
@@ -132,7 +132,7 @@ def limit_of_draws(draws: Float[np.ndarray, "C S p"], count: int, probability: f
     --------
     >>> generator = np.random.default_rng(0)
     >>> limit_of_draws(generator.normal(size=(4, 200, 2)), 1000).round(2)
-    array([1.02, 1.03])
+    array([1.03, 1.02])
     """
     tail, found = _tail(count, probability), np.empty(draws.shape[2])
     for start in range(0, draws.shape[2], _BLOCK):
