@@ -124,6 +124,17 @@ def test_autocorrelation_times_are_arviz_own_of_pieces_that_agree_as_expected():
         assert 8 * 250 / times[number] == pytest.approx(float(arviz().ess(placed[number], method="identity")), rel=1e-3)
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.7])
+def test_noise_of_autocorrelation_times(correlation):
+    """Their standard deviation over a thousand numbers is at most what the law of truncated sums says, a sixth less."""
+    parts = np.concatenate([chains(14, 200, 1000, correlation), chains(15, 200, 1000, correlation)])
+    times, lags = law._autocorrelation_time(np.moveaxis(parts, 2, 0))
+    assert np.mean(times) == pytest.approx((1 + correlation) / (1 - correlation), rel=0.05)
+    said = np.sqrt(np.mean(2 * (2 * lags + 1)) / (8 * 200))
+    # The standard deviation of a thousand is known to 2 %.
+    assert 0.7 < np.std(times) / np.mean(times) / said < 1.0
+
+
 def test_scores_are_arviz_own():
     """Of draws with many ties too."""
     draws = np.round(chains(3, 100, 2), 1)
