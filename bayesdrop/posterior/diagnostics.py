@@ -295,7 +295,7 @@ def _own_limit(
         return R_HAT_LIMIT, ""
     sizes = np.concatenate([np.ravel(part.values) for part in found["ess_bulk"].values()])
     sizes = sizes[~np.isnan(sizes)]
-    words = f"as chains that agree have in one of {len(sizes):,} numbers of such effective sizes"
+    words = f"as chains that agree may have in one of {len(sizes):,} numbers of such effective sizes"
     wanted = draws_to_agree(sizes, chains, draws, R_HAT_LIMIT)
     return limit.value, words + (f"; {R_HAT_LIMIT} takes about {wanted:,} draws of each" if wanted > draws else "")
 
