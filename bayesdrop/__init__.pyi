@@ -48,6 +48,7 @@ from .posterior.arviz_groups import groups
 from .posterior.diagnostics import Diagnosis, diagnose
 from .posterior.draws_table import draws_table
 from .posterior.held_out import Elpd, elpd, kfold
+from .posterior.largest_r_hat import largest_r_hat
 from .posterior.log_prior import log_prior
 from .posterior.pointwise import log_likelihood, loo
 from .posterior.prediction import Prediction, predict
@@ -164,6 +165,7 @@ __all__ = [
     "from_formula",
     "groups",
     "kfold",
+    "largest_r_hat",
     "log_likelihood",
     "log_prior",
     "loo",

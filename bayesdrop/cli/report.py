@@ -17,7 +17,8 @@ from .._typing import Float
 from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save
 from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
-from ..posterior.diagnostics import diagnose, mixing
+from ..posterior.diagnostics import diagnose
+from ..posterior.mixing import mixing
 from ..posterior.prior_intervals import prior_interval
 
 if TYPE_CHECKING:

@@ -110,7 +110,8 @@ def sample_factorization(
     IncompleteWarning
         If the run was interrupted from the keyboard; the draws that were finished are there.
     MixingWarning
-        If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
+        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
+        (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
 
     Examples
     --------

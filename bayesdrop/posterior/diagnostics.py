@@ -1,31 +1,31 @@
 """How the chains of a posterior went, in plain words, with what to do about each problem.
 
 R-hat and effective sample sizes are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), E-BFMI that of
-Betancourt (2016). The thresholds stand here and nowhere else.
+Betancourt (2016). The thresholds stand here and nowhere else; what thousands of R-hats may be beyond theirs is a law.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arviz import arviz
 from .._display import Shown
 from .advice import columns_advice, more_draws
 from .arviz_groups.groups import dataset, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
 from .arviz_groups.summaries import SUMMARY, THINNED
 from .draws import read_group
+from .largest_r_hat import draws_to_agree, r_hat_limits
+from .mixing import Extreme, extreme_of, mixing
 from .problems import Problem, approximation_problem, approximation_words, chain_problems
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "Extreme", "Problem", "diagnose", "diagnose_groups", "mixing"]
+__all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "diagnose", "diagnose_groups"]
 
 R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
 _ENERGY_LIMIT = 0.3
@@ -35,13 +35,6 @@ _HARDLY_NARROWER = 0.9
 _PROBABILITY = 0.9
 # Fewer draws of a chain cannot be split in two.
 _LEAST_DRAWS = 4
-
-
-class Extreme(NamedTuple):
-    """The worst value of a diagnostic, and what it belongs to, such as ``"rate of age"``."""
-
-    value: float
-    name: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +65,11 @@ class Diagnosis(Shown):
         What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
     approximation : str
         What the sampler approximates and how well, or what :func:`bayesdrop.reweight` made of it; empty if it is exact.
+    r_hat_limit : float
+        What the largest R-hat may be: 1.01, or more where chains that agree have more in one of so many numbers
+        (:func:`bayesdrop.largest_r_hat`).
+    r_hat_words : str
+        Why it is more, and what draws 1.01 takes.
 
     Examples
     --------
@@ -92,6 +90,8 @@ class Diagnosis(Shown):
     complete: bool = True
     problems: list[Problem] = field(default_factory=list)
     approximation: str = ""
+    r_hat_limit: float = R_HAT_LIMIT
+    r_hat_words: str = ""
 
     @property
     def ok(self) -> bool:
@@ -118,7 +118,8 @@ class Diagnosis(Shown):
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
         lines[0] += "" if self.complete else ", ended early"
         if self.r_hat is not None:
-            lines.append(f"largest R-hat {self.r_hat.value:.3f} ({self.r_hat.name}); wanted: at most {R_HAT_LIMIT}")
+            limit = f"{self.r_hat_limit:.3f}, {self.r_hat_words}" if self.r_hat_words else str(R_HAT_LIMIT)
+            lines.append(f"largest R-hat {self.r_hat.value:.3f} ({self.r_hat.name}); wanted: at most {limit}")
         for kind, size in (("bulk", self.ess_bulk), ("tail", self.ess_tail)):
             if size is not None:
                 lines.append(
@@ -156,46 +157,11 @@ class Diagnosis(Shown):
         )
 
 
-def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
-    """R-hat and effective sample sizes of every entry of the variables of a posterior, NaN where it does not vary.
-
-    Parameters
-    ----------
-    group : xarray.Dataset
-        Variables on ``chain``, ``draw`` and one more dim at most.
-
-    Returns
-    -------
-    dict
-        Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> draws = np.random.default_rng(0).normal(size=(4, 500))
-    >>> sorted(mixing(xr.Dataset({"rate": (("chain", "draw"), draws)})))
-    ['ess_bulk', 'ess_tail', 'r_hat']
-    """
-    az = arviz()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # constant variables divide zero by zero
-        tables = {
-            "r_hat": az.rhat(group),
-            "ess_bulk": az.ess(group, method="bulk"),
-            "ess_tail": az.ess(group, method="tail"),
-        }
-    varies = {name: np.ptp(group[name].transpose("chain", "draw", ...).values, axis=(0, 1)) > 0 for name in group}
-    found = {}
-    for kind, table in tables.items():
-        plain = table.to_dataset() if hasattr(table, "to_dataset") else table
-        # What varies and has no number is stuck in each chain at a place of its own: as bad as can be.
-        worst = np.inf if kind == "r_hat" else 0.0
-        found[kind] = plain.assign({name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars})
-    return found
-
-
 def diagnose(post: Any) -> Diagnosis:
     """Say how the chains went: mixing, divergences, and which rates the data determine.
+
+    An R-hat is a problem above 1.01, or, of a number with 400 effective draws and more, above what chains that agree
+    have in one of so many numbers with probability 0.99 (:mod:`bayesdrop.posterior.largest_r_hat`).
 
     Parameters
     ----------
@@ -257,7 +223,9 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         )
     if draws >= _LEAST_DRAWS and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior))
-    r_hat, bulk, tail = _mixing_extremes(posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more)
+    r_hat, bulk, tail, limit, words = _mixing_extremes(
+        posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
+    )
     stats = groups.get("sample_stats")
     divergences = acceptance = energy = None
     if stats is not None:
@@ -269,7 +237,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         problems.append(wrong)
     return Diagnosis(
         chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
-        approximation_words(attrs, chains * draws),
+        approximation_words(attrs, chains * draws), limit, words,
     )  # fmt: skip
 
 
@@ -281,46 +249,55 @@ def _mixing_extremes(
     broken: bool,
     problems: list[Problem],
     more: str,
-) -> tuple[Extreme | None, Extreme | None, Extreme | None]:
+) -> tuple[Extreme | None, Extreme | None, Extreme | None, float, str]:
     if draws < _LEAST_DRAWS:
         text = f"draws: {draws} draw{'s' * (draws != 1)} of each chain are too few for any diagnostic"
         problems.append(Problem(text, "Take hundreds."))
-        return None, None, None
+        return None, None, None, R_HAT_LIMIT, ""
     if chains < 2:
         text = "chains: one chain cannot show whether it has converged (R-hat)"
         problems.append(Problem(text, "Run at least 2, better 4."))
     if broken:
-        return None, None, None
+        return None, None, None, R_HAT_LIMIT, ""
     found = mixing(posterior)
     if summary is not None:
         # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
         for kind, name in (("r_hat", "r_hat"), ("ess_bulk", "ess")):
             found[kind] = found[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
-    r_hat = _extreme(found["r_hat"], np.nanargmax) if chains > 1 else None
-    bulk, tail = (_extreme(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
+    r_hat = extreme_of(found["r_hat"], np.nanargmax) if chains > 1 else None
+    bulk, tail = (extreme_of(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
+    limit, words = R_HAT_LIMIT, ""
     if r_hat is not None and r_hat.value > R_HAT_LIMIT:
-        text = f"the largest R-hat is {r_hat.value:.3f} ({r_hat.name}), above {R_HAT_LIMIT}: the chains disagree"
-        problems.append(Problem(text, more))
+        limits = r_hat_limits(posterior, found, R_HAT_LIMIT, ESS_LIMIT)
+        limit, words = _own_limit(r_hat, limits, found, chains, draws)
+        # How many times what chains that agree may have.
+        excess = ((found["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(found["r_hat"] > limits)
+        worst = extreme_of(excess, np.nanargmax)
+        far = None if worst is None else extreme_of(found["r_hat"].where(excess == worst.value), np.nanargmax)
+        if far is not None:
+            above, why = _own_limit(far, limits, found, chains, draws)
+            text = f"{'the largest' if far == r_hat else 'an'} R-hat is {far.value:.3f} ({far.name}), above "
+            text += (f"{above:.3f}, {why}" if why else str(R_HAT_LIMIT)) + ": the chains disagree"
+            problems.append(Problem(text, more))
     least = min((size for size in (bulk, tail) if size is not None), default=None)
     if least is not None and least.value < ESS_LIMIT:
         text = f"the smallest effective sample size is {least.value:.0f} ({least.name}), below {ESS_LIMIT}"
         problems.append(Problem(text, more))
-    return r_hat, bulk, tail
+    return r_hat, bulk, tail, limit, words
 
 
-def _extreme(table: xr.Dataset, arg: Any) -> Extreme | None:
-    """Extreme entry of all variables; None if nothing varies."""
-    found = []
-    for name, part in table.data_vars.items():
-        values = np.atleast_1d(np.asarray(part.values, dtype=float))
-        if np.all(np.isnan(values)):
-            continue
-        place = np.unravel_index(int(arg(values)), values.shape)
-        labels = [str(part[dim].values[j]) for dim, j in zip(part.dims, place, strict=False)]
-        found.append(Extreme(float(values[place]), f"{name} of {', '.join(labels)}" if labels else str(name)))
-    if not found:
-        return None
-    return found[int(arg([extreme.value for extreme in found]))]
+def _own_limit(
+    r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset], chains: int, draws: int
+) -> tuple[float, str]:
+    """What an R-hat may be, and words about it where that is more than usual."""
+    limit = extreme_of(limits.where(found["r_hat"] == r_hat.value), np.nanargmin)
+    if limit is None or limit.value <= R_HAT_LIMIT:
+        return R_HAT_LIMIT, ""
+    sizes = np.concatenate([np.ravel(part.values) for part in found["ess_bulk"].values()])
+    sizes = sizes[~np.isnan(sizes)]
+    words = f"as chains that agree may have in one of {len(sizes):,} numbers of such effective sizes"
+    wanted = draws_to_agree(sizes, chains, draws, R_HAT_LIMIT)
+    return limit.value, words + (f"; {R_HAT_LIMIT} takes about {wanted:,} draws of each" if wanted > draws else "")
 
 
 def _from_stats(

@@ -190,7 +190,8 @@ def sample(
         If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
         deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
     MixingWarning
-        If some R-hat is above 1.01 or some effective sample size (bulk or tail) below 400.
+        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
+        (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
         If the run was interrupted from the keyboard, or ``max_seconds`` was used up.
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.posterior.diagnostics import Problem, mixing
+from bayesdrop.posterior.mixing import mixing
+from bayesdrop.posterior.problems import Problem
 
 
 def _good(build, chains=4, draws=1000, seed=0, stats=None, prior=None, model=None):

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..._typing import Float, Int, Shaped
 
-__all__ = ["Summary", "Summarised"]
+__all__ = ["Summary", "Summarised", "batches_of"]
 
 # Batches of a chain, an even number, and draws of all chains that are kept.
 _BATCHES, _DRAWS = 32, 256
@@ -138,7 +138,7 @@ class Summary:
         common = mean.mean(axis=0)
         variance = (square.sum(axis=0) + self.count * np.sum((mean - common) ** 2, axis=0)) / total
         size = _batch_size(self.count)
-        full = batches[: self.count // size]
+        full = batches[: batches_of(self.count)]
         with np.errstate(invalid="ignore", divide="ignore"):
             varies = variance > 0
             error = size * full.var(axis=(0, 1), ddof=1) if len(full) > 1 else variance
@@ -156,6 +156,17 @@ def _room(chains: int) -> int:
 def _doubled(count: int, room: int) -> int:
     """Smallest power of two by which ``count`` draws are at most ``room``."""
     return 1 << max(math.ceil(count / room) - 1, 0).bit_length()
+
+
+def batches_of(count: int) -> int:
+    """Full batches of a chain after so many draws.
+
+    Examples
+    --------
+    >>> batches_of(31), batches_of(1000)
+    (31, 31)
+    """
+    return count // _batch_size(count)
 
 
 def _batch_size(count: int) -> int:
