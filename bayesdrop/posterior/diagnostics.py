@@ -160,8 +160,9 @@ class Diagnosis(Shown):
 def diagnose(post: Any) -> Diagnosis:
     """Say how the chains went: mixing, divergences, and which rates the data determine.
 
-    An R-hat is a problem above 1.01, or, of a number with 400 effective draws and more, above what chains that agree
-    have in one of so many numbers with probability 0.99 (:mod:`bayesdrop.posterior.largest_r_hat`).
+    An R-hat is a problem above 1.01, or, in a posterior of 500 numbers and more, of a number with 400 effective draws
+    and more, above what chains that agree have in one of so many numbers with probability 0.99
+    (:mod:`bayesdrop.posterior.largest_r_hat`).
 
     Parameters
     ----------

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["draws_to_agree", "largest_r_hat", "limit_of_draws", "limit_of_summary", "r_hat_limits"]
 
+# Numbers from which on the largest R-hat is one of extremes. Of fewer 1.01 stays, as readers know it: what it asks for
+# beyond agreement are more draws, and they are to be had.
+_MANY = 500
 # Numbers that are looked at together: their spectra take some megabytes.
 _BLOCK = 256
 # The correction for an estimated mean is its own fixed point, and shrinks to a tenth of its error each time.
@@ -169,8 +172,9 @@ def limit_of_summary(
 def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: float, ess: float) -> xr.Dataset:
     """R-hat that each number of a posterior may have: ``r_hat``, or more where chains that agree have more.
 
-    The second asks for an effective sample size that can be told from the draws: ``ess``, and 50 of each half of a
-    chain (Vehtari et al. 2021), of bulk and tail. Numbers that have fewer keep to ``r_hat``.
+    The second is for posteriors of 500 numbers and more, and asks for an effective sample size that can be told from
+    the draws: ``ess``, and 50 of each half of a chain (Vehtari et al. 2021), of bulk and tail. Numbers that have fewer
+    keep to ``r_hat``.
 
     Parameters
     ----------
@@ -187,7 +191,7 @@ def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: 
     for name, part in found["r_hat"].items():
         kinds = [found[kind][name].values for kind in ("ess_bulk", "ess_tail") if name in found[kind]]
         size = np.minimum.reduce(kinds)
-        asked = np.asarray((part.values > r_hat) & (size >= max(ess, 100 * chains)))
+        asked = np.asarray((part.values > r_hat) & (size >= max(ess, 100 * chains)) & (count >= _MANY))
         limit = np.full(part.shape, float(r_hat))
         if asked.any() and name in posterior:
             values = posterior[name].transpose("chain", "draw", *part.dims).values

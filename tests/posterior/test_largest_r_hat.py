@@ -178,6 +178,16 @@ def test_limits_of_batch_means_are_those_of_an_analysis_of_variance():
 # The diagnosis.
 
 
+def test_few_numbers_are_held_to_the_usual_limit():
+    """The same draws of 499 numbers and of 500."""
+    values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]
+    values[:, :, 0] = chains(12, 1500, 1, 0.8)[:, :, 0] + 0.16 * sign
+    few, many = diagnosis(values[:, :, :499]), diagnosis(values)
+    assert few.r_hat == many.r_hat and few.r_hat.value > 1.01
+    assert not few.ok and few.r_hat_limit == 1.01
+    assert many.ok
+
+
 def test_thousands_that_agree_are_not_told_off():
     """One in a hundred seeds fails."""
     found = diagnosis(chains(6, 240, 1000))
@@ -222,9 +232,9 @@ def test_a_slow_number_is_found():
 
 def test_a_number_is_held_to_its_own_limit():
     """One that mixes slowly may have the larger R-hat, and one that mixes well is told off for a smaller one."""
-    values, sign = chains(11, 1500, 100), np.array([1, -1, 1, -1])[:, None]
+    values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]
     values[:, :, 0] = chains(12, 1500, 1, 0.8)[:, :, 0] + 0.16 * sign
-    values[:, :, 9] += 0.14 * sign
+    values[:, :, 9] += 0.16 * sign
     found = diagnosis(values)
     assert found.r_hat.name == "weight of 0"
     assert found.r_hat_limit > found.r_hat.value
