@@ -183,8 +183,10 @@ def test_few_numbers_are_held_to_the_usual_limit():
     values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]
     values[:, :, 0] = chains(12, 1500, 1, 0.8)[:, :, 0] + 0.16 * sign
     few, many = diagnosis(values[:, :, :499]), diagnosis(values)
-    assert few.r_hat == many.r_hat and few.r_hat.value > 1.01
-    assert not few.ok and few.r_hat_limit == 1.01
+    assert few.r_hat == many.r_hat
+    assert few.r_hat.value > 1.01
+    assert not few.ok
+    assert few.r_hat_limit == 1.01
     assert many.ok
 
 
