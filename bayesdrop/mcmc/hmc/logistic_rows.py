@@ -72,7 +72,8 @@ def logistic_sums(
     room = np.zeros((6, _ROWS))
     whole = len(X) - len(X) % _ROWS
     # What is left of the rows is filled up by rows of zeros, which count nothing.
-    for some in ([part[:whole] for part in parts], [filled(part[whole:], _ROWS) for part in parts]):
+    ends = [[filled(part[whole:], _ROWS) for part in parts]] if whole < len(X) else []
+    for some in [[part[:whole] for part in parts], *ends]:
         _compiled()(some[0], rows, levels, *some[1:], room, back, slope, cost)
     return back[:C].T, slope[:C], cost[:C]
 

@@ -84,7 +84,8 @@ def softmax_sums(
     wide, score = np.empty((_ROWS, p)), np.empty((size, _ROWS))
     whole = len(X) - len(X) % _ROWS
     # What is left of the rows is filled up by rows of zeros, which count nothing.
-    for some in ([part[:whole] for part in parts], [filled(part[whole:], _ROWS) for part in parts]):
+    ends = [[filled(part[whole:], _ROWS) for part in parts]] if whole < len(X) else []
+    for some in [[part[:whole] for part in parts], *ends]:
         _compiled()(some[0], rows, levels, *some[1:], room, rise, wide, score, back, slope, cost)
     turned = np.swapaxes(back[: C * J].reshape(C, J, p), 1, 2) @ turn
     return turned.transpose(1, 0, 2).reshape(p, C * J), (slope[: C * J].reshape(C, J) @ turn).ravel(), cost
