@@ -85,9 +85,10 @@ def is_same(record: Record, block: Any, p: int) -> bool:
         if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
             return False
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.array([record.sums[0], _ordered(block).sum()])
+        found = [float(_ordered(block).sum())]
         if _bits(values) != record.bits:
             # A source that computes its numbers anew may have rounded them otherwise.
-            sums[0] = values.sum(dtype=np.float64)
-        # NaN is unequal to everything, as it should be.
-        return bool(np.all(np.abs(sums - record.sums) <= _ROUND_OFF * record.scale))
+            found.append(float(values.sum(dtype=np.float64)))
+    known = zip(found, record.sums[::-1].tolist(), record.scale[::-1].tolist(), strict=False)
+    # NaN is unequal to everything, as it should be.
+    return all(abs(value - sum_) <= _ROUND_OFF * scale for value, sum_, scale in known)

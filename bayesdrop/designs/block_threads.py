@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice, repeat
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .._typing import Shaped
 
-__all__ = ["Scratch", "ahead", "cores", "in_threads"]
+__all__ = ["Scratch", "ahead", "cores", "falling", "in_threads"]
 
 Result = TypeVar("Result")
 
@@ -63,22 +64,46 @@ class Scratch(threading.local):
         return self._room[:size].view(dtype)
 
 
-def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:
+def in_threads(
+    items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int, sizes: Iterable[int] = repeat(1)
+) -> Iterator[Result]:
     """What a function makes of each item, in their order; the caller's thread reads while ``threads`` others work.
 
-    One item more than there are threads is held at most.
+    Each is given as many items at once as ``sizes`` says, one after the other; of single ones, one more than there are
+    threads is held at most.
 
     Examples
     --------
-    >>> list(in_threads(iter([(1, 2), (3, 4)]), lambda a, b: a + b, 2))
-    [3, 7]
+    >>> list(in_threads(iter([(1, 2), (3, 4), (5, 6)]), lambda a, b: a + b, 2, [2, 1]))
+    [3, 7, 11]
     """
+
+    def several(group: list[tuple[Any, ...]]) -> list[Result]:
+        return [function(*item) for item in group]
+
     with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(pool.submit(function, *item))
-            del item  # it is the thread's now
+        waiting: deque[Future[list[Result]]] = deque()
+        for size in sizes:
+            group = list(islice(items, size))
+            if not group:
+                break
+            waiting.append(pool.submit(several, group))
+            del group  # it is the thread's now
             if len(waiting) > threads:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().result()
+            yield from waiting.popleft().result()
+
+
+def falling(total: int, threads: int, most: int) -> Iterator[int]:
+    """How many of so many items to give each thread at once: fewer in the end, so that all end at about the same time.
+
+    Examples
+    --------
+    >>> list(falling(12, 2, 4))
+    [3, 2, 1, 1, 1, 1, 1, 1, 1]
+    """
+    while total > 0:
+        size = max(1, min(most, total // (2 * threads)))
+        yield size
+        total -= size

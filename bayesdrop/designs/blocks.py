@@ -20,7 +20,7 @@ from .._validation import check_count, check_flag, check_instance, check_names
 from .base import Design
 from .block_checks import as_matrix, of_matrix
 from .block_records import Record, is_same, record_of
-from .block_threads import Scratch, ahead, cores, in_threads
+from .block_threads import Scratch, ahead, cores, falling, in_threads
 from .columns import ColumnsElsewhere
 from .rows import Between, LocalRows, RowFunction
 from .sources import Load, Make, open_source
@@ -332,9 +332,11 @@ class Blocks(ColumnsElsewhere, LocalRows):
 
         self.passes += 1
         total: tuple[Any, ...] = ()
+        threads = self._threads()
+        sizes = falling(len(self._records) + 1, threads, self._source.at_once)
         with closing(self._pieces()) as pieces:
             # In the order of the rows, so that the sums do not depend on which thread was first.
-            for found in in_threads(self._shown(pieces), sums, self._threads()):
+            for found in in_threads(self._shown(pieces), sums, threads, sizes):
                 total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
         return total
 

@@ -28,6 +28,10 @@ __all__ = ["Files", "Made", "Source", "open_source"]
 # Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
 _ENTRIES = 1 << 20
 _LINES = 1 << 14
+# Rows of such a block are a multiple of these, of which compiled loops take some at a time.
+_EVEN = 32
+# Blocks of a dense file that a thread is given at once: to hand one over takes a tenth of what is done to it.
+_AT_ONCE = 4
 _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
     ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
@@ -45,6 +49,9 @@ class Source(Protocol):
 
     columns: list[str] | None
     """Names of the columns, where the source has any."""
+
+    at_once: int
+    """Blocks that a thread may be given at once: several where they are small and nobody holds them before."""
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
         """Blocks from the start, each as words that say where it is from and what any thread may call to read it."""
@@ -92,6 +99,8 @@ class _InPieces:
 class Made(_InPieces):
     """Blocks that a function makes anew at every call."""
 
+    at_once = 1
+
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
         self._make, self.columns = make, columns
 
@@ -111,6 +120,7 @@ class Files(_InPieces):
         self._paths, self._rows, self.columns = paths, rows, columns
         self._readers = [self._reader(path) for path in paths]
         self._stamps = [_stamp(path) for path in paths]
+        self.at_once = _AT_ONCE if all(reader == self._npy for reader in self._readers) else 1
         self._places: dict[Path, list[int] | None] = {}
         text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
         if text:
@@ -150,7 +160,8 @@ class Files(_InPieces):
             (n, p), by_columns, dtype = _header(file, 2)
             begin = file.tell()
             room(n * p * dtype.itemsize, path.stat().st_size - begin)
-        rows = self._rows or max(1, _ENTRIES // max(p, 1))
+        most = max(1, _ENTRIES // max(p, 1))
+        rows = self._rows or max(most - most % _EVEN, min(most, _EVEN))
         for first in range(0, n, rows):
             place = first, min(rows, n - first)
             if by_columns:

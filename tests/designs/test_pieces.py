@@ -1,6 +1,7 @@
 """Blocks of files that threads read on their own, into memory that they use again."""
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from bayesdrop.designs import sources
-from bayesdrop.designs.block_threads import Scratch
+from bayesdrop.designs.block_threads import Scratch, falling, in_threads
 
 
 def matrix():
@@ -63,3 +64,49 @@ def test_threads_have_memory_of_their_own():
     assert not np.shares_memory(mine, theirs)
     assert np.shares_memory(mine, scratch.empty(2, np.int16))
     assert len(scratch.empty(9, np.float64)) == 9
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("total", [1, 5, 97])
+def test_shares_of_the_blocks_fall_to_single_ones(total, threads):
+    """All are given away, never more than asked for, and in the end one by one, so that no thread waits for long."""
+    sizes = list(falling(total, threads, 4))
+    assert sum(sizes) == total
+    assert sizes == sorted(sizes, reverse=True)
+    assert max(sizes) <= 4
+    assert all(size == 1 for size in sizes[-2 * threads + 1 :])
+
+
+def test_several_items_at_once_keep_their_order_and_errors():
+    """Each group is one thread's; what fails comes after what was before it; no item is read ahead of its group."""
+    read, at = [], {}
+
+    def items():
+        for k in range(9):
+            read.append(k)
+            yield (k,)
+
+    def work(k):
+        at[k] = threading.get_ident()
+        if k == 6:
+            raise ValueError("six")
+        return k
+
+    made = in_threads(items(), work, 2, [3, 2, 2, 1, 1])
+    assert next(made) == 0
+    assert read == [*range(7)]
+    assert [next(made) for _ in range(4)] == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="six"):
+        next(made)
+    assert at[0] == at[1] == at[2]
+    assert at[3] == at[4]
+
+
+def test_which_blocks_are_given_several_at_once(tmp_path):
+    """Those of dense files, which nobody holds before they are read; not blocks in memory, nor whole archives."""
+    X = matrix()
+    np.save(tmp_path / "x.npy", X)
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(X))
+    made = [sources.open_source(given, 10, None).at_once for given in ([X], lambda: iter([X]), tmp_path / "x.npz")]
+    assert made == [1, 1, 1]
+    assert sources.open_source(tmp_path / "x.npy", 10, None).at_once > 1

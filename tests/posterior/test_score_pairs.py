@@ -14,7 +14,7 @@ from bayesdrop.posterior.draws import Draws
 from bayesdrop.posterior.masks import class_chances as module
 from bayesdrop.posterior.masks.class_chances import class_chances
 from bayesdrop.posterior.masks.expectation import ERROR
-from bayesdrop.posterior.masks.score_pairs import Pairs
+from bayesdrop.posterior.masks.score_pairs import Pairs, few_points
 
 K, P, RATE = 20, 8, 0.3
 
@@ -70,3 +70,31 @@ def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatc
     left = np.einsum("nj,njk,njl->nkl", variance[:, J:], entries, entries)
     np.testing.assert_allclose(found.mean(axis=2), 0, atol=1e-12)
     np.testing.assert_allclose(found @ np.swapaxes(found, 1, 2) / points.shape[2], left, atol=1e-10)
+
+
+def _with_and_without_a_factor() -> tuple[np.ndarray, Draws]:
+    """Rows of five classes; in the second one entries a billion times the others leave no factor of what is left."""
+    generator = np.random.default_rng(3)
+    X = generator.normal(size=(5, P))
+    X[1] *= 10.0 ** np.array([9, 9, 9, 0, 0, 0, 0, 0])
+    return X, _draws(P, generator, 5)
+
+
+def test_a_row_without_a_factor_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row adds at points has the same bits alone and beside it, and its probabilities are the same."""
+    X, draws = _with_and_without_a_factor()
+    tried, seen, cholesky = [], [], np.linalg.cholesky
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_probabilities", lambda pairs, J: seen.append(pairs) or np.zeros(pairs.mean.shape))
+        class_chances(draws, X, masks=1)
+    pairs = seen[0]
+    few_points(4, 3, 8)  # whose own factor is made once
+    monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: tried.append(len(matrix)) or cholesky(matrix))
+    together = pairs.factors(3)[2]
+    assert tried.pop(0) == len(together)
+    for k in range(len(together)):
+        np.testing.assert_array_equal(pairs.take(np.array([k])).factors(3)[2], together[k : k + 1])
+    assert 1 in tried  # one was tried by itself, and had none
+    others = [0, 2, 3, 4]  # of scores of a billion the last digits are those of no row
+    alone = np.concatenate([class_chances(draws, X[i : i + 1], masks=1) for i in others])
+    np.testing.assert_allclose(class_chances(draws, X, masks=1)[others], alone, rtol=1e-10, atol=1e-12)

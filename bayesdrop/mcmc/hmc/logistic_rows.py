@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._typing import Float, Num
 
-__all__ = ["logistic_rows", "logistic_sums"]
+__all__ = ["filled", "logistic_rows", "logistic_sums"]
 
 # Rows that are worked on at once, a multiple of four: with a hundred features in single precision they take 13 kB.
 _ROWS = 32
@@ -72,17 +72,18 @@ def logistic_sums(
     room = np.zeros((6, _ROWS))
     whole = len(X) - len(X) % _ROWS
     # What is left of the rows is filled up by rows of zeros, which count nothing.
-    for some in ([part[:whole] for part in parts], [_filled(part[whole:]) for part in parts]):
+    ends = [[filled(part[whole:], _ROWS) for part in parts]] if whole < len(X) else []
+    for some in [[part[:whole] for part in parts], *ends]:
         _compiled()(some[0], rows, levels, *some[1:], room, back, slope, cost)
     return back[:C].T, slope[:C], cost[:C]
 
 
-def _filled(rows: Num[np.ndarray, ...]) -> Num[np.ndarray, ...]:
+def filled(rows: Num[np.ndarray, ...], size: int) -> Num[np.ndarray, ...]:
     """Rows, and as many rows of zeros as make it a multiple of those worked on at once."""
-    filled = np.zeros((-(-len(rows) // _ROWS) * _ROWS, *rows.shape[1:]), dtype=rows.dtype)
-    filled[: len(rows)] = rows
-    filled.flags.writeable = rows.flags.writeable  # else it would be another type to the compiler
-    return filled
+    result = np.zeros((-(-len(rows) // size) * size, *rows.shape[1:]), dtype=rows.dtype)
+    result[: len(rows)] = rows
+    result.flags.writeable = rows.flags.writeable  # else it would be another type to the compiler
+    return result
 
 
 def logistic_rows(

@@ -109,12 +109,23 @@ def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
     scale = np.maximum(np.einsum("nkk->n", contrast) / size, 0.0)
     # What is subtracted may leave −1e-16 of what was there.
     ridge = (max(JITTER, 1e-12) * scale + 1e-12)[:, None, None] * np.eye(size)
+    return np.concatenate([_factor(contrast, ridge), np.zeros((len(contrast), 1, size))], axis=1)
+
+
+def _factor(cov: Float[np.ndarray, "N k k"], ridge: Float[np.ndarray, "N k k"]) -> Float[np.ndarray, "N k k"]:
+    """Cholesky's factor of each covariance with its ridge where there is one, else that of its eigenvectors.
+
+    The two differ, and so do results at few points: which of them a row has is told by the row alone. All are tried at
+    once, and where one has none, the halves, so that rows without one cost the others little.
+    """
     try:
-        root = np.linalg.cholesky(contrast + ridge)
+        return np.linalg.cholesky(cov + ridge)
     except np.linalg.LinAlgError:
-        value, vector = np.linalg.eigh(contrast)
-        root = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
-    return np.concatenate([root, np.zeros((len(root), 1, size))], axis=1)
+        if len(cov) == 1:
+            value, vector = np.linalg.eigh(cov)
+            return np.asarray(vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])
+    half = len(cov) // 2
+    return np.concatenate([_factor(cov[part], ridge[part]) for part in (slice(half), slice(half, None))])
 
 
 def has_factor(entries: Any, K: int) -> Any:
