@@ -270,9 +270,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         p = self.shape[1]
         if len(omega) and np.all(omega == omega[0]) and self._wide:
             return np.asarray(omega[0] * (self._x.T @ self._x))
-        some = np.flatnonzero(omega)
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
-        rows = some if 2 * len(some) < len(omega) else None
+        rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
         size = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))

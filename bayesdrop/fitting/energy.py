@@ -159,14 +159,14 @@ class Energy:
 
         At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
         """
-        keep = 1 - damping
-        diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
+        diagonal = np.repeat(self.precision, spread.shape[1], axis=1)
         diagonal[:-1] += 2 * spread
+        parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
+        if np.any(damping):
+            keep = 1 - damping
+            parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
         persist = self.moments.design.persist
-        (mean_mean,) = persist(keep * slopes.mean_mean + damping * 2 * slopes.var)
-        if not exact:
-            return Curvature(mean_mean, diagonal)
-        return Curvature(mean_mean, diagonal, *persist(keep * slopes.mean_var, keep * slopes.var_var))
+        return Curvature(persist(parts[0])[0], diagonal, *(persist(*parts[1:]) if exact else ()))
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock

@@ -17,7 +17,6 @@ problem. What is missing is of the second order in the smoothing then, where the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,7 +78,7 @@ def sharpened(energy: Energy, state: SolverState, smoothing: ProblemVector) -> S
 
     The energy is homogeneous there but for the smoothing, so that distances are in proportion to it.
     """
-    plain = replace(state, smoothing=smoothing, value=energy.value(state.weights, state.mean, state.var, smoothing))
+    plain = state.changed(smoothing=smoothing, value=energy.value(state.weights, state.mean, state.var, smoothing))
     columns = np.flatnonzero(smoothing < state.smoothing)
     if not (_here(energy, state) and len(columns)):
         return plain
@@ -95,7 +94,7 @@ def sharpened(energy: Energy, state: SolverState, smoothing: ProblemVector) -> S
     mean, var = energy.moments.scores(weights)
     value = energy.value(weights, mean, var, smoothing[columns])
     better = np.flatnonzero(value < plain.value[columns])
-    part = replace(plain.select(columns), weights=weights, mean=mean, var=var, value=value)
+    part = plain.select(columns).changed(weights=weights, mean=mean, var=var, value=value)
     return plain.merge(columns[better], part.select(better)) if len(better) else plain
 
 
@@ -163,4 +162,4 @@ def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], 
         for one, other in ((weights, none), (mean, flat), (var, np.zeros_like(var)), (value, least))
     )
     gap = np.maximum(value - floor, 0.0)
-    return replace(state, weights=weights, mean=mean, var=var, value=value, smoothing=zero, remaining=gap, floor=floor)
+    return state.changed(weights=weights, mean=mean, var=var, value=value, smoothing=zero, remaining=gap, floor=floor)
