@@ -131,8 +131,7 @@ class Newton:
     def _is_small(energy: Energy) -> bool:
         """Whether a step costs a factor of all rows, beside which products are nothing."""
         design = energy.moments.design
-        whole = design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
-        return whole and energy.convex and not (design.is_sparse or design.is_streamed)
+        return energy.convex and design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
 
     @staticmethod
     def _preconditioner(energy: Energy) -> Preconditioner:
