@@ -66,9 +66,16 @@ def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     columns = np.flatnonzero(smooth & _many(energy, tips))
     if not len(columns):
         return state
-    part = _rounded(energy.select(columns), state.select(columns), tips[:, columns], centre[:, columns])
-    if part is None:
+    energy, here = energy.select(columns), state.select(columns)
+    part = _rounded(energy, here, tips[:, columns], centre[:, columns])
+    # No bound is above the energy without smoothing where the state is.
+    if np.all(part.value > (state.value - bias + goal)[columns]):
         return state
+    floor = lower_bound(energy, here.weights, here.mean, here.var, here.smoothing, elsewhere=True)
+    if floor is None:
+        return state
+    floor = np.maximum(floor, here.floor)
+    part = part.changed(remaining=np.maximum(part.value - floor, 0.0), floor=floor)
     ended = np.flatnonzero(part.remaining <= goal[columns])
     return state.merge(columns[ended], part.select(ended)) if len(ended) else state
 
@@ -82,10 +89,11 @@ def sharpened(energy: Energy, state: SolverState, smoothing: ProblemVector) -> S
     columns = np.flatnonzero(smoothing < state.smoothing)
     if not (_here(energy, state) and len(columns)):
         return plain
-    energy, state = energy.select(columns), state.select(columns)
     tips, centre = _tips(energy, state)
-    if not np.any(_many(energy, tips)):
+    if not np.any(_many(energy, tips)[columns]):
         return plain
+    tips, centre = tips[:, columns], centre[:, columns]
+    energy, state = energy.select(columns), state.select(columns)
     share = smoothing[columns] / state.smoothing
     weights, kink = state.weights.copy(), _middle(centre, tips, state.weights[-1])
     weights[:-1] *= np.where(energy.moments.design.sq_rmatvec(tips.astype(np.float64)) > 0, share, 1.0)
@@ -140,13 +148,9 @@ def _tips(energy: Energy, state: SolverState, near: float = _NEAR) -> tuple[Bool
     return distance**2 + state.var <= (near * state.smoothing) ** 2, nearest
 
 
-def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], centre: PerRow) -> SolverState | None:
+def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], centre: PerRow) -> SolverState:
     """The better of the weights that are zero where rows are put on their tips and of those that all are."""
-    floor = lower_bound(energy, state.weights, state.mean, state.var, state.smoothing, elsewhere=True)
-    if floor is None:
-        return None
-    floor, zero = np.maximum(floor, state.floor), np.zeros_like(state.smoothing)
-    weights = state.weights.copy()
+    weights, zero = state.weights.copy(), np.zeros_like(state.smoothing)
     if energy.moments.fit_intercept:
         weights[-1] = _middle(centre, tips, weights[-1])
     none = np.zeros_like(weights)
@@ -161,5 +165,4 @@ def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], 
         np.where(best, one, other)
         for one, other in ((weights, none), (mean, flat), (var, np.zeros_like(var)), (value, least))
     )
-    gap = np.maximum(value - floor, 0.0)
-    return state.changed(weights=weights, mean=mean, var=var, value=value, smoothing=zero, remaining=gap, floor=floor)
+    return state.changed(weights=weights, mean=mean, var=var, value=value, smoothing=zero)
