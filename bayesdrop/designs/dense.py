@@ -268,7 +268,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
-        if len(omega) and np.all(omega == omega[0]) and self._wide:
+        if self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]):
             return np.asarray(omega[0] * (self._x.T @ self._x))
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
         rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None

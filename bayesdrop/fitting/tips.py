@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._typing import Bool, PerRow
-from .certificate import kinks_of, lower_bound
+from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector
 
@@ -116,7 +116,7 @@ def has_tips(energy: Energy, state: SolverState) -> Bool[np.ndarray, " K"]:
 def on_tips(energy: Energy, mean: PerRow, var: PerRow) -> Bool[np.ndarray, " K"]:
     """Which problems have rows on a tip itself, where the energy has no slope without smoothing, (K,)."""
     found = np.zeros(mean.shape[1], dtype=bool)
-    for centre, low, high in kinks_of(energy, mean.shape):
+    for centre, low, high in energy.kinks:
         found |= np.any(((centre - mean) ** 2 + var <= _ON**2) & (high > low), axis=0)
     return found
 
@@ -141,7 +141,7 @@ def _middle(centre: PerRow, tips: Bool[np.ndarray, "n K"], other: ProblemVector)
 def _tips(energy: Energy, state: SolverState, near: float = _NEAR) -> tuple[Bool[np.ndarray, "n K"], PerRow]:
     """Which rows are near their tips, and the kinks that are nearest, (n, K) each."""
     distance, nearest = np.full(state.mean.shape, np.inf), np.zeros(state.mean.shape)
-    for centre, low, high in kinks_of(energy, state.mean.shape):
+    for centre, low, high in energy.kinks:
         slack = np.where(high > low, np.abs(centre - state.mean), np.inf)
         closer = slack < distance
         distance, nearest = np.where(closer, slack, distance), np.where(closer, centre, nearest)
