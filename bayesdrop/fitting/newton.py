@@ -121,7 +121,7 @@ class Newton:
         if earlier is not None and near:
             everywhere = np.ones_like(memory.near)
             memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
-        if self._is_small(energy):
+        if self.preconditioner is None and self._is_small(energy):
             memory = memory.changed(slow=np.ones_like(memory.slow))
         if earlier is None and self.preconditioner is None and worthwhile(energy):
             memory = memory.changed(pairs=())
