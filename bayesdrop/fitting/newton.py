@@ -8,7 +8,7 @@ bends downwards. Two things keep the steps cheap and safe:
   start and gone as soon as full steps succeed;
 - the terms of the Hessian in ``φ_mv`` and ``φ_vv`` double the passes over the data and change the step little, so
   they are left out until a step contracts the error by less than a factor of ten. Where a factor of all rows is what a
-  step costs they are there from the start, and the damping is gone after one full step: two steps fewer of five.
+  step costs they are there from the start, and the damping is gone after one full step: one or two steps fewer of five.
 """
 
 from __future__ import annotations
