@@ -142,8 +142,14 @@ def _class_offers(kind: Any, kinds: Any) -> bool:
 
     A fit asks some twenty times, and to look at an object takes 0.2 ms.
     """
-    members = _members(kinds)
-    return bool(members) and all(getattr(kind, name, None) is not None for name in members)
+    members, nothing = _members(kinds), object()
+
+    def has(name: str) -> bool:
+        found = getattr(kind, name, nothing)
+        # A value may be None, a method may not.
+        return found is not nothing and not (found is None and callable(getattr(kinds, name, None)))
+
+    return bool(members) and all(has(name) for name in members)
 
 
 def _lacking(value: Any, kinds: Any) -> list[str]:

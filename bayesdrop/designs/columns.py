@@ -30,8 +30,9 @@ __all__ = [
 
 # Entries of a block of dense rows.
 _BLOCK = 1 << 20
-# Rows that one column's sign is looked at in before all of them are.
+# Rows of the first block, and those in which columns mostly show already that they are of both signs, or have zeros.
 _FIRST = 1 << 10
+_HEAD = 1 << 6
 # Rows that the scales of columns are compared on.
 _SOME = 2000
 # A standard deviation below it, relative to the root mean square, is rounding.
@@ -41,11 +42,11 @@ _ROUNDING_ABOUT_ZERO = 1e-6
 
 
 def _row_blocks(
-    X: Num[np.ndarray, "n p"], columns: Int[np.ndarray, " some"] | None = None
+    X: Num[np.ndarray, "n p"], columns: Int[np.ndarray, " some"] | None = None, first: int = _FIRST
 ) -> Iterator[tuple[slice, Float[np.ndarray, "rows some"]]]:
     """Dense rows in double precision, a block at a time: first a small one, to decide early."""
     n, p = X.shape
-    start, size = 0, min(_FIRST, max(1, _BLOCK // max(p, 1)))
+    start, size = 0, min(first, max(1, _BLOCK // max(p, 1)))
     while start < n:
         rows = slice(start, min(start + size, n))
         block = X[rows] if columns is None else X[rows][:, columns]
@@ -81,24 +82,28 @@ def column_spread(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> Float[np.ndar
     [1.0, 1.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if issparse(X):
-            mean, variance, square = _sparse_moments(X, weight)
-        else:
-            mean = column_means(X, weight)
-            variance = np.zeros(X.shape[1])
-            for rows, part in _row_blocks(X):
-                variance += weight[rows] @ (part - mean) ** 2
-            variance /= weight.sum()
-            square = variance + mean**2
-        return _deviations(variance, square, _ROUNDING)
+        _, variance, square = _moments(X, weight)
+        return _deviations(variance, square, _ROUNDING)[0]
+
+
+def _moments(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " p"], ...]:
+    """Means, variances and mean squares of the columns of a dense or sparse matrix, (p,) each."""
+    if issparse(X):
+        return _sparse_moments(X, weight)
+    mean = column_means(X, weight)
+    variance = np.zeros(X.shape[1])
+    for rows, part in _row_blocks(X):
+        variance += weight[rows] @ (part - mean) ** 2
+    variance /= weight.sum()
+    return mean, variance, variance + mean**2
 
 
 def _deviations(
     variance: Float[np.ndarray, " p"], square: Float[np.ndarray, " p"], rounding: float
-) -> Float[np.ndarray, " p"]:
-    """Roots of variances, 1 where a variance is rounding beside the mean square."""
-    constant = ~(np.sqrt(np.maximum(variance, 0.0)) > rounding * np.sqrt(square))
-    return np.where(constant, 1.0, np.sqrt(np.where(constant, 1.0, variance)))
+) -> tuple[Float[np.ndarray, " p"], Bool[np.ndarray, " p"]]:
+    """Roots of variances, 1 where a variance is rounding beside the mean square; and where it is more than that."""
+    varies = np.sqrt(np.maximum(variance, 0.0)) > rounding * np.sqrt(square)
+    return np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0), varies
 
 
 def sparse_means(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
@@ -134,7 +139,7 @@ def _one_signed(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " some"]:
     """Columns of a dense matrix without entries of both signs, as numbers."""
     left = np.arange(X.shape[1])
     above, below = np.zeros(len(left), bool), np.zeros(len(left), bool)
-    for _, block in _row_blocks(X):
+    for _, block in _row_blocks(X, first=_HEAD):
         block = block if len(left) == X.shape[1] else block[:, left]
         above |= (block > 0).any(axis=0)
         below |= (block < 0).any(axis=0)
@@ -158,6 +163,8 @@ def usually_one_signed(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"])
     [True, False, False, False]
     """
     left = _one_signed(X)
+    if not len(left):
+        return np.zeros(X.shape[1], bool)
     share = np.zeros(len(left))
     for rows, block in _row_blocks(X, left):
         share += weight[rows] @ (block != 0)
@@ -184,8 +191,7 @@ def always_one_signed(X: MatrixLike) -> Int[np.ndarray, " some"]:
     """
     n, p = X.shape
     if not issparse(X):
-        # Columns of mostly zeros, or of both signs, show that soon.
-        head = X[:_FIRST]
+        head = X[:_HEAD]
         left = np.flatnonzero((head > 0).all(axis=0) | (head < 0).all(axis=0))
         columns = [X[:, d] for d in left]
     else:
@@ -213,8 +219,9 @@ def differing_scales(X: MatrixLike, weight: Num[np.ndarray, " n"]) -> tuple[floa
     rows = some_rows(X.shape[0])
     if rows.step > 1:
         X, weight = X[rows], weight[rows]
-    X = _canonical(X) if issparse(X) else X  # once for both
-    return extreme_scales(column_spread(X, weight), _varies(X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, variance, square = _moments(X, weight)
+        return extreme_scales(*_deviations(variance, square, _ROUNDING))
 
 
 def some_rows(n: int) -> slice:
@@ -235,20 +242,6 @@ def extreme_scales(spread: Float[np.ndarray, " p"], varies: Bool[np.ndarray, " p
         return 1.0, 0, 0
     low, high = varies[np.argmin(spread[varies])], varies[np.argmax(spread[varies])]
     return float(spread[high] / spread[low]), int(low), int(high)
-
-
-def _varies(X: MatrixLike) -> Bool[np.ndarray, " p"]:
-    """Which columns have two values at least, (p,) bool."""
-    if not issparse(X):
-        return np.asarray(X.max(axis=0) > X.min(axis=0))
-    X = _canonical(X)
-    n, p = X.shape
-    stored, one = np.bincount(X.indices, minlength=p), np.zeros(p)
-    if np.all(X.data == 1):
-        return np.asarray((stored > 0) & (stored < n))
-    one[X.indices] = X.data  # some value of each column, which the others are compared with
-    others = np.bincount(X.indices[X.data != one[X.indices]], minlength=p) > 0
-    return others | ((one != 0) & (stored < n))
 
 
 class ColumnsInMemory:
@@ -311,7 +304,7 @@ class ColumnsElsewhere:
             total = self.total(block)[0]
             mean = np.asarray(self.rmatvec(block))[:, 0] / total
             square = np.asarray(self.sq_rmatvec(block))[:, 0] / total
-            return _deviations(square - mean**2, square, _ROUNDING_ABOUT_ZERO)
+            return _deviations(square - mean**2, square, _ROUNDING_ABOUT_ZERO)[0]
 
     def compressed(self, full: bool = False) -> None:
         """None: they are elsewhere."""

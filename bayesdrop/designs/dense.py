@@ -268,11 +268,10 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
-        if len(omega) and np.all(omega == omega[0]) and self._wide:
+        if self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]):
             return np.asarray(omega[0] * (self._x.T @ self._x))
-        some = np.flatnonzero(omega)
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
-        rows = some if 2 * len(some) < len(omega) else None
+        rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
         size = max(1, 16 * _BLOCK // max(p, 1))
         total = np.zeros((p, p))

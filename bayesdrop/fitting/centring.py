@@ -179,11 +179,11 @@ def settle(
     gone = design.missing_share()
     if np.any(gone == 1):
         _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
-    stated, inner = replace(model, weight_prior=prior), replace(model, weight_prior=prior)
+    stated = inner = model if prior is model.weight_prior else replace(model, weight_prior=prior)
     noise: Any = model.noise
     if noise.centre is not None:
-        stated = replace(stated, noise=replace(noise, centre=centre))
-        inner = replace(inner, noise=replace(noise, centre=None))
+        inner = replace(stated, noise=replace(noise, centre=None))
+        stated = inner if centre is None else replace(stated, noise=replace(noise, centre=centre))
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
@@ -216,13 +216,17 @@ def _centre(model: Model, design: Design, weight: PerRow) -> Float[np.ndarray, "
         if len(wanted) != p:
             raise ValueError(f"centre: expected {p} numbers (one per feature), got {len(wanted)}.")
         return centre_of(model.noise)
-    mean = design.column_means(weight)
     if wanted == MEAN:
+        mean = design.column_means(weight)
         if not np.all(np.isfinite(mean)):
             raise ValueError("centre: the mean of a column overflows; bring the features to a common scale.")
         return mean
     # Where NaN is what is absent, zero is a value as any other.
-    chosen = (design.usually_one_signed(weight) | (design.missing_share() > 0)) & np.isfinite(mean)
+    chosen = design.usually_one_signed(weight) | (design.missing_share() > 0)
+    if not np.any(chosen):
+        return None
+    mean = design.column_means(weight)
+    chosen &= np.isfinite(mean)
     return np.where(chosen, mean, 0.0) if np.any(chosen) else None
 
 

@@ -23,7 +23,7 @@ with any ``κ`` up to that at those,
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ..losses.protocols import PiecewiseLinear
 from .energy import Energy
 from .shapes import ProblemVector, WeightBlock
 
-__all__ = ["kinks_of", "lower_bound"]
+__all__ = ["lower_bound"]
 
 
 def lower_bound(
@@ -69,7 +69,7 @@ def lower_bound(
     if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
-    kinks = kinks_of(energy, mean.shape)
+    kinks = energy.kinks
     slacks = [centre - mean for centre, _, _ in kinks]
     parts = [loss.form.derivatives(slack, root * root) for slack in slacks]
     pulls = [low + (high - low) * part.mean for (_, low, high), part in zip(kinks, parts, strict=True)]
@@ -100,17 +100,6 @@ def lower_bound(
 def _square(rest: WeightBlock, energy: Energy) -> ProblemVector:
     """``ρᵀP⁻¹ρ``, (K,)."""
     return np.asarray(np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
-
-
-def kinks_of(energy: Energy, shape: tuple[int, ...]) -> list[tuple[PerRow, PerRow, PerRow]]:
-    """Kinks ``t`` and ends ``l`` and ``u``, (n, K) each."""
-    weight = np.broadcast_to(energy.weight, shape)
-    centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
-    centre = np.broadcast_to(centre if energy.offset is None else centre - energy.offset, shape)
-    if not np.any(width):
-        return [(centre, low, high)]
-    zero = np.zeros(shape)
-    return [(centre - width, zero, high), (centre + width, low, zero)]
 
 
 def _balanced(pulls: list[PerRow], give: list[PerRow], kinks: list[tuple[PerRow, PerRow, PerRow]]) -> list[PerRow]:

@@ -32,6 +32,7 @@ from typing import cast
 import numpy as np
 
 from .._typing import Float, PerRow
+from .._validation import offers
 from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows, Coordinates, descend
 from .energy import Energy
@@ -136,9 +137,10 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
 
 def _applies(energy: Energy) -> bool:
     """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
-    moments, loss = energy.moments, energy.loss
+    moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
     gain, shift, _, linear, constant = moments.coefficients
-    if not isinstance(loss, PiecewiseLinear) or energy.plain_weight is not None:
+    # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
+    if not (loss.kinked and offers(loss, PiecewiseLinear)) or energy.plain_weight is not None:
         return False
     if moments.has_variance and not loss.augmented:
         return False

@@ -12,6 +12,7 @@ everything else, the minimisers included, has to do with the linear part ``m_ik`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from .._typing import Float, PerRow
 from ..losses import Derivatives, Loss
 from ..losses.base import Pseudo
-from ..losses.protocols import Augmented, Curved
+from ..losses.protocols import Augmented, Curved, PiecewiseLinear
 from ..moments import ScoreMoments
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
@@ -78,6 +79,18 @@ class Energy:
         """True if the energy is known to be convex."""
         return self.loss.convex and self.plain_weight is None
 
+    @cached_property
+    def kinks(self) -> list[tuple[PerRow, PerRow, PerRow]]:
+        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (n, K) each, one or two of them a row."""
+        shape = self.target.shape
+        weight = np.broadcast_to(self.weight, shape)
+        centre, low, high, width = cast(PiecewiseLinear, self.loss).interval(self.target, weight)
+        centre = np.broadcast_to(centre if self.offset is None else centre - self.offset, shape)
+        if not np.any(width):
+            return [(centre, low, high)]
+        zero = np.zeros(shape)
+        return [(centre - width, zero, high), (centre + width, low, zero)]
+
     def starting_energy(self) -> Energy | None:
         """Energy whose minimum is the place to start from; None if any place will do.
 
@@ -127,11 +140,12 @@ class Energy:
         self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
     ) -> Derivatives:
         """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved, which a minimiser asks for."""
-        loss, plain = cast(Curved, self.loss), cast(Curved, self.loss.plain)
+        loss = cast(Curved, self.loss)
         design, widths, mean = self.moments.design, mean.shape[1:] * len(Derivatives._fields), self.scores(mean)
         parts = design.rowwise(loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
         slopes = Derivatives(*(self.weight * part for part in parts))
         if self.plain_weight is not None:
+            plain = cast(Curved, self.loss.plain)
             parts = design.rowwise(plain.derivatives, self.target, mean, 0 * var, widths=widths)
             more = Derivatives(*parts)
             slopes = slopes._replace(
@@ -159,14 +173,14 @@ class Energy:
 
         At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
         """
-        keep = 1 - damping
-        diagonal = np.broadcast_to(self.precision, (spread.shape[0] + 1, spread.shape[1])).copy()
+        diagonal = np.repeat(self.precision, spread.shape[1], axis=1)
         diagonal[:-1] += 2 * spread
+        parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
+        if np.any(damping):
+            keep = 1 - damping
+            parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
         persist = self.moments.design.persist
-        (mean_mean,) = persist(keep * slopes.mean_mean + damping * 2 * slopes.var)
-        if not exact:
-            return Curvature(mean_mean, diagonal)
-        return Curvature(mean_mean, diagonal, *persist(keep * slopes.mean_var, keep * slopes.var_var))
+        return Curvature(persist(parts[0])[0], diagonal, *(persist(*parts[1:]) if exact else ()))
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock

@@ -19,13 +19,13 @@ machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import linalg
 
 from .._typing import Float
 from .energy import Energy
+from .factors import Factor, factor, solved
 from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
 from .shapes import WeightBlock
 
@@ -144,9 +144,9 @@ def _by_columns(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
     matrix[np.arange(p), np.arange(p)] += task.precision
     matrix[p, p] = omega.sum() if task.fitted else 1.0
     if task.fitted:
-        matrix[p, :p] = task.design.rmatvec(omega)
-    factor = _factor(matrix)
-    return lambda right: linalg.cho_solve(factor, right, check_finite=False)
+        matrix[p, :p] = matrix[:p, p] = task.design.rmatvec(omega)
+    known = _factor(matrix)
+    return lambda right: solved(known, right)
 
 
 def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
@@ -154,34 +154,34 @@ def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
     root, scale = np.sqrt(omega), 1 / task.precision
     matrix = task.design.outer_gram(scale) * (root[:, None] * root)
     matrix[np.diag_indices(len(root))] += 1.0
-    factor = _factor(matrix)
+    known = _factor(matrix)
 
     def within(right: Vector) -> Vector:
         first = scale * right
-        inside = linalg.cho_solve(factor, root * task.design.matvec(first), check_finite=False)
+        inside = solved(known, root * task.design.matvec(first))
         return np.asarray(first - scale * task.design.rmatvec(root * inside))
 
     if not task.fitted:
         return lambda right: np.append(within(right[:-1]), 0.0)
     border = task.design.rmatvec(omega)
-    solved = within(border)
-    rest = omega.sum() - border @ solved
+    through = within(border)
+    rest = omega.sum() - border @ through
 
     def inverse(right: Vector) -> Vector:
         first = within(right[:-1])
         last = (right[-1] - border @ first) / rest
-        return np.append(first - solved * last, last)
+        return np.append(first - through * last, last)
 
     return inverse
 
 
-def _factor(matrix: Float[np.ndarray, "q q"]) -> Any:
+def _factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
     """Cholesky factor, with a relative ridge at round-off where it takes that."""
     try:
-        return linalg.cho_factor(matrix, lower=True, check_finite=False)
-    except linalg.LinAlgError:
+        return factor(matrix.copy())
+    except np.linalg.LinAlgError:
         matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
-        return linalg.cho_factor(matrix, lower=True, check_finite=False)
+        return factor(matrix)
 
 
 def _length(parts: tuple[Rows, ...]) -> float:

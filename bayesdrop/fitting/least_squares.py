@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from ..losses import Derivatives
 from .energy import Energy
+from .factors import solved
 from .preconditioners import factored
 from .prepared import Prepared
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
@@ -76,7 +76,7 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
     factors = [factored(matrix, one) for matrix, one in zip(gram, diagonal.T, strict=True)]
 
     def inverse(right: WeightBlock) -> WeightBlock:
-        parts = [linalg.cho_solve(one, part, check_finite=False) for one, part in zip(factors, right.T, strict=True)]
+        parts = [solved(one, part) for one, part in zip(factors, right.T, strict=True)]
         return np.stack(parts, axis=1)
 
     gradient = _gradient(energy, state, slopes, spread)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +60,7 @@ class NewtonMemory(PerProblem):
     decrement
         That of the last full step; NaN where it tells nothing of the next.
     slow
-        Whether steps contract the error slowly.
+        Whether steps contract the error slowly, or would: the model then has all terms of the Hessian.
     smoothing
         At which the last step was made.
     near
@@ -110,19 +110,19 @@ class NewtonMemory(PerProblem):
             return self
         # After a large change the next decrement is no sign of how fast steps contract.
         decrement = np.where(smoothing >= 0.5 * self.smoothing, self.decrement, np.nan)
-        return replace(self, decrement=decrement, smoothing=smoothing, first_order=None)
+        return self.changed(decrement=decrement, smoothing=smoothing, first_order=None)
 
     def select(self, columns: Any) -> NewtonMemory:
         """Some of the problems; the derivatives are cheaper to compute anew."""
-        return PerProblem.select(replace(self, **_ANEW), columns)
+        return PerProblem.select(self.changed(**_ANEW), columns)
 
     def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
         """All of the problems, some of them from ``part``."""
-        return PerProblem.merge(replace(self, **_ANEW), columns, replace(part, **_ANEW))
+        return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
 
     def joined(self, others: Sequence[NewtonMemory]) -> NewtonMemory:
         """These problems and, after them, ``others``."""
-        own, *others = (replace(part, **_ANEW) for part in (self, *others))
+        own, *others = (part.changed(**_ANEW) for part in (self, *others))
         return PerProblem.joined(own, others)
 
 
@@ -132,10 +132,9 @@ def learn_from(
     """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
     full = length > _FULL
     damping = memory.damping
-    relaxed = np.where(damping > 0.05, 0.2 * damping, 0.0)
+    relaxed = np.where((damping > 0.05) & ~memory.slow, 0.2 * damping, 0.0)
     firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
-    return replace(
-        memory,
+    return memory.changed(
         damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),
         calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
         decrement=np.where(full, decrement, np.nan),

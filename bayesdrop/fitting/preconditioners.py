@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from scipy import linalg
 
 from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_number
 from ..designs import Design
 from ..moments import ScoreMoments
+from .factors import Factor, factor, solved
 from .overflow import refuse_overflow
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
@@ -131,16 +131,13 @@ def rows_taken(n: int, p: int) -> int:
     return size if n > max(2 * size, _ENOUGH / (p + 1) ** 2) else n
 
 
-def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Any:
-    """Cholesky factor of a matrix with something added to its diagonal, as ``scipy.linalg.cho_solve`` takes it.
-
-    The matrix is overwritten.
-    """
+def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Factor:
+    """Cholesky factor of a symmetric matrix, which is overwritten, with something added to its diagonal."""
     whole = matrix.diagonal() + diagonal
     refuse_overflow(curvature=whole)
     # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-    matrix[np.diag_indices(len(whole))] = whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300
-    return linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    np.fill_diagonal(matrix, whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300)
+    return factor(matrix)
 
 
 @dataclass(frozen=True)
@@ -171,16 +168,16 @@ class Cholesky:
         if K > 2 and p >= self.shared_from:
             size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
-            factor = self._factors(moments, *mean)[0]
+            shared = self._factors(moments, *mean)[0]
             scale = size.mean() / size
-            return lambda r: scale * _solved(factor, r)
+            return lambda r: scale * solved(shared, r)
         factors = self._factors(moments, gain, omega, diagonal)
         if K == 1:
-            return lambda r: _solved(factors[0], r)
-        return lambda r: np.stack([_solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
+            return lambda r: solved(factors[0], r)
+        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
 
     @staticmethod
-    def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Any]:
+    def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Factor]:
         """One factor for each column of the blocks."""
         (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
         size = rows_taken(n, p)
@@ -206,11 +203,6 @@ class Cholesky:
         return factors
 
 
-def _solved(factor: tuple[Any, bool], right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-    """``A⁻¹ r`` by LAPACK itself: of twenty columns ``scipy.linalg.cho_solve`` takes five times as long."""
-    return np.asarray(linalg.lapack.dpotrs(factor[0], right, lower=factor[1])[0])
-
-
 @dataclass(frozen=True)
 class Woodbury:
     """Inverse through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``, one per column of the block.
@@ -234,27 +226,27 @@ class Woodbury:
             inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
             inner[np.diag_indices(n)] += 1.0
             refuse_overflow(curvature=inner.diagonal())
-            factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+            known = factor(inner)
 
             def block(
-                r: Vector, root: Vector = root, scale: Vector = scale, inverse: Vector = inverse, factor: Any = factor
+                r: Vector, root: Vector = root, scale: Vector = scale, inverse: Vector = inverse, known: Factor = known
             ) -> Vector:
                 z = inverse * r
-                inside = linalg.cho_solve(factor, root * design.matvec(scale * z), check_finite=False)
+                inside = solved(known, root * design.matvec(scale * z))
                 return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
 
             border = scale * design.rmatvec(omega[:, k])
-            solved = block(border)
-            schur = omega[:, k].sum() + diagonal[-1, k] - border @ solved
+            through = block(border)
+            schur = omega[:, k].sum() + diagonal[-1, k] - border @ through
 
             def solve(
-                r: Vector, block: Any = block, border: Vector = border, solved: Vector = solved, schur: Any = schur
+                r: Vector, block: Any = block, border: Vector = border, through: Vector = through, schur: Any = schur
             ) -> Vector:
                 z = block(r[:-1])
                 if not moments.fit_intercept:
                     return np.append(z, r[-1])
                 top = (r[-1] - border @ z) / schur
-                return np.append(z - solved * top, top)
+                return np.append(z - through * top, top)
 
             solvers.append(solve)
         return lambda r: np.stack([solvers[k](r[:, k]) for k in range(r.shape[1])], axis=1)

@@ -8,8 +8,6 @@ what its slope promises, or a gradient that falls slowly, hands over to Newton's
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from .energy import Energy
@@ -61,7 +59,7 @@ def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) 
         factored = Prepared(inverse, energy.moments, curvature.mean_mean, curvature.diagonal)
     size = square(gradient, factored.apply)
     reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
-    memory = replace(memory, reference=reference, factored=factored)
+    memory = memory.changed(reference=reference, factored=factored)
     direction = two_loops(gradient, known, factored.apply)
     slope = np.einsum("ij,ij->j", gradient, direction)
     if not slope < 0:
@@ -71,11 +69,11 @@ def quasi_newton_step(energy: Energy, state: SolverState, memory: NewtonMemory) 
     value = energy.value(weights, mean, var, state.smoothing)
     if not value <= state.value + GAIN * slope + 8 * np.finfo(float).eps * np.abs(state.value):
         return None
-    ended = replace(state, weights=weights, mean=mean, var=var, value=value)
+    ended = state.changed(weights=weights, mean=mean, var=var, value=value)
     first = FirstOrder.at(energy, ended)
     memory = learn_from(memory, np.ones(1), -0.5 * slope, size, first)
     after = square(first.gradient, factored.apply)
     pairs = remember(known, direction, first.gradient - gradient) if after <= SLOW * size else None
-    memory = replace(memory, pairs=pairs, factored=factored if pairs is not None else None)
-    ended = replace(ended, remaining=SAFETY * memory.calibration * after, memory=memory)
+    memory = memory.changed(pairs=pairs, factored=factored if pairs is not None else None)
+    ended = ended.changed(remaining=SAFETY * memory.calibration * after, memory=memory)
     return ended, StepInfo(np.ones(1, dtype=bool))

@@ -17,13 +17,12 @@ problem. What is missing is of the second order in the smoothing then, where the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._typing import Bool, PerRow
-from .certificate import kinks_of, lower_bound
+from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector
 
@@ -67,9 +66,16 @@ def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     columns = np.flatnonzero(smooth & _many(energy, tips))
     if not len(columns):
         return state
-    part = _rounded(energy.select(columns), state.select(columns), tips[:, columns], centre[:, columns])
-    if part is None:
+    energy, here = energy.select(columns), state.select(columns)
+    part = _rounded(energy, here, tips[:, columns], centre[:, columns])
+    # No bound is above the energy without smoothing where the state is.
+    if np.all(part.value > (state.value - bias + goal)[columns]):
         return state
+    floor = lower_bound(energy, here.weights, here.mean, here.var, here.smoothing, elsewhere=True)
+    if floor is None:
+        return state
+    floor = np.maximum(floor, here.floor)
+    part = part.changed(remaining=np.maximum(part.value - floor, 0.0), floor=floor)
     ended = np.flatnonzero(part.remaining <= goal[columns])
     return state.merge(columns[ended], part.select(ended)) if len(ended) else state
 
@@ -79,14 +85,15 @@ def sharpened(energy: Energy, state: SolverState, smoothing: ProblemVector) -> S
 
     The energy is homogeneous there but for the smoothing, so that distances are in proportion to it.
     """
-    plain = replace(state, smoothing=smoothing, value=energy.value(state.weights, state.mean, state.var, smoothing))
+    plain = state.changed(smoothing=smoothing, value=energy.value(state.weights, state.mean, state.var, smoothing))
     columns = np.flatnonzero(smoothing < state.smoothing)
     if not (_here(energy, state) and len(columns)):
         return plain
-    energy, state = energy.select(columns), state.select(columns)
     tips, centre = _tips(energy, state)
-    if not np.any(_many(energy, tips)):
+    if not np.any(_many(energy, tips)[columns]):
         return plain
+    tips, centre = tips[:, columns], centre[:, columns]
+    energy, state = energy.select(columns), state.select(columns)
     share = smoothing[columns] / state.smoothing
     weights, kink = state.weights.copy(), _middle(centre, tips, state.weights[-1])
     weights[:-1] *= np.where(energy.moments.design.sq_rmatvec(tips.astype(np.float64)) > 0, share, 1.0)
@@ -95,7 +102,7 @@ def sharpened(energy: Energy, state: SolverState, smoothing: ProblemVector) -> S
     mean, var = energy.moments.scores(weights)
     value = energy.value(weights, mean, var, smoothing[columns])
     better = np.flatnonzero(value < plain.value[columns])
-    part = replace(plain.select(columns), weights=weights, mean=mean, var=var, value=value)
+    part = plain.select(columns).changed(weights=weights, mean=mean, var=var, value=value)
     return plain.merge(columns[better], part.select(better)) if len(better) else plain
 
 
@@ -109,7 +116,7 @@ def has_tips(energy: Energy, state: SolverState) -> Bool[np.ndarray, " K"]:
 def on_tips(energy: Energy, mean: PerRow, var: PerRow) -> Bool[np.ndarray, " K"]:
     """Which problems have rows on a tip itself, where the energy has no slope without smoothing, (K,)."""
     found = np.zeros(mean.shape[1], dtype=bool)
-    for centre, low, high in kinks_of(energy, mean.shape):
+    for centre, low, high in energy.kinks:
         found |= np.any(((centre - mean) ** 2 + var <= _ON**2) & (high > low), axis=0)
     return found
 
@@ -134,20 +141,16 @@ def _middle(centre: PerRow, tips: Bool[np.ndarray, "n K"], other: ProblemVector)
 def _tips(energy: Energy, state: SolverState, near: float = _NEAR) -> tuple[Bool[np.ndarray, "n K"], PerRow]:
     """Which rows are near their tips, and the kinks that are nearest, (n, K) each."""
     distance, nearest = np.full(state.mean.shape, np.inf), np.zeros(state.mean.shape)
-    for centre, low, high in kinks_of(energy, state.mean.shape):
+    for centre, low, high in energy.kinks:
         slack = np.where(high > low, np.abs(centre - state.mean), np.inf)
         closer = slack < distance
         distance, nearest = np.where(closer, slack, distance), np.where(closer, centre, nearest)
     return distance**2 + state.var <= (near * state.smoothing) ** 2, nearest
 
 
-def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], centre: PerRow) -> SolverState | None:
+def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], centre: PerRow) -> SolverState:
     """The better of the weights that are zero where rows are put on their tips and of those that all are."""
-    floor = lower_bound(energy, state.weights, state.mean, state.var, state.smoothing, elsewhere=True)
-    if floor is None:
-        return None
-    floor, zero = np.maximum(floor, state.floor), np.zeros_like(state.smoothing)
-    weights = state.weights.copy()
+    weights, zero = state.weights.copy(), np.zeros_like(state.smoothing)
     if energy.moments.fit_intercept:
         weights[-1] = _middle(centre, tips, weights[-1])
     none = np.zeros_like(weights)
@@ -162,5 +165,4 @@ def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], 
         np.where(best, one, other)
         for one, other in ((weights, none), (mean, flat), (var, np.zeros_like(var)), (value, least))
     )
-    gap = np.maximum(value - floor, 0.0)
-    return replace(state, weights=weights, mean=mean, var=var, value=value, smoothing=zero, remaining=gap, floor=floor)
+    return state.changed(weights=weights, mean=mean, var=var, value=value, smoothing=zero)

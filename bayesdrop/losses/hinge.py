@@ -75,7 +75,7 @@ class Hinge(Loss):
     @property
     def plain(self) -> Hinge:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, expectation="augmentation")
+        return self if self.augmented else replace(self, expectation="augmentation")
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""

@@ -179,7 +179,7 @@ class Logistic(Loss):
     @property
     def plain(self) -> Logistic:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, expectation="augmentation")
+        return self if self.augmented else replace(self, expectation="augmentation")
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""

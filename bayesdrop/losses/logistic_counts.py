@@ -69,7 +69,7 @@ class _LogisticCount(Loss):
     @property
     def plain(self) -> Any:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, expectation="augmentation")  # type: ignore[type-var]  # its subclasses are dataclasses
+        return self if self.augmented else replace(self, expectation="augmentation")  # type: ignore[type-var]  # its subclasses are dataclasses
 
     def votes(self, y: Responses) -> tuple[Scores, Scores]:
         """The successes for a higher score, the failures for a lower one: a row is as many rows of two classes."""

@@ -81,7 +81,7 @@ class Quantile(Loss):
     @property
     def plain(self) -> Quantile:
         """See :class:`bayesdrop.losses.base.Loss`."""
-        return replace(self, expectation="augmentation")
+        return self if self.augmented else replace(self, expectation="augmentation")
 
     @property
     def score_is(self) -> str:

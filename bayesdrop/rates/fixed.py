@@ -13,6 +13,9 @@ from .base import RateMap, check_rate
 
 __all__ = ["Fixed"]
 
+# Of no rate at all, so that it does not matter which.
+_PRIOR = Beta()
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -38,10 +41,10 @@ class Fixed:
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
-        rate = check_rate(self.rate, "rate")
+        rate = np.asarray(self.rate, dtype=np.float64)
         if rate.ndim and rate.shape != (p,):
             raise ValueError(
                 f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed or "
                 "`rates`."
             )
-        return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", Beta())
+        return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", _PRIOR)
