@@ -40,7 +40,10 @@ class PerProblem:
     """Base of frozen dataclasses whose fields are arrays (…, K), or such dataclasses in their turn, or None."""
 
     def changed(self: Own, **parts: Any) -> Own:
-        """The same with other fields: ``dataclasses.replace`` at a third of the time, of which a step has many."""
+        """The same with other fields: ``dataclasses.replace`` at a third of the time, of which a step has many.
+
+        No field may be computed from others when it is made.
+        """
         other = object.__new__(type(self))
         vars(other).update(vars(self), **parts)
         return other
