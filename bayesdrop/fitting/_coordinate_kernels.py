@@ -1,0 +1,240 @@
+"""Compiled passes over the coordinates of the dual, for one problem and for eight; :mod:`.coordinate_loop` has the rest.
+
+Imported only where Numba is (the extra ``fast``).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import unwrap
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+__all__ = ["alone", "together"]
+
+# Not all that it has is declared to be exported.
+numba: Any = import_module("numba")
+
+# Newton steps for one coordinate at most, and the relative change of it that is enough.
+_STEPS = 12
+_ENOUGH = 1e-4
+# A row that moves less than this share of the mean row is left out of a round's later passes.
+_STILL = 0.3
+_ONE = np.uint64(1)
+_WEIGHT, _INVERSE = np.uint32(0), np.uint32(1)
+_LANES = 8
+
+
+def _compiled(loop: Any) -> Any:
+    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    options = {"contract", "reassoc"}
+    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath=options)(unwrap(loop))
+
+
+def _best(a: Any, q: Any, r: Any, low: Any, high: Any, start: Any) -> Any:
+    """``β`` where ``r x + h x/√(1 + x²) = a``, and that ``x``, from a ``start`` of it."""
+    half, middle = 0.5 * (high - low), 0.5 * (high + low)
+    if r == 0.0:
+        return min(max(middle + a / q, low), high), start
+    if half == 0.0:
+        return middle, start
+    h, far = q * half, abs(a)
+    least = max(far / (r + h), (far - h) / r)
+    x = max(abs(start), least)
+    for _ in range(_STEPS):
+        secant = 1 / sqrt(1 + x * x)
+        before = x
+        x = max(x - (r * x + h * x * secant - far) / (r + h * secant * secant * secant), least)
+        if abs(x - before) <= _ENOUGH * (1 + x):
+            break
+    if a < 0:
+        x = -x
+    return middle + half * x / sqrt(1 + x * x), x
+
+
+best = _compiled(_best)
+
+
+def _next_seed(seed: Any) -> Any:
+    """The next number of a shift-register generator (Marsaglia 2003)."""
+    seed ^= seed << np.uint64(13)
+    seed ^= seed >> np.uint64(7)
+    return seed ^ (seed << np.uint64(17))
+
+
+next_seed = _compiled(_next_seed)
+
+
+def _alone(
+    pointers: Any,
+    columns: Any,
+    values: Any,
+    binary: Any,
+    centre: Any,
+    low: Any,
+    high: Any,
+    beta: Any,
+    place: Any,
+    root: Any,
+    size: Any,
+    stiffness: Any,
+    intercept: Any,
+    seeds: Any,
+    pair: Any,
+    order: Any,
+    passes: Any,
+    one: Any,
+    width: Any,
+) -> None:
+    """Passes of one problem."""
+    n, kinks, _ = beta.shape
+    active, total, still = n, 0.0, -1.0
+    bias, stiff, seed = intercept[one], stiffness[one], seeds[one]
+    for turn in range(passes):
+        if turn == 1:
+            still = _STILL * total / n
+        j = 0
+        while j < active:
+            seed = next_seed(seed)
+            other = j + np.int64(seed % np.uint64(active - j))
+            i = order[other]
+            order[other] = order[j]
+            order[j] = i
+            score = bias
+            first, last = pointers[i], pointers[i + _ONE]
+            if binary:
+                for e in range(first, last):
+                    score += pair[columns[e], _WEIGHT]
+            else:
+                for e in range(first, last):
+                    score += values[e] * pair[columns[e], _WEIGHT]
+            q, change = size[i, one] + stiff, 0.0
+            for k in range(kinks):
+                l, u, old = low[i, k, one], high[i, k, one], beta[i, k, one]
+                a = centre[i, k, one] - score + q * (old - 0.5 * (l + u) - change)
+                new, place[i, k, one] = best(a, q, root[i, one], l, u, place[i, k, one])
+                beta[i, k, one] = new
+                change += new - old
+            if change != 0.0:
+                if binary:
+                    for e in range(first, last):
+                        d = columns[e]
+                        pair[d, _WEIGHT] += change * pair[d, _INVERSE]
+                else:
+                    for e in range(first, last):
+                        d = columns[e]
+                        pair[d, _WEIGHT] += change * values[e] * pair[d, _INVERSE]
+                bias += change * stiff
+            move = abs(change) * q
+            if turn == 0:
+                total += move
+            elif move <= still:
+                active -= 1
+                order[j] = order[active]
+                order[active] = i
+                continue
+            j += 1
+    intercept[one], seeds[one] = bias, (seed >> np.uint64(12)) + np.uint64(88172645463325252)
+
+
+alone = _compiled(_alone)
+
+
+def _together(
+    pointers: Any,
+    columns: Any,
+    values: Any,
+    binary: Any,
+    centre: Any,
+    low: Any,
+    high: Any,
+    beta: Any,
+    place: Any,
+    root: Any,
+    size: Any,
+    stiffness: Any,
+    intercept: Any,
+    seeds: Any,
+    pair: Any,
+    order: Any,
+    passes: Any,
+    one: Any,
+    width: Any,
+) -> None:
+    """Passes of up to eight problems, from ``one`` on: an entry is read once for all of them.
+
+    ``pair`` has their weights side by side, and then what these gain; of lanes without a problem both are zero.
+    """
+    n, kinks, _ = beta.shape
+    active = n
+    total, still, change, score = np.zeros(_LANES), np.full(_LANES, -1.0), np.zeros(_LANES), np.zeros(_LANES)
+    bias = np.zeros(_LANES)
+    bias[:width] = intercept[one : one + width]
+    seed = seeds[one]
+    for turn in range(passes):
+        if turn == 1:
+            still[:] = _STILL * total / n
+        j = 0
+        while j < active:
+            seed = next_seed(seed)
+            other = j + np.int64(seed % np.uint64(active - j))
+            i = order[other]
+            order[other] = order[j]
+            order[j] = i
+            first, last = pointers[i], pointers[i + _ONE]
+            a, b, c, d, e, f, g, h = bias[0], bias[1], bias[2], bias[3], bias[4], bias[5], bias[6], bias[7]
+            for m in range(first, last):
+                w = pair[columns[m]]
+                x = 1.0 if binary else np.float64(values[m])
+                a += x * w[0]
+                b += x * w[1]
+                c += x * w[2]
+                d += x * w[3]
+                e += x * w[4]
+                f += x * w[5]
+                g += x * w[6]
+                h += x * w[7]
+            score[0], score[1], score[2], score[3], score[4], score[5], score[6], score[7] = a, b, c, d, e, f, g, h
+            moved, far = False, turn == 0
+            for lane in range(width):
+                p = one + lane
+                q, by = size[i, p] + stiffness[p], 0.0
+                for k in range(kinks):
+                    l, u, old = low[i, k, p], high[i, k, p], beta[i, k, p]
+                    pull = centre[i, k, p] - score[lane] + q * (old - 0.5 * (l + u) - by)
+                    new, place[i, k, p] = best(pull, q, root[i, p], l, u, place[i, k, p])
+                    beta[i, k, p] = new
+                    by += new - old
+                change[lane] = by
+                moved |= by != 0.0
+                bias[lane] += by * stiffness[p]
+                if turn == 0:
+                    total[lane] += abs(by) * q
+                far |= abs(by) * q > still[lane]
+            if moved:
+                a, b, c, d = change[0], change[1], change[2], change[3]
+                e, f, g, h = change[4], change[5], change[6], change[7]
+                for m in range(first, last):
+                    w = pair[columns[m]]
+                    x = 1.0 if binary else np.float64(values[m])
+                    w[0] += x * a * w[8]
+                    w[1] += x * b * w[9]
+                    w[2] += x * c * w[10]
+                    w[3] += x * d * w[11]
+                    w[4] += x * e * w[12]
+                    w[5] += x * f * w[13]
+                    w[6] += x * g * w[14]
+                    w[7] += x * h * w[15]
+            if not far:
+                active -= 1
+                order[j] = order[active]
+                order[active] = i
+                continue
+            j += 1
+    intercept[one : one + width] = bias[:width]
+    seeds[one] = seed
+
+
+together = _compiled(_together)
