@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..designs._lanes import LANES, add_to_eight, add_to_eight_ones, eight_sums, eight_sums_of_ones
+
 __all__ = ["alone", "together"]
 
 # Not all that it has is declared to be exported.
@@ -24,7 +26,6 @@ _ENOUGH = 1e-4
 _STILL = 0.3
 _ONE = np.uint64(1)
 _WEIGHT, _INVERSE = np.uint32(0), np.uint32(1)
-_LANES = 8
 
 
 def _compiled(loop: Any) -> Any:
@@ -169,8 +170,8 @@ def _together(
     """
     n, kinks, _ = beta.shape
     active = n
-    total, still, change, score = np.zeros(_LANES), np.full(_LANES, -1.0), np.zeros(_LANES), np.zeros(_LANES)
-    bias = np.zeros(_LANES)
+    total, still, change, score = np.zeros(LANES), np.full(LANES, -1.0), np.zeros(LANES), np.zeros(LANES)
+    bias = np.zeros(LANES)
     bias[:width] = intercept[one : one + width]
     seed = seeds[one]
     for turn in range(passes):
@@ -184,26 +185,17 @@ def _together(
             order[other] = order[j]
             order[j] = i
             first, last = pointers[i], pointers[i + _ONE]
-            a, b, c, d, e, f, g, h = bias[0], bias[1], bias[2], bias[3], bias[4], bias[5], bias[6], bias[7]
-            for m in range(first, last):
-                w = pair[columns[m]]
-                x = 1.0 if binary else np.float64(values[m])
-                a += x * w[0]
-                b += x * w[1]
-                c += x * w[2]
-                d += x * w[3]
-                e += x * w[4]
-                f += x * w[5]
-                g += x * w[6]
-                h += x * w[7]
-            score[0], score[1], score[2], score[3], score[4], score[5], score[6], score[7] = a, b, c, d, e, f, g, h
-            moved, far = False, turn == 0
+            if binary:
+                eight_sums_of_ones(pair, columns, values, first, last, 2, False, False, score)
+            else:
+                eight_sums(pair, columns, values, first, last, 2, False, False, score)
+            moved, far = False, False
             for lane in range(width):
                 p = one + lane
                 q, by = size[i, p] + stiffness[p], 0.0
                 for k in range(kinks):
                     l, u, old = low[i, k, p], high[i, k, p], beta[i, k, p]
-                    pull = centre[i, k, p] - score[lane] + q * (old - 0.5 * (l + u) - by)
+                    pull = centre[i, k, p] - bias[lane] - score[lane] + q * (old - 0.5 * (l + u) - by)
                     new, place[i, k, p] = best(pull, q, root[i, p], l, u, place[i, k, p])
                     beta[i, k, p] = new
                     by += new - old
@@ -214,19 +206,10 @@ def _together(
                     total[lane] += abs(by) * q
                 far |= abs(by) * q > still[lane]
             if moved:
-                a, b, c, d = change[0], change[1], change[2], change[3]
-                e, f, g, h = change[4], change[5], change[6], change[7]
-                for m in range(first, last):
-                    w = pair[columns[m]]
-                    x = 1.0 if binary else np.float64(values[m])
-                    w[0] += x * a * w[8]
-                    w[1] += x * b * w[9]
-                    w[2] += x * c * w[10]
-                    w[3] += x * d * w[11]
-                    w[4] += x * e * w[12]
-                    w[5] += x * f * w[13]
-                    w[6] += x * g * w[14]
-                    w[7] += x * h * w[15]
+                if binary:
+                    add_to_eight_ones(pair, columns, values, first, last, change)
+                else:
+                    add_to_eight(pair, columns, values, first, last, change)
             if not far:
                 active -= 1
                 order[j] = order[active]
@@ -234,7 +217,7 @@ def _together(
                 continue
             j += 1
     intercept[one : one + width] = bias[:width]
-    seeds[one] = seed
+    seeds[one] = (seed >> np.uint64(12)) + np.uint64(88172645463325252)
 
 
 together = _compiled(_together)
