@@ -1,8 +1,8 @@
 """Eight vectors side by side in the registers of a processor: sums over the entries of a row, and what it gives back.
 
-Numba takes the eight numbers of a place one at a time. These loops over the entries of a row are written in the terms of
-LLVM, where they are one vector. Tables of weights are (p, 8), or (p, 16), and rows compressed: columns unsigned, values
-in single or double precision. Imported only where Numba is (the extra ``fast``).
+Numba takes the eight numbers of a place one at a time. These loops over the entries of a row are written in the terms
+of LLVM, where they are one vector. Tables of weights are (p, 8), or (p, 16), and rows compressed: columns unsigned,
+values in single or double precision. Imported only where Numba is (the extra ``fast``).
 """
 
 from __future__ import annotations
@@ -99,7 +99,16 @@ class _Row:
 
 def _sums(ones: bool) -> Any:
     def declare(
-        typing: Any, table: Any, columns: Any, values: Any, first: Any, last: Any, eights: Any, left: Any, right: Any, sums: Any
+        typing: Any,
+        table: Any,
+        columns: Any,
+        values: Any,
+        first: Any,
+        last: Any,
+        eights: Any,
+        left: Any,
+        right: Any,
+        sums: Any,
     ) -> Any:
         def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             row = _Row(context, builder, signature, given, ones)
@@ -113,7 +122,10 @@ def _sums(ones: bool) -> Any:
                     weights = builder.fmul(builder.select(squared, *powers), weights, flags=_FUSED)
                 return builder.fadd(carried, weights, flags=_FUSED)
 
-            row.write(row.over_entries(ir.Constant(_EIGHT, [0.0] * LANES), body), row.eight(row.arrays[8], ir.Constant(_LONG, 0)))
+            row.write(
+                row.over_entries(ir.Constant(_EIGHT, [0.0] * LANES), body),
+                row.eight(row.arrays[8], ir.Constant(_LONG, 0)),
+            )
             return context.get_dummy_value()
 
         long, flag = types.uint64, types.boolean

@@ -10,6 +10,7 @@ for each core.
 
 from __future__ import annotations
 
+import threading
 from functools import cache, partial
 from inspect import unwrap
 from itertools import pairwise, product
@@ -79,7 +80,8 @@ def _slices(size: int) -> list[slice]:
 def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
     """Run a loop over all lines, in threads where there are many entries and the caller is not one of several."""
     lines, entries = len(pointers) - 1, int(pointers[-1])
-    count = 1 if entries < _THREADED else cores()
+    alone = entries < _THREADED or threading.current_thread() is not threading.main_thread()
+    count = 1 if alone else cores()
     ends = [0, *np.searchsorted(pointers, np.arange(1, count) * (entries / count)).tolist(), lines]
     side_by_side([partial(loop, *arguments, *some) for some in pairwise(ends)])
 

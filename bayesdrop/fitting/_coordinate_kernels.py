@@ -1,4 +1,4 @@
-"""Compiled passes over the coordinates of the dual, for one problem and for eight; :mod:`.coordinate_loop` has the rest.
+"""Compiled passes over the coordinates of the dual, for one problem and for eight; see :mod:`.coordinate_loop`.
 
 Imported only where Numba is (the extra ``fast``).
 """
@@ -116,9 +116,9 @@ def _alone(
                     score += values[e] * pair[columns[e], _WEIGHT]
             q, change = size[i, one] + stiff, 0.0
             for k in range(kinks):
-                l, u, old = low[i, k, one], high[i, k, one], beta[i, k, one]
-                a = centre[i, k, one] - score + q * (old - 0.5 * (l + u) - change)
-                new, place[i, k, one] = best(a, q, root[i, one], l, u, place[i, k, one])
+                least, most, old = low[i, k, one], high[i, k, one], beta[i, k, one]
+                a = centre[i, k, one] - score + q * (old - 0.5 * (least + most) - change)
+                new, place[i, k, one] = best(a, q, root[i, one], least, most, place[i, k, one])
                 beta[i, k, one] = new
                 change += new - old
             if change != 0.0:
@@ -198,9 +198,9 @@ def _together(
                 p = one + lane
                 q, by = size[i, p] + stiffness[p], 0.0
                 for k in range(kinks):
-                    l, u, old = low[i, k, p], high[i, k, p], beta[i, k, p]
-                    pull = centre[i, k, p] - bias[lane] - score[lane] + q * (old - 0.5 * (l + u) - by)
-                    new, place[i, k, p] = best(pull, q, root[i, p], l, u, place[i, k, p])
+                    least, most, old = low[i, k, p], high[i, k, p], beta[i, k, p]
+                    pull = centre[i, k, p] - bias[lane] - score[lane] + q * (old - 0.5 * (least + most) - by)
+                    new, place[i, k, p] = best(pull, q, root[i, p], least, most, place[i, k, p])
                     beta[i, k, p] = new
                     by += new - old
                 change[lane] = by

@@ -10,19 +10,18 @@ and concave above zero, so that Newton's method from below cannot miss. Without 
 cut off at these.
 
 Up to eight problems go over the rows in one order, their weights side by side, so that an entry is read once for all
-(:mod:`._coordinate_kernels` has the loops, compiled by Numba); the eights go in threads, and as each has its own numbers
-and its own order what comes out does not depend on how many there are.
+(:mod:`._coordinate_kernels` has the loops, compiled by Numba). The eights go in threads, and as each has its own
+numbers and its own order, what comes out does not depend on how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float, Int, PerRow
+from .._typing import Int, PerRow
 from ..designs.block_threads import side_by_side
 from .shapes import FeatureBlock, ProblemVector
 

@@ -31,13 +31,13 @@ from typing import cast
 
 import numpy as np
 
-from .._typing import Float, PerRow
+from .._typing import PerRow
 from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows
 from .dual_rounds import descend
 from .energy import Energy
 from .interior import solve_interior
-from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
+from .kinked_problem import LEAST, Dual, KinkedProblem
 from .shapes import WeightBlock
 
 __all__ = ["on_their_kinks", "solve_dual"]
@@ -50,6 +50,8 @@ _MOST_OF_FEW = 30_000
 # entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
 _HEAVY = (0.5, 0.01)
+# A pass of several problems of one kink costs each of them less than a product does in Newton's method.
+_HEAVIER, _SEVERAL = 1.2, 4
 # So is it where more than this share of the entries is stored and there are more than so many rows for each column.
 _FULL = 0.5
 _TALL = 1.5
@@ -94,15 +96,16 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | 
     gain, _, quadratic, _, _ = energy.moments.coefficients
     (n, p), K = energy.moments.design.shape, weights.shape[1]
     kinks = KinkedProblem.of(energy, slice(0, 1)).centre.shape[1]
-    if np.max(quadratic / gain**2, initial=0.0) > _HEAVY[kinks - 1]:
+    most = max(_HEAVY[kinks - 1], _HEAVIER if K >= _SEVERAL and kinks == 1 else 0.0)
+    if np.max(quadratic / gain**2, initial=0.0) > most:
         return None
     if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):
         return None
-    most = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
+    passes = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
     together, found = max(1, _ROOM // max(kinks * n, 1)), []
     for start in range(0, K, together):
         some = slice(start, min(start + together, K))
-        dual = descend(KinkedProblem.of(energy, some), rows, weights[-1, some], tol, most)
+        dual = descend(KinkedProblem.of(energy, some), rows, weights[-1, some], tol, passes)
         if dual is None:
             return None
         found.append(dual)

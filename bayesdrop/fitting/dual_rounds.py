@@ -47,7 +47,9 @@ class _Progress:
 
     def select(self, columns: Any) -> _Progress:
         """Some of the problems."""
-        parts = {name: np.ascontiguousarray(part[..., columns]) for name, part in vars(self).items() if name != "coordinates"}
+        parts = {
+            name: np.ascontiguousarray(part[..., columns]) for name, part in vars(self).items() if name != "coordinates"
+        }
         coordinates = Coordinates(*(np.ascontiguousarray(part[..., columns]) for part in self.coordinates))
         return _Progress(coordinates, **parts)
 
@@ -123,7 +125,15 @@ def _start(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progr
     coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(beta))
     weights = np.zeros(diagonal.shape)
     return _Progress(
-        coordinates, weights, diagonal, intercept.copy(), np.zeros((n, K)), size, stiffness, stiffness.copy(), np.zeros(K)
+        coordinates,
+        weights,
+        diagonal,
+        intercept.copy(),
+        np.zeros((n, K)),
+        size,
+        stiffness,
+        stiffness.copy(),
+        np.zeros(K),
     )
 
 

@@ -68,14 +68,12 @@ class KinkedProblem(NamedTuple):
 
     def select(self, columns: Any) -> KinkedProblem:
         """Some of several problems."""
-        parts = {
-            name: np.ascontiguousarray(getattr(self, name)[..., columns])
-            for name in ("gain", "precision", "quadratic", "centre", "low", "high")
-        }
-        return self._replace(**parts)
+        parts = (self.gain, self.precision, self.quadratic, self.centre, self.low, self.high)
+        gain, precision, quadratic, centre, low, high = (np.ascontiguousarray(part[..., columns]) for part in parts)
+        return KinkedProblem(self.design, gain, precision, quadratic, centre, low, high, self.fitted)
 
     def energy(self, w: Float[np.ndarray, "p ..."], slack: Float[np.ndarray, "n kinks ..."], root: PerRow) -> Any:
-        """Energy at the weights, whose scores are ``t − slack`` and have standard deviations ``root``; a number or (K,)."""
+        """Energy at the weights, whose scores are ``t − slack`` and have deviations ``root``; a number or (K,)."""
         size = np.sqrt(slack * slack + (root * root)[:, None])
         costs = 0.5 * ((self.high + self.low) * slack + (self.high - self.low) * size)
         return 0.5 * np.sum(self.precision * w * w, axis=0) + costs.sum(axis=(0, 1))

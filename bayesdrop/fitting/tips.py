@@ -27,7 +27,7 @@ from .certificate import kinks_of, lower_bound
 from .energy import Energy
 from .shapes import ProblemVector
 
-__all__ = ["end_at_tips", "has_tips", "on_tips", "sharpened"]
+__all__ = ["best_constant", "end_at_tips", "has_tips", "on_tips", "sharpened"]
 
 SolverState: TypeAlias = Any
 """That of :mod:`.state`, which imports this."""
@@ -136,8 +136,8 @@ def _near_zero(energy: Energy, state: SolverState) -> Bool[np.ndarray, " K"]:
     return np.asarray(apart <= _FLAT * np.abs(state.value))
 
 
-def _best_constant(energy: Energy, shape: tuple[int, ...]) -> ProblemVector:
-    """The intercept of zero weights, (K,): the kink past which the slope of the energy in it is no longer below zero."""
+def best_constant(energy: Energy, shape: tuple[int, ...]) -> ProblemVector:
+    """The intercept of zero weights, (K,): the first kink past which the slope of the energy is not below zero."""
     kinks, low, high = (np.concatenate(part, axis=0) for part in zip(*kinks_of(energy, shape), strict=True))
     order = np.argsort(kinks, axis=0, kind="stable")
     rise = np.cumsum(np.take_along_axis(high - low, order, axis=0), axis=0)
@@ -172,7 +172,7 @@ def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], 
         weights[-1] = _middle(centre, tips, weights[-1])
     none = np.zeros_like(weights)
     if energy.moments.fit_intercept:
-        none[-1] = _best_constant(energy, state.mean.shape)
+        none[-1] = best_constant(energy, state.mean.shape)
     weights[:-1][energy.moments.design.sq_rmatvec(tips.astype(np.float64)) > 0] = 0.0
     mean, var = energy.moments.scores(weights)
     value = energy.value(weights, mean, var, zero)

@@ -7,10 +7,10 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.certificate import lower_bound
+from bayesdrop.fitting.certificate import kinks_of, lower_bound
 from bayesdrop.fitting.energy import Energy
 from bayesdrop.fitting.state import SolverState
-from bayesdrop.fitting.tips import end_at_tips
+from bayesdrop.fitting.tips import best_constant, end_at_tips
 from bayesdrop.moments import ScoreMoments
 
 RATE, ROWS, COLUMNS = 0.9, 150, 25
@@ -82,3 +82,34 @@ def test_what_is_put_on_tips_is_put_there_by_the_bound_alone():
     state = SolverState.at(block, np.append(np.full(COLUMNS, 1e-3), -1.0)[:, None], None)
     ended = end_at_tips(block, state, 1e-6 * state.value, 0 * state.value)
     assert ended is state
+
+
+@pytest.mark.parametrize("loss", [bd.Hinge(margin=0.8), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8)], ids=repr)
+def test_the_best_constant_is_that_of_all_kinks(loss):
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random((40, 3)) < [0.1, 0.5, 0.9], -1.0, 1.0) if loss.binary else rng.normal(size=(40, 3))
+    weight = rng.integers(0, 3, size=(40, 1)).astype(float)
+    moments = ScoreMoments(as_design(rng.normal(size=(40, 2))), bd.Dropout(), np.full((2, 1), 0.5), True)
+    task = Energy(moments, loss, y, weight, np.array([[1.0], [1.0], [0.0]]))
+
+    def cost(intercept):
+        zero = np.zeros((3, 3))
+        return task.value(zero, np.broadcast_to(intercept, (40, 3)), np.zeros((40, 3)), np.zeros(3))
+
+    kinks = np.concatenate([centre for centre, _, _ in kinks_of(task, (40, 3))])
+    least = np.min([cost(kink) for kink in kinks], axis=0)
+    np.testing.assert_allclose(cost(best_constant(task, (40, 3))), least, rtol=1e-12)
+
+
+def test_dense_rows_that_say_nothing_end_at_zero_weights_soon():
+    """No column is zero in any row, so that no row's noise vanishes but where all weights do."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(ROWS) < 8, 1.0, -1.0)
+    X = rng.normal(size=(ROWS, COLUMNS)) + 0.05 * y[:, None]
+    fit = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(RATE), C=1.0), X, y, method=bd.Newton(tol=1e-7))
+    assert not np.any(fit.weight)
+    assert (fit.status.name, fit.intercept) == ("ALL_ZERO", -1.0)
+    assert fit.n_iter < 25
+    X = (1 - RATE) * X
+    best = energy(X, y, 1.0, *reweighted(X, y, 1.0))
+    assert energy(X, y, 1.0, fit.weight, fit.intercept) <= best * (1 + 1e-7)
