@@ -3,6 +3,9 @@
 Numba takes the eight numbers of a place one at a time. These loops over the entries of a row are written in the terms
 of LLVM, where they are one vector. Tables of weights are (p, 8), or (p, 16), and rows compressed: columns unsigned,
 values in single or double precision. Imported only where Numba is (the extra ``fast``).
+
+Numba's cache on disk looks at the file of a loop alone: who changes an intrinsic removes what is cached of the loops
+that have it in them (``*.nbi``, here and beside :mod:`bayesdrop.fitting._coordinate_kernels`).
 """
 
 from __future__ import annotations
