@@ -76,7 +76,7 @@ class KinkedProblem(NamedTuple):
         """Energy at the weights, whose scores are ``t − slack`` and have deviations ``root``; a number or (K,)."""
         size = np.sqrt(slack * slack + (root * root)[:, None])
         costs = 0.5 * ((self.high + self.low) * slack + (self.high - self.low) * size)
-        return 0.5 * np.vecdot(self.precision * w, w, axis=0) + costs.sum(axis=(0, 1))
+        return 0.5 * np.vecdot((self.precision * w).T, w.T) + costs.sum(axis=(0, 1))
 
     def feasible(self, beta: Float[np.ndarray, "n kinks ..."]) -> Float[np.ndarray, "n kinks ..."]:
         """A ``β`` that meets the constraint: the larger side is scaled down."""
@@ -104,4 +104,4 @@ class KinkedProblem(NamedTuple):
             back, spread = self.design.pair_rmatvec(*columns)
             back, spread = back.reshape(w.shape), self.quadratic * spread.reshape(w.shape)
         rest = back - spread * w
-        return value - 0.5 * np.vecdot(rest, rest / self.precision, axis=0), spread
+        return value - 0.5 * np.vecdot(rest.T, (rest / self.precision).T), spread
