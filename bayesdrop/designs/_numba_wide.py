@@ -1,6 +1,7 @@
 """Products of compressed rows with many vectors, eight at a time, compiled by Numba (the extra ``fast``).
 
-Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in registers.
+Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in a register
+(:mod:`._lanes`).
 Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over compressed columns: sums
 that stay where they are take half the time of sums that are scattered. Up to four vectors that all meet one of the two
 go by themselves. Each sum is made by one thread, whatever their number: many entries go in threads, a part of the lines
@@ -10,16 +11,15 @@ for each core.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from inspect import unwrap
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int, Num
-from .block_threads import cores
+from .block_threads import cores, side_by_side
 
 __all__ = ["gather_many", "worthwhile"]
 
@@ -82,15 +82,8 @@ def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tupl
     lines, entries = len(pointers) - 1, int(pointers[-1])
     alone = entries < _THREADED or threading.current_thread() is not threading.main_thread()
     count = 1 if alone else cores()
-    if count == 1:
-        loop(*arguments, 0, lines)
-        return
-    ends = np.searchsorted(pointers, np.arange(1, count) * (entries / count)).tolist()
-    with ThreadPoolExecutor(count - 1) as pool:
-        others = [pool.submit(loop, *arguments, *some) for some in zip(ends, [*ends[1:], lines], strict=True)]
-        loop(*arguments, 0, ends[0])
-        for other in others:
-            other.result()
+    ends = [0, *np.searchsorted(pointers, np.arange(1, count) * (entries / count)).tolist(), lines]
+    side_by_side([partial(loop, *arguments, *some) for some in pairwise(ends)])
 
 
 @cache
@@ -98,8 +91,10 @@ def _compiled() -> tuple[Any, Any]:
     """The loops over eight and over four columns; sums may be ordered as the processor likes, several taken at once."""
     import numba
 
+    from ._lanes import gather_eight
+
     compile_ = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})
-    return compile_(unwrap(gather_eight)), compile_(unwrap(gather_four))
+    return gather_eight, compile_(unwrap(gather_four))
 
 
 def gather_four(
@@ -128,40 +123,3 @@ def gather_four(
             c += x * w[2]
             d += x * w[3]
         sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3] = a, b, c, d
-
-
-def gather_eight(
-    pointers: Int[np.ndarray, " pointers"],
-    indices: Int[np.ndarray, " m"],
-    data: Float[np.ndarray, " m"],
-    binary: bool,
-    square_left: bool,
-    square_right: bool,
-    block: Float[np.ndarray, "groups inside 8"],
-    result: Float[np.ndarray, "groups outside 8"],
-    start: int,
-    stop: int,
-) -> None:
-    """Write the products of some lines; the left four of each eight columns meet X², or X, and so do the right four."""
-    for g in range(block.shape[0]):
-        columns = block[g]
-        for i in range(start, stop):
-            a, b, c, d, e, f, h, k = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            for j in range(pointers[i], pointers[i + 1]):
-                w = columns[indices[j]]
-                left, right = 1.0, 1.0
-                if not binary:
-                    x = np.float64(data[j])
-                    left = x * x if square_left else x
-                    right = x * x if square_right else x
-                a += left * w[0]
-                b += left * w[1]
-                c += left * w[2]
-                d += left * w[3]
-                e += right * w[4]
-                f += right * w[5]
-                h += right * w[6]
-                k += right * w[7]
-            sums = result[g, i]
-            sums[0], sums[1], sums[2], sums[3] = a, b, c, d
-            sums[4], sums[5], sums[6], sums[7] = e, f, h, k

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice, repeat
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import Shaped
 
-__all__ = ["Scratch", "ahead", "cores", "falling", "in_threads"]
+__all__ = ["Scratch", "ahead", "cores", "falling", "in_threads", "side_by_side"]
 
 Result = TypeVar("Result")
 
@@ -22,6 +22,29 @@ Result = TypeVar("Result")
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
+    """Make calls that have nothing to do with each other: in threads, unless the caller is one of several.
+
+    An error of one is raised when all have ended.
+
+    Examples
+    --------
+    >>> found: set[int] = set()
+    >>> side_by_side([lambda: found.add(1), lambda: found.add(2)])
+    >>> sorted(found)
+    [1, 2]
+    """
+    alone = threading.current_thread() is not threading.main_thread()
+    count = 1 if alone else min(cores(), len(calls))
+    if count <= 1:
+        for call in calls:
+            call()
+        return
+    with ThreadPoolExecutor(count) as pool:
+        for future in [pool.submit(call) for call in calls]:
+            future.result()
 
 
 def ahead(blocks: Generator[Any]) -> Iterator[Any]:

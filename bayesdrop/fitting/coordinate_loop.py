@@ -1,4 +1,4 @@
-r"""Passes over the coordinates of the dual of a kinked loss, compiled by Numba; :mod:`.dual` has the mathematics.
+r"""Passes over the coordinates of the dual of a kinked loss, for some problems that share the rows.
 
 A row has one coordinate for each of its kinks, ``β`` between the ends ``l`` and ``u``. With the score ``s``, which
 moves by ``q`` times what ``β`` does, and ``r`` the root of the variance the best ``β`` is where
@@ -8,27 +8,27 @@ moves by ``q`` times what ``β`` does, and ``r`` the root of the variance the be
 In ``β = ½(l + u) + ½(u − l) x/√(1 + x²)`` that is ``r x + h x/√(1 + x²) = a`` with ``h = ½q(u − l)``: odd, increasing
 and concave above zero, so that Newton's method from below cannot miss. Without noise ``β`` is what it is without ends,
 cut off at these.
+
+Up to eight problems go over the rows in one order, their weights side by side, so that an entry is read once for all
+(:mod:`._coordinate_kernels` has the loops, compiled by Numba). The eights go in threads, and as each has its own
+numbers and its own order, what comes out does not depend on how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from inspect import unwrap
-from math import sqrt
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Coordinates", "CompressedRows", "descend"]
+from .._typing import Int, PerRow
+from ..designs.block_threads import side_by_side
+from .shapes import FeatureBlock, ProblemVector
 
-# Newton steps for one coordinate at most, and the relative change of it that is enough.
-_STEPS = 12
-_ENOUGH = 1e-4
-# A row that moves less than this share of the mean row is left out of a round's later passes.
-_STILL = 0.3
-_ONE = np.uint64(1)
-_WEIGHT, _INVERSE = np.uint32(0), np.uint32(1)
+__all__ = ["CompressedRows", "Coordinates", "Passes"]
+
+# Problems whose weights lie side by side, at most.
+_LANES = 8
 
 
 class CompressedRows(NamedTuple):
@@ -41,7 +41,7 @@ class CompressedRows(NamedTuple):
 
 
 class Coordinates(NamedTuple):
-    """Kinks ``t``, ends ``l`` and ``u``, and ``β`` and ``x``, which the passes change, (n, kinks) each."""
+    """Kinks ``t``, ends ``l`` and ``u``, and ``β`` and ``x``, which the passes change, (n, kinks, K) each."""
 
     centre: Any
     low: Any
@@ -50,106 +50,63 @@ class Coordinates(NamedTuple):
     place: Any
 
 
-@cache
-def descend() -> Callable[..., None]:
-    """The loop, compiled: ``(*rows, *coordinates, root, size, pair, order, state, stiffness, passes)``.
+class Passes:
+    """Passes of ``K`` problems; the order of the rows goes on from call to call.
 
-    ``root`` and ``size`` are ``r`` and ``q`` (n,); ``pair`` (p, 2) has the weights, which it changes, and what a weight
-    gains from a pull; ``order`` (n,) is shuffled; ``state`` holds the intercept and the seed.
+    Parameters
+    ----------
+    rows : CompressedRows
+        That they share.
+    n : int
+        How many rows.
+    K : int
+        Problems.
     """
-    import numba
 
-    loop: Callable[..., None] = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract", "reassoc"})(
-        unwrap(_passes)
-    )
-    return loop
+    def __init__(self, rows: CompressedRows, n: int, K: int) -> None:
+        self.rows = rows
+        self._groups = _groups(K)
+        self._orders = [np.arange(n, dtype=np.uint64) for _ in self._groups]
+        self._seeds = np.full(K, 88172645463325252, dtype=np.uint64)
+
+    def __call__(
+        self,
+        coordinates: Coordinates,
+        root: PerRow,
+        size: PerRow,
+        stiffness: ProblemVector,
+        weights: FeatureBlock,
+        gain: FeatureBlock,
+        intercept: ProblemVector,
+        passes: int,
+    ) -> None:
+        """Make some passes, which change the coordinates, the ``weights`` (p, K) and the ``intercept`` (K,) in place.
+
+        ``root`` and ``size`` are ``r`` and ``q`` (n, K); ``gain`` (p, K) is what a weight gains from a pull, and the
+        ``stiffness`` (K,) what the intercept does.
+        """
+        from ._coordinate_kernels import alone, together
+
+        def one(group: slice, order: Int[np.ndarray, " n"]) -> None:
+            width = group.stop - group.start
+            lanes = _LANES if width > 1 else 1
+            pair = np.zeros((len(weights), 2 * lanes))
+            pair[:, :width], pair[:, lanes : lanes + width] = weights[:, group], gain[:, group]
+            numbers = (root, size, stiffness, intercept, self._seeds, pair, order, passes, group.start, width)
+            kernel = together if width > 1 else alone
+            kernel(*self.rows, *coordinates, *numbers)
+            weights[:, group] = pair[:, :width]
+
+        side_by_side([partial(one, *some) for some in zip(self._groups, self._orders, strict=True)])
 
 
-def _passes(
-    pointers: Any,
-    columns: Any,
-    values: Any,
-    binary: Any,
-    centre: Any,
-    low: Any,
-    high: Any,
-    beta: Any,
-    place: Any,
-    root: Any,
-    size: Any,
-    pair: Any,
-    order: Any,
-    state: Any,
-    stiffness: Any,
-    passes: Any,
-) -> None:
-    """Some passes in random order, in place; the later ones over the rows that moved in the first."""
-    n, kinks = beta.shape
-    active, total, still = n, 0.0, -1.0
-    intercept = state[0]
-    seed = np.uint64(state[1]) + np.uint64(88172645463325252)
-    for one in range(passes):
-        if one == 1:
-            still = _STILL * total / n
-        j = 0
-        while j < active:
-            seed ^= seed << np.uint64(13)
-            seed ^= seed >> np.uint64(7)
-            seed ^= seed << np.uint64(17)
-            other = j + np.int64(seed % np.uint64(active - j))
-            i = order[other]
-            order[other] = order[j]
-            order[j] = i
-            score = intercept
-            first, last = pointers[i], pointers[i + _ONE]
-            if binary:
-                for e in range(first, last):
-                    score += pair[columns[e], _WEIGHT]
-            else:
-                for e in range(first, last):
-                    score += values[e] * pair[columns[e], _WEIGHT]
-            q, r, change = size[i], root[i], 0.0
-            for k in range(kinks):
-                old, half, middle = beta[i, k], 0.5 * (high[i, k] - low[i, k]), 0.5 * (high[i, k] + low[i, k])
-                a = centre[i, k] - score + q * (old - middle - change)
-                if r == 0.0:
-                    new = min(max(middle + a / q, low[i, k]), high[i, k])
-                elif half == 0.0:
-                    new = old
-                else:
-                    h, far = q * half, abs(a)
-                    least = max(far / (r + h), (far - h) / r)
-                    x = max(abs(place[i, k]), least)
-                    for _ in range(_STEPS):
-                        secant = 1 / sqrt(1 + x * x)
-                        before = x
-                        x = max(x - (r * x + h * x * secant - far) / (r + h * secant * secant * secant), least)
-                        if abs(x - before) <= _ENOUGH * (1 + x):
-                            break
-                    if a < 0:
-                        x = -x
-                    new = middle + half * x / sqrt(1 + x * x)
-                    place[i, k] = x
-                beta[i, k] = new
-                change += new - old
-            if change != 0.0:
-                if binary:
-                    for e in range(first, last):
-                        d = columns[e]
-                        pair[d, _WEIGHT] += change * pair[d, _INVERSE]
-                else:
-                    for e in range(first, last):
-                        d = columns[e]
-                        pair[d, _WEIGHT] += change * values[e] * pair[d, _INVERSE]
-                intercept += change * stiffness
-            move = abs(change) * q
-            if one == 0:
-                total += move
-            elif move <= still:
-                active -= 1
-                order[j] = order[active]
-                order[active] = i
-                continue
-            j += 1
-    state[0] = intercept
-    state[1] = np.float64(seed >> np.uint64(12))
+def _groups(K: int) -> list[slice]:
+    """Problems in groups of like sizes.
+
+    Examples
+    --------
+    >>> _groups(10)
+    [slice(0, 5, None), slice(5, 10, None)]
+    """
+    parts = np.array_split(np.arange(K), -(-K // _LANES))
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]

@@ -31,41 +31,36 @@ from typing import cast
 
 import numpy as np
 
-from .._typing import Float, PerRow
+from .._typing import PerRow
 from .._validation import offers
 from ..losses.protocols import PiecewiseLinear
-from .coordinate_loop import CompressedRows, Coordinates, descend
+from .coordinate_loop import CompressedRows
+from .dual_rounds import descend
 from .energy import Energy
 from .interior import solve_interior
-from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
+from .kinked_problem import LEAST, Dual, KinkedProblem
 from .shapes import WeightBlock
 
 __all__ = ["on_their_kinks", "solve_dual"]
 
-# Passes of a round, with noise and without.
-_PASSES = 2
-_PASSES_PLAIN = 5
 # Passes before Newton's method takes over, and those over few entries, which are as quick as one of its steps.
 _MOST = 300
 _ENTRIES = 3e8
 _MOST_OF_FEW = 30_000
-# Rounds in which the gap must halve, with noise.
-_PATIENCE = 4
 # With noise the loop is worth loading from so many entries on, and Newton's method is quicker where the variance of an
 # entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
 _HEAVY = (0.5, 0.01)
+# A pass of several problems of one kink costs each of them less than a product does in Newton's method.
+_HEAVIER, _SEVERAL = 1.2, 4
 # So is it where more than this share of the entries is stored and there are more than so many rows for each column.
 _FULL = 0.5
 _TALL = 1.5
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
-# Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
-_INTERCEPT = 0.03
-# At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
-_STIFFEST = 32.0
-_SLOW = 0.4
+# Coordinates of problems that are held at once, with a dozen numbers each.
+_ROOM = 1 << 21
 
 
 def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
@@ -99,19 +94,28 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | 
     rows = _rows_of(energy)
     if rows is None:
         return None
-    tasks = [KinkedProblem.of(energy, k) for k in range(weights.shape[1])]
-    if any(np.max(task.quadratic, initial=0.0) > _HEAVY[task.centre.shape[1] - 1] for task in tasks):
+    gain, _, quadratic, _, _ = energy.moments.coefficients
+    (n, p), K = energy.moments.design.shape, weights.shape[1]
+    kinks = KinkedProblem.of(energy, slice(0, 1)).centre.shape[1]
+    most = max(_HEAVY[kinks - 1], _HEAVIER if K >= _SEVERAL and kinks == 1 else 0.0)
+    if np.max(quadratic / gain**2, initial=0.0) > most:
         return None
-    n, p = energy.moments.design.shape
-    if len(rows.values) > _FULL * n * p and (n > _TALL * p or tasks[0].centre.shape[1] > 1):
+    if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):
         return None
-    found = [_solve(task, rows, float(weights[-1, k]), tol) for k, task in enumerate(tasks)]
-    if any(part[1] is None for part in found):
-        return None
+    passes = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
+    together, found = max(1, _ROOM // max(kinks * n, 1)), []
+    for start in range(0, K, together):
+        some = slice(start, min(start + together, K))
+        dual = descend(KinkedProblem.of(energy, some), rows, weights[-1, some], tol, passes)
+        if dual is None:
+            return None
+        found.append(dual)
+    if len(found) == 1:
+        return found[0]
     return Dual(
-        np.stack([part[0] for part in found], axis=1),
-        np.array([part[1] for part in found], dtype=np.float64),
-        np.stack([part[2] for part in found], axis=1),
+        np.concatenate([part.weights for part in found], axis=1),
+        np.concatenate([part.gap for part in found]),
+        np.concatenate([part.pull for part in found], axis=1),
     )
 
 
@@ -161,87 +165,3 @@ def _rows_of(energy: Energy) -> CompressedRows | None:
     # Unsigned indices spare Numba the check for negative ones.
     columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
     return CompressedRows(matrix.indptr.astype(np.uint64), columns, matrix.data, bool(np.all(matrix.data == 1)))
-
-
-def _solve(
-    task: KinkedProblem, rows: CompressedRows, intercept: float, tol: float
-) -> tuple[Float[np.ndarray, " q"], float | None, Float[np.ndarray, " n"]]:
-    """Weights (p + 1,) of one problem, the gap there and ``β``; no gap where no energy is left to hold it against."""
-    design, (n, p) = task.design, task.design.shape
-    noisy = bool(np.any(task.quadratic))
-    half, diagonal = 0.5 * (task.high - task.low), task.precision
-    if noisy:
-        # At zero weights the curvature of a bound is that at the distance of its kink, of which the mean is taken.
-        far = max(float(np.mean(np.abs(task.centre - intercept))), LEAST)
-        diagonal = diagonal + task.quadratic * design.sq_rmatvec(half.sum(axis=1) / far)
-    # Of a row without entries any number above zero will do: its coordinate goes to an end.
-    size = np.maximum(design.sq_matvec(1 / diagonal), LEAST)
-    stiffness = least_stiffness = _INTERCEPT * float(np.mean(size)) if task.fitted else 0.0
-    before = 0.0
-    beta = np.clip(np.zeros_like(half), task.low, task.high)
-    coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(half))
-    pair, root = np.stack([np.zeros(p), 1 / diagonal], axis=1), np.zeros(n)
-    order, state = np.arange(n, dtype=np.uint64), np.array([intercept, 0.0])
-    passes = _PASSES if noisy else _PASSES_PLAIN
-    best, least, floor = (np.append(pair[:, 0], intercept), beta), np.inf, -np.inf
-    gaps: list[float] = []
-    first = task.energy(pair[:, 0], task.centre - intercept, root)
-    most = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
-    for _ in range(max(1, most // passes)):
-        descend()(*rows, *coordinates, root, size + stiffness, pair, order, state, stiffness, passes)
-        w = pair[:, 0].copy()
-        if noisy:
-            mean, var = design.pair_matvec(w[:, None], (task.quadratic * w * w)[:, None])
-            mean, root = mean[:, 0], np.sqrt(var[:, 0])
-            root[root < LEAST] = 0.0
-        else:
-            mean = design.matvec(w)
-        slack = task.centre - (mean + state[0])[:, None]
-        value = task.energy(w, slack, root)
-        bound, spread = task.bound(task.feasible(beta), w, root)
-        floor = max(floor, bound)
-        if value < least:
-            best, least = (np.append(w / task.gain, state[0]), beta.copy()), value
-        gaps.append(max(least - floor, 0.0))
-        if gaps[-1] <= tol * abs(least) or _stalls(gaps, noisy):
-            break
-        total = float(beta.sum())
-        stiffness = _stiffen(stiffness, least_stiffness, total, before)
-        step, before = stiffness, total
-        if noisy:
-            newer = task.precision + spread
-            pair[:, 0] *= diagonal / newer
-            pair[:, 1] = 1 / newer
-            diagonal = newer
-            size = np.maximum(design.sq_matvec(pair[:, 1]), LEAST)
-            step = _multiplier_step(half, slack, root, size, stiffness)
-        if task.fitted:
-            state[0] += total * step
-    return best[0], gaps[-1] if least >= NO_RESIDUAL * first else None, best[1].sum(axis=1)
-
-
-def _stalls(gaps: list[float], noisy: bool) -> bool:
-    """Whether the gap no longer halves in some rounds, which Newton's method then does better."""
-    return noisy and len(gaps) > 2 * _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
-
-
-def _stiffen(stiffness: float, least: float, total: float, before: float) -> float:
-    """Stiffness of the constraint: twice as much where ``Σβ`` falls slowly, half where it changes sign."""
-    if total * before < 0:
-        return max(0.5 * stiffness, least)
-    slow = total * before > 0 and abs(total) > _SLOW * abs(before)
-    return min(2 * stiffness, _STIFFEST * least) if slow else stiffness
-
-
-def _multiplier_step(
-    half: Float[np.ndarray, "n kinks"],
-    slack: Float[np.ndarray, "n kinks"],
-    root: Float[np.ndarray, " n"],
-    size: Float[np.ndarray, " n"],
-    stiffness: float,
-) -> float:
-    """How far the intercept follows ``Σβ``: one over the slope of that in it, were each row alone."""
-    var = (root * root)[:, None]
-    curvature = half * var / np.maximum(slack * slack + var, LEAST) ** 1.5
-    slope = float(np.sum(curvature / (1 + curvature * size[:, None])))
-    return max(stiffness, 1 / max(slope, 1e-3 / max(stiffness, LEAST)))

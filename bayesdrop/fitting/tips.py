@@ -26,7 +26,7 @@ from .certificate import lower_bound
 from .energy import Energy
 from .shapes import ProblemVector
 
-__all__ = ["end_at_tips", "has_tips", "on_tips", "sharpened"]
+__all__ = ["best_constant", "end_at_tips", "has_tips", "on_tips", "sharpened"]
 
 SolverState: TypeAlias = Any
 """That of :mod:`.state`, which imports this."""
@@ -38,6 +38,8 @@ _NEAR, _PUT = 3.0, 10.0
 _ON = 1e-9
 # Before the smoothing costs less than this share of the energy no bound is near it.
 _CHEAP = 3e-3
+# Scores are flat where their spread costs no more than so many times the energy.
+_FLAT = 1.0
 # There are tips to speak of where they have this share of the rows' weight.
 _MANY = 0.05
 
@@ -63,7 +65,7 @@ def end_at_tips(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     if not (np.any(smooth) and _here(energy, state)):
         return state
     tips, centre = _tips(energy, state, _PUT)
-    columns = np.flatnonzero(smooth & _many(energy, tips))
+    columns = np.flatnonzero(smooth & (_many(energy, tips) | _near_zero(energy, state)))
     if not len(columns):
         return state
     energy, here = energy.select(columns), state.select(columns)
@@ -132,6 +134,24 @@ def _many(energy: Energy, tips: Bool[np.ndarray, "n K"]) -> Bool[np.ndarray, " K
     return np.asarray(np.sum(weight * tips, axis=0) >= _MANY * np.sum(weight, axis=0))
 
 
+def _near_zero(energy: Energy, state: SolverState) -> Bool[np.ndarray, " K"]:
+    """Whether the scores are so nearly constant, and so nearly without noise, that zero weights may be the end, (K,).
+
+    A row's cost changes by no more than its score and the standard deviation of that do.
+    """
+    apart = np.sum(energy.weight * (np.abs(state.mean - state.weights[-1]) + np.sqrt(state.var)), axis=0)
+    return np.asarray(apart <= _FLAT * np.abs(state.value))
+
+
+def best_constant(energy: Energy) -> ProblemVector:
+    """The intercept of zero weights, (K,): the first kink past which the slope of the energy is not below zero."""
+    kinks, low, high = (np.concatenate(part, axis=0) for part in zip(*energy.kinks, strict=True))
+    order = np.argsort(kinks, axis=0, kind="stable")
+    rise = np.cumsum(np.take_along_axis(high - low, order, axis=0), axis=0)
+    first = np.argmax(rise >= np.sum(high, axis=0), axis=0)
+    return np.take_along_axis(np.take_along_axis(kinks, order, axis=0), first[None], axis=0)[0]
+
+
 def _middle(centre: PerRow, tips: Bool[np.ndarray, "n K"], other: ProblemVector) -> ProblemVector:
     """The kink of the rows at tips, (K,), or another intercept where there are none."""
     columns = zip(centre.T, tips.T, other, strict=True)
@@ -154,7 +174,8 @@ def _rounded(energy: Energy, state: SolverState, tips: Bool[np.ndarray, "n K"], 
     if energy.moments.fit_intercept:
         weights[-1] = _middle(centre, tips, weights[-1])
     none = np.zeros_like(weights)
-    none[-1] = weights[-1]
+    if energy.moments.fit_intercept:
+        none[-1] = best_constant(energy)
     weights[:-1][energy.moments.design.sq_rmatvec(tips.astype(np.float64)) > 0] = 0.0
     mean, var = energy.moments.scores(weights)
     value = energy.value(weights, mean, var, zero)

@@ -10,7 +10,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.certificate import lower_bound
 from bayesdrop.fitting.energy import Energy
 from bayesdrop.fitting.state import SolverState
-from bayesdrop.fitting.tips import end_at_tips
+from bayesdrop.fitting.tips import best_constant, end_at_tips
 from bayesdrop.moments import ScoreMoments
 
 RATE, ROWS, COLUMNS = 0.9, 150, 25
@@ -25,21 +25,21 @@ def data(rare=0.15):
     return X, y
 
 
-def energy(X, y, C, weight, intercept):
+def energy(X, y, C, weight, intercept, rate=RATE):
     """The hinge of the augmentation bound with dropout noise of rows ``X`` on average, and a unit normal prior."""
-    slack, var = 1 - y * (X @ weight + intercept), RATE / (1 - RATE) * X**2 @ weight**2
+    slack, var = 1 - y * (X @ weight + intercept), rate / (1 - rate) * X**2 @ weight**2
     return 0.5 * weight @ weight + 0.5 * C * np.sum(slack + np.sqrt(slack**2 + var))
 
 
-def reweighted(X, y, C, rounds=1500):
+def reweighted(X, y, C, rounds=1500, rate=RATE):
     """Weights by iterated least squares, each root below a quadratic: slow, but without smoothing or Newton steps."""
     whole = np.column_stack([X, np.ones(len(y))])
-    theta = np.zeros(COLUMNS + 1)
+    theta = np.zeros(X.shape[1] + 1)
     for _ in range(rounds):
-        slack, var = 1 - y * (whole @ theta), RATE / (1 - RATE) * X**2 @ theta[:-1] ** 2
+        slack, var = 1 - y * (whole @ theta), rate / (1 - rate) * X**2 @ theta[:-1] ** 2
         omega = 0.5 * C / np.maximum(np.sqrt(slack**2 + var), 1e-12)
         matrix = (whole.T * omega) @ whole
-        matrix[np.diag_indices(COLUMNS)] += 1 + RATE / (1 - RATE) * omega @ X**2
+        matrix[np.diag_indices(X.shape[1])] += 1 + rate / (1 - rate) * omega @ X**2
         theta = np.linalg.solve(matrix, whole.T @ (y * (omega + 0.5 * C)))
     return theta[:-1], theta[-1]
 
@@ -82,3 +82,33 @@ def test_what_is_put_on_tips_is_put_there_by_the_bound_alone():
     state = SolverState.at(block, np.append(np.full(COLUMNS, 1e-3), -1.0)[:, None], None)
     ended = end_at_tips(block, state, 1e-6 * state.value, 0 * state.value)
     assert ended is state
+
+
+@pytest.mark.parametrize("loss", [bd.Hinge(margin=0.8), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8)], ids=repr)
+def test_the_best_constant_is_that_of_all_kinks(loss):
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random((40, 3)) < [0.1, 0.5, 0.9], -1.0, 1.0) if loss.binary else rng.normal(size=(40, 3))
+    weight = rng.integers(0, 3, size=(40, 1)).astype(float)
+    moments = ScoreMoments(as_design(rng.normal(size=(40, 2))), bd.Dropout(), np.full((2, 1), 0.5), True)
+    task = Energy(moments, loss, y, weight, np.array([[1.0], [1.0], [0.0]]))
+
+    def cost(intercept):
+        zero = np.zeros((3, 3))
+        return task.value(zero, np.broadcast_to(intercept, (40, 3)), np.zeros((40, 3)), np.zeros(3))
+
+    kinks = np.concatenate([centre for centre, _, _ in task.kinks])
+    least = np.min([cost(kink) for kink in kinks], axis=0)
+    np.testing.assert_allclose(cost(best_constant(task)), least, rtol=1e-12)
+
+
+def test_dense_rows_that_say_nothing_end_at_zero_weights_soon():
+    """No column is zero in any row, so that no row's noise vanishes but where all weights do."""
+    n, p, rate = 800, 20, 0.3
+    rng, y = np.random.default_rng(0), np.where(np.arange(n) < 16, 1.0, -1.0)
+    X = rng.normal(size=(n, p)) + 0.7 * rng.normal(size=p) * (y[:, None] > 0)
+    fit = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(rate), C=1.0), X, y, method=bd.Newton(tol=1e-7))
+    assert not np.any(fit.weight)
+    assert (fit.status.name, fit.intercept) == ("ALL_ZERO", -1.0)
+    assert fit.n_iter < 40
+    best = energy((1 - rate) * X, y, 1.0, *reweighted((1 - rate) * X, y, 1.0, rate=rate), rate=rate)
+    assert fit.objective_trace[-1] == energy(X, y, 1.0, fit.weight, fit.intercept) <= best * (1 + 1e-7)

@@ -63,13 +63,28 @@ def test_the_kernels_are_python_too():
     result = np.empty((N, 2))
     compiled.REAL.gather(csr.indptr, csr.indices, csr.data, block, 1, result)
     np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
-    eight, sums = np.random.default_rng(4).normal(size=(2, P, 8)), np.empty((2, N, 8))
+    four, sums = np.random.default_rng(4).normal(size=(1, P, 4)), np.empty((1, N, 4))
     for start, stop in ((0, 5), (5, N)):
-        wide.gather_eight(csr.indptr, csr.indices, csr.data, False, False, True, eight, sums, start, stop)
-    for part, got in zip(eight, sums, strict=True):
-        np.testing.assert_allclose(got, np.hstack([dense @ part[:, :4], dense**2 @ part[:, 4:]]), atol=1e-12)
-    wide.gather_four(csr.indptr, csr.indices, csr.data, False, True, eight[:1, :, :4].copy(), sums[:1, :, :4], 0, N)
-    np.testing.assert_allclose(sums[0, :, :4], dense**2 @ eight[0, :, :4], atol=1e-12)
+        wide.gather_four(csr.indptr, csr.indices, csr.data, False, True, four, sums, start, stop)
+    np.testing.assert_allclose(sums[0], dense**2 @ four[0], atol=1e-12)
+
+
+@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.parametrize(("kind", "dtype"), [("real", np.float64), ("real", np.float32), ("binary", np.float64)])
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+@pytest.mark.parametrize("squares", [(False, False), (False, True), (True, True)])
+def test_eight_vectors_in_a_register_equal_dense_products(kind, dtype, index, squares):
+    from bayesdrop.designs._lanes import gather_eight
+
+    csr = matrix(kind, dtype, np.int32)
+    dense, eights = csr.toarray().astype(np.float64), np.random.default_rng(4).normal(size=(2, P, 8))
+    sums = np.full((2, N, 8), np.nan)
+    for start, stop in ((0, 5), (5, N)):
+        lines = csr.indptr.astype(np.uint64), csr.indices.astype(index), csr.data
+        gather_eight(*lines, kind == "binary", *squares, eights, sums, start, stop)
+    left, right = (dense**2 if square else dense for square in squares)
+    for part, got in zip(eights, sums, strict=True):
+        np.testing.assert_allclose(got, np.hstack([left @ part[:, :4], right @ part[:, 4:]]), atol=1e-12)
 
 
 @pytest.mark.skipif(not compiled.available(), reason="needs Numba")

@@ -1,0 +1,201 @@
+r"""Rounds of coordinate descent on the duals of some problems that share a matrix, in step; :mod:`.dual` has the rest.
+
+A round makes passes over the coordinates (:mod:`.coordinate_loop`), and then products with the rows bring the
+majorisers up to date and bound what is missing. Both read an entry once for all problems. Those that have ended are
+left behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._typing import Bool, Float, PerRow
+from .coordinate_loop import CompressedRows, Coordinates, Passes
+from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
+from .shapes import FeatureBlock, ProblemVector
+
+__all__ = ["descend"]
+
+# Passes of a round, with noise and without.
+_PASSES = 2
+_PASSES_PLAIN = 5
+# Rounds in which the gap must halve, with noise.
+_PATIENCE = 4
+# Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
+_INTERCEPT = 0.03
+# At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
+_STIFFEST = 32.0
+_SLOW = 0.4
+
+
+@dataclass
+class _Progress:
+    """Where the passes of ``K`` problems are: weights, ``D`` (p, K), intercepts, ``r`` and ``q`` (n, K), stiffness."""
+
+    coordinates: Coordinates
+    weights: FeatureBlock
+    diagonal: FeatureBlock
+    intercept: ProblemVector
+    root: PerRow
+    size: PerRow
+    stiffness: ProblemVector
+    least_stiffness: ProblemVector
+    before: ProblemVector
+
+    def select(self, columns: Any) -> _Progress:
+        """Some of the problems."""
+        parts = {
+            name: np.ascontiguousarray(part[..., columns]) for name, part in vars(self).items() if name != "coordinates"
+        }
+        coordinates = Coordinates(*(np.ascontiguousarray(part[..., columns]) for part in self.coordinates))
+        return _Progress(coordinates, **parts)
+
+
+def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector, tol: float, most: int) -> Dual | None:
+    """Descend ``K`` problems until their gaps are below ``tol`` of their energies, or ``most`` passes are made.
+
+    Parameters
+    ----------
+    task : KinkedProblem
+        Several problems.
+    rows : CompressedRows
+        The rows of the design.
+    intercept : array (K,)
+        Where the intercepts start.
+    tol : float
+        Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+    most : int
+        Most passes.
+
+    Returns
+    -------
+    Dual or None
+        None where no energy is left to hold a gap against.
+    """
+    n, kinks, K = task.centre.shape
+    noisy = bool(np.any(task.quadratic))
+    passes = _PASSES if noisy else _PASSES_PLAIN
+    now = _start(task, intercept, noisy)
+    found = Dual(np.concatenate([now.weights, intercept[None]]), np.full(K, np.inf), now.coordinates.beta.sum(axis=1))
+    first = task.energy(now.weights, task.centre - intercept, now.root)
+    least, floor = np.full(K, np.inf), np.full(K, -np.inf)
+    gaps: list[ProblemVector] = []
+    live, loop = np.arange(K), Passes(rows, n, K)
+    for _ in range(max(1, most // passes)):
+        gain = 1 / now.diagonal
+        loop(now.coordinates, now.root, now.size, now.stiffness, now.weights, gain, now.intercept, passes)
+        slack = _look(task, now, noisy)
+        value = task.energy(now.weights, slack, now.root)
+        beta = now.coordinates.beta
+        bound, spread = task.bound(task.feasible(beta), now.weights, now.root)
+        floor[live] = np.maximum(floor[live], bound)
+        better = np.flatnonzero(value < least[live])
+        columns = live[better]
+        least[columns] = value[better]
+        found.weights[:-1, columns] = now.weights[:, better] / task.gain[:, better]
+        found.weights[-1, columns] = now.intercept[better]
+        found.pull[:, columns] = beta[..., better].sum(axis=1)
+        found.gap[live] = np.maximum(least[live] - floor[live], 0.0)
+        gaps.append(found.gap.copy())
+        left = np.flatnonzero((found.gap[live] > tol * np.abs(least[live])) & ~(noisy & _stall(gaps)[live]))
+        if not len(left):
+            break
+        if len(left) < len(live):
+            live, task, now, slack = live[left], task.select(left), now.select(left), slack[..., left]
+            spread, loop = spread[:, left], Passes(rows, n, len(left))
+        _update(task, now, slack, spread, noisy)
+    return found if np.all(least >= NO_RESIDUAL * first) else None
+
+
+def _start(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progress:
+    """Zero weights and slopes, or the nearest to them."""
+    design, K, n = task.design, len(intercept), len(task.centre)
+    diagonal = task.precision.copy()
+    if noisy:
+        # At zero weights the curvature of a bound is that at the distance of its kink, of which the mean is taken.
+        far = np.maximum(np.mean(np.abs(task.centre - intercept), axis=(0, 1)), LEAST)
+        half = 0.5 * (task.high - task.low).sum(axis=1)
+        diagonal += task.quadratic * design.sq_rmatvec(half / far)
+    size = _sizes(task, diagonal)
+    stiffness = _INTERCEPT * size.mean(axis=0) if task.fitted else np.zeros(K)
+    beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
+    coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(beta))
+    weights = np.zeros(diagonal.shape)
+    return _Progress(
+        coordinates,
+        weights,
+        diagonal,
+        intercept.copy(),
+        np.zeros((n, K)),
+        size,
+        stiffness,
+        stiffness.copy(),
+        np.zeros(K),
+    )
+
+
+def _sizes(task: KinkedProblem, diagonal: FeatureBlock) -> PerRow:
+    """``q`` (n, K); of a row without entries any number above zero will do: its coordinate goes to an end."""
+    return np.maximum(task.design.sq_matvec(1 / diagonal), LEAST)
+
+
+def _look(task: KinkedProblem, now: _Progress, noisy: bool) -> Float[np.ndarray, "n kinks K"]:
+    """Bring ``r`` up to date, and return how far the scores are short of their kinks."""
+    if noisy:
+        mean, var = task.design.pair_matvec(now.weights, task.quadratic * now.weights**2)
+        now.root = np.sqrt(var)
+        now.root[now.root < LEAST] = 0.0
+    else:
+        mean = task.design.matvec(now.weights)
+    return task.centre - (mean + now.intercept)[:, None]
+
+
+def _update(
+    task: KinkedProblem, now: _Progress, slack: Float[np.ndarray, "n kinks K"], spread: FeatureBlock, noisy: bool
+) -> None:
+    """Bring ``D``, ``q``, the stiffness and the intercepts up to date after a round."""
+    total = now.coordinates.beta.sum(axis=(0, 1))
+    now.stiffness = _stiffened(now.stiffness, now.least_stiffness, total, now.before)
+    step, now.before = now.stiffness, total
+    if noisy:
+        newer = task.precision + spread
+        now.weights *= now.diagonal / newer
+        now.diagonal = newer
+        now.size = _sizes(task, newer)
+        step = _multiplier_step(0.5 * (task.high - task.low), slack, now.root, now.size, now.stiffness)
+    if task.fitted:
+        now.intercept += total * step
+
+
+def _stall(gaps: list[ProblemVector]) -> Bool[np.ndarray, " K"]:
+    """Whether the gaps no longer halve in some rounds, which Newton's method then does better."""
+    if len(gaps) <= 2 * _PATIENCE:
+        return np.zeros(len(gaps[-1]), dtype=bool)
+    return np.asarray(gaps[-1] > 0.5 * gaps[-1 - _PATIENCE])
+
+
+def _stiffened(
+    stiffness: ProblemVector, least: ProblemVector, total: ProblemVector, before: ProblemVector
+) -> ProblemVector:
+    """Stiffness of the constraint: twice as much where ``Σβ`` falls slowly, half where it changes sign."""
+    slow = (total * before > 0) & (np.abs(total) > _SLOW * np.abs(before))
+    more = np.where(slow, np.minimum(2 * stiffness, _STIFFEST * least), stiffness)
+    return np.where(total * before < 0, np.maximum(0.5 * stiffness, least), more)
+
+
+def _multiplier_step(
+    half: Float[np.ndarray, "n kinks K"],
+    slack: Float[np.ndarray, "n kinks K"],
+    root: PerRow,
+    size: PerRow,
+    stiffness: ProblemVector,
+) -> ProblemVector:
+    """How far the intercept follows ``Σβ``: one over the slope of that in it, were each row alone."""
+    var = (root * root)[:, None]
+    far = np.maximum(slack * slack + var, LEAST)
+    curvature = half * var / (far * np.sqrt(far))
+    slope = np.sum(curvature / (1 + curvature * size[:, None]), axis=(0, 1))
+    return np.maximum(stiffness, 1 / np.maximum(slope, 1e-3 / np.maximum(stiffness, LEAST)))
