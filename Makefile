@@ -66,7 +66,8 @@ test-lowest:
 	$(call lazily,$(LOWEST),0) $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal \
 		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
-		tests/mcmc/test_third_party.py tests/distributions/test_densities.py
+		tests/mcmc/test_third_party.py tests/distributions/test_densities.py \
+		tests/mcmc/test_native_products.py tests/fitting/test_coordinate_loop.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

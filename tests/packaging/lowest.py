@@ -25,8 +25,9 @@ def lowest(requirement):
 
 
 def pins():
-    """Pins of the core dependencies and of what draws pictures."""
-    return [lowest(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["plot"]]]
+    """Pins of the core dependencies, of what draws pictures and of what compiles loops."""
+    extras = PROJECT["optional-dependencies"]
+    return [lowest(text) for text in [*PROJECT["dependencies"], *extras["plot"], *extras["fast"]]]
 
 
 if __name__ == "__main__":
