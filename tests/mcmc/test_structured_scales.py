@@ -1,6 +1,7 @@
 """Learnt scales of many weights: the maps that decouple them, and the draws.
 
-Jacobians, densities, those of slices too, centres and covariances are exact. False-alarm rate of the draws: each statistic is allowed 6 standard errors of 64 independent chains
+Jacobians, densities, those of slices too, centres and covariances are exact. False-alarm rate of the draws: each
+statistic is allowed 6 standard errors of 64 independent chains
 (1e-7 by Student's t), 4 are compared; Kolmogorov-Smirnov tests have 1e-6.
 """
 
