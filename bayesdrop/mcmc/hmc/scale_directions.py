@@ -171,6 +171,11 @@ class DrawnDirections(NamedTuple):
         """``S^{−½}``."""
         return jnp.concatenate([self.factor.scale, self.factor.rate_scale])
 
+    @property
+    def offset(self) -> Float[jax.Array, " q"]:
+        """``x̄∘S^{−½}``: the factor has ``x̄`` for coordinates in their own units."""
+        return self.factor.offset * self.scale
+
     def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
         """See :class:`.scale_map.Directions`."""
         parts, level = _split(theta, self.factor.scale, self.factor.level)
@@ -178,11 +183,11 @@ class DrawnDirections(NamedTuple):
 
     def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
         """See :class:`.scale_map.Directions`."""
-        return _join(parts, level, self.factor.scale, self.scale, self.factor.offset)
+        return _join(parts, level, self.factor.scale, self.scale, self.offset)
 
     def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
         """See :class:`.scale_map.Directions`."""
-        return _whitened(*_split(theta, self.factor.scale, self.factor.level), self.scale, self.factor.offset)
+        return _whitened(*_split(theta, self.factor.scale, self.factor.level), self.scale, self.offset)
 
     def along(self, parts: Parts) -> Along:
         """See :class:`.scale_map.Directions`."""
