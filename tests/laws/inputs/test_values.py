@@ -181,6 +181,7 @@ GIVEN = {
     "reweight": {"post": lambda: _approximate()},
     "log_likelihood": {"masks": 2, "X": lambda: X, "y": lambda: Y},
     "kfold": {"cv": 2},
+    "largest_r_hat": {"ess": lambda: [400.0, 500.0], "chains": 4, "draws": 100},
     "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
     "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
     "selection": {"estimator": lambda: bd.DropoutSVCCV([0.0, 0.3], Cs=(1.0,), cv=2).fit(X, Y)},
