@@ -18,9 +18,14 @@ scales ``e^{τ+δ}`` what the prior gives is multiplied by ``e^{−2δ_j}``, and
 and the mean is ``S^{−½}{V λ(δ)⁻¹β e^{−b·δ} + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``.
 Where ``V`` is square it is ``S^{−½}V{h∘(ζ + h∘βe^{−b·δ})}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. ``a`` and
 ``b`` say how the curvature of the rows falls where larger weights make them surer: not at all with a Gaussian
-likelihood; where classes are separated, in the end so that ``w/σ`` does not depend on the scale. For one scale, a
-Gaussian likelihood, no noise and all directions in which the rows say anything the map is exact: ``ζ`` is standard
-normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on the rest.
+likelihood; where classes are separated, in the end so that ``w/σ`` does not depend on the scale, ``a = 2`` and
+``b = 1``. The levels of the scores follow: of mean ``l`` and deviation ``s``, which rows alone decide, they become
+
+    e^{(a−b)·δ} l + e^{a·δ/2} s ζ,      log |d·/dζ| = ½ a·δ for each of them.
+
+For one scale, a Gaussian likelihood, no noise and all directions in which the rows say anything the map is exact: ``ζ``
+is standard normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on
+the rest.
 
 Shapes: ``C`` chains, ``J`` contrasts of classes (1 for a single score), ``q`` weights and free rates, ``k`` directions,
 ``g`` scales, ``D`` coordinates.
@@ -95,7 +100,7 @@ class ScaleMap(NamedTuple):
     rest : array (J, q)
         ``κ``.
     level : array (level,)
-        Mean level of each score.
+        Mean level ``l`` of each score.
     fall, pull_fall : array (g,)
         ``a`` and ``b``.
     """
@@ -119,6 +124,8 @@ class ScaleMap(NamedTuple):
     def place(self, zeta: Point, delta: Float[jax.Array, "C g"]) -> tuple[Point, Float[jax.Array, " C"]]:
         """``θ`` (C, D) and the log Jacobian (C,)."""
         x, level = self.directions.split(zeta)
+        widths = 0.5 * (delta @ self.fall), delta @ (self.fall - self.pull_fall)
+        log_wider, log_farther = (jnp.clip(part, -FARTHEST, FARTHEST) for part in widths)
         ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
         by_scale = jnp.einsum("cg,gjk->cjk", ratio, self.share)
         fall, pull_fall = (
@@ -139,7 +146,8 @@ class ScaleMap(NamedTuple):
             inside = jnp.expm1(log_h) * self.directions.along(wide) + pull / value
             x = wide + e * e * self.rest[None] + self.directions.back(inside)
             jacobian = self.rest.shape[0] * jnp.sum(log_e, axis=1) + jnp.sum(log_h, axis=(1, 2))
-        return self.directions.join(x, level + self.level[None]), jacobian
+        level = jnp.exp(log_wider)[:, None] * level + jnp.exp(log_farther)[:, None] * self.level[None]
+        return self.directions.join(x, level), jacobian + level.shape[1] * log_wider
 
     def prior_terms(self, delta: Float[jax.Array, " g"]) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
         """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""

@@ -39,6 +39,8 @@ __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map
 _FITS, _CLOSE, _LONGEST = 4, 0.2, 1.5
 # How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
 _APART = 0.5
+# ``a`` of scores that spread and say no more, and ``a`` and ``b`` of posteriors in which ``w/σ`` forgets the scale.
+_SPREADING, _RAYS = 1.0, (2.0, 1.0)
 # Steps at one approximation.
 _STEPS, _STILL = 60, 1e-3
 # Eigenvalues, as a share of the largest, below which the rows say nothing.
@@ -68,17 +70,25 @@ def likely_scales(
     moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
     weight = decided / max(float(decided.sum()), 1e-6)
     part = partial(placed, dtype=there.own.dtype)
-    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], len(learnt.index)))
+    size = len(there.rest) * len(learnt.index)
+    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], size))
     there = there._replace(fall=fall, pull_fall=pull_fall)
     return found, there, log_scale, delta, decided
 
 
-def _falls(first: Any, second: Any, p: int) -> tuple[float, float]:
-    """``a`` and ``b``, all scales together, of two approximations at scales apart."""
+def _falls(first: Any, second: Any, size: int) -> tuple[float, float]:
+    """``a`` and ``b``, all scales together, of two approximations at scales apart, whose first ``size`` are weights.
+
+    Scores that only spread as the scale does have a mean curvature that falls with it, ``a = 1``. Where it falls faster
+    the rows grow surer: their classes are apart, and no normal approximation knows how far the scale then reaches. What
+    holds in the end is taken at once.
+    """
     curvature = [_curvature(found) for found in (first, second)]
-    size = [float(np.linalg.norm(found.centre[:p])) for found in (first, second)]
     fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
-    growth = np.log(max(size[1], 1e-12) / max(size[0], 1e-12)) / _APART
+    if fall > _SPREADING:
+        return _RAYS
+    norm = [float(np.linalg.norm(found.centre[:size])) for found in (first, second)]
+    growth = np.log(max(norm[1], 1e-12) / max(norm[0], 1e-12)) / _APART
     return fall, fall - float(np.clip(growth, 0, 1))
 
 
