@@ -61,8 +61,10 @@ _SHARPER = 0.25
 _SHARP = 0.01
 # Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
 _HEAVY = 1.5
-# Products of a step from which on a preconditioner of an earlier fit is made anew.
+# Products of a step from which on a preconditioner of an earlier step or fit is made anew.
 _PRODUCTS = 6
+# Columns from which on one of an earlier step costs less than the products that another would save.
+_WIDE = 32
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ class Newton:
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner or self._preconditioner(energy)
-        known = memory.factored if memory.near.any() else None
+        serves = memory.near.any() or energy.moments.design.shape[1] >= _WIDE
+        known = memory.factored if serves else None
         factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
         precondition = factored.apply
         size = square(gradient, precondition)
