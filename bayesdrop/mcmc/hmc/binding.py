@@ -200,7 +200,7 @@ def bind_scales(
         fit = of_draws if by_draws(known, data, rate_map, marginalised) else None
     if fit is None:
         return None
-    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit)
+    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         curvature, spread = rows_of(found, intercept)

@@ -53,10 +53,11 @@ def likely_scales(
     model: Model,
     learnt: LearntScale,
     fit: Callable[[Model], tuple[Any, ScaleMap]],
+    noisy: bool,
 ) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
     """What ``fit`` finds near the most likely scales, the map there, ``τ``, the likely ``δ``, and what data decide.
 
-    ``fit`` approximates a model of known scales.
+    ``fit`` approximates a model of known scales, with noise or without.
     """
     from dataclasses import replace
 
@@ -71,21 +72,21 @@ def likely_scales(
     weight = decided / max(float(decided.sum()), 1e-6)
     part = partial(placed, dtype=there.own.dtype)
     size = len(there.rest) * len(learnt.index)
-    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], size))
+    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], size, noisy))
     there = there._replace(fall=fall, pull_fall=pull_fall)
     return found, there, log_scale, delta, decided
 
 
-def _falls(first: Any, second: Any, size: int) -> tuple[float, float]:
+def _falls(first: Any, second: Any, size: int, noisy: bool) -> tuple[float, float]:
     """``a`` and ``b``, all scales together, of two approximations at scales apart, whose first ``size`` are weights.
 
     Scores that only spread as the scale does have a mean curvature that falls with it, ``a = 1``. Where it falls faster
     the rows grow surer: their classes are apart, and no normal approximation knows how far the scale then reaches. What
-    holds in the end is taken at once.
+    holds in the end is taken at once; not with noise, which grows with the weights and sets an end of its own.
     """
     curvature = [_curvature(found) for found in (first, second)]
     fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
-    if fall > _SPREADING:
+    if fall > _SPREADING and not noisy:
         return _RAYS
     norm = [float(np.linalg.norm(found.centre[:size])) for found in (first, second)]
     growth = np.log(max(norm[1], 1e-12) / max(norm[0], 1e-12)) / _APART
