@@ -180,7 +180,9 @@ class Newton:
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner or self._preconditioner(energy)
-        serves = memory.near.any() or energy.moments.design.shape[1] >= _WIDE
+        # Kinks without noise are sharpened from step to step, and their curvature with them.
+        smooth = not energy.loss.kinked or energy.moments.has_variance
+        serves = memory.near.any() or (smooth and energy.moments.design.shape[1] >= _WIDE)
         known = memory.factored if serves else None
         factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
         precondition = factored.apply
