@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .._typing import Float, Int, Num
+from ._numba_parts import gather_in_parts, scatter_in_parts
 from ._numba_wide import gather_many, worthwhile
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
@@ -97,7 +98,8 @@ class CompiledProducts:
         """See :class:`._scipy.Products`."""
         if worthwhile(w.shape[1], w_sq.shape[1], len(self._indices)):
             return gather_many((self._pointers, self._indices, self._data), self._binary, w, w_sq, self.shape[0])
-        return self._run(w, w_sq, self.shape[0], self._kernels.gather_one, self._kernels.gather)
+        loop = self._kernels.gather_one if w.shape[1] + w_sq.shape[1] == 1 else self._kernels.gather
+        return gather_in_parts(loop, (self._pointers, self._indices, self._data), w, w_sq)
 
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
@@ -105,7 +107,8 @@ class CompiledProducts:
         """See :class:`._scipy.Products`."""
         if worthwhile(r.shape[1], r_sq.shape[1], len(self._indices)):
             return gather_many(self._columns, self._binary, r, r_sq, self.shape[1])
-        return self._run(r, r_sq, self.shape[1], self._kernels.scatter_one, self._kernels.scatter)
+        loop = self._kernels.scatter_one if r.shape[1] + r_sq.shape[1] == 1 else self._kernels.scatter
+        return scatter_in_parts(loop, (self._pointers, self._indices, self._data), r, r_sq, self.shape[1])
 
     def sampled(
         self,
@@ -126,23 +129,6 @@ class CompiledProducts:
         csc = self.compressed.tocsc()
         rows = csc.indices.view(np.uint32 if csc.indices.dtype.itemsize == 4 else np.uint64)
         return csc.indptr.astype(np.uint64), rows, csc.data
-
-    def _run(
-        self, first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"], size: int, one: Any, many: Any
-    ) -> tuple[Float[np.ndarray, "size K"], Float[np.ndarray, "size L"]]:
-        K, L = first.shape[1], second.shape[1]
-        matrix = (self._pointers, self._indices, self._data)
-        if K + L == 1:
-            vector = np.ascontiguousarray((first if K else second)[:, 0], dtype=np.float64)
-            result = np.empty((size, 1))
-            one(*matrix, vector, K, result[:, 0])
-        else:
-            both = np.empty((first.shape[0], K + L))
-            both[:, :K] = first
-            both[:, K:] = second
-            result = np.empty((size, K + L))
-            many(*matrix, both, K, result)
-        return result[:, :K], result[:, K:]
 
 
 # The loops, in the subset of Python that Numba compiles. Every one takes (pointers, indices, data, block, linear,

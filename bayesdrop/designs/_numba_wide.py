@@ -10,16 +10,15 @@ for each core.
 
 from __future__ import annotations
 
-import threading
 from functools import cache, partial
 from inspect import unwrap
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int, Num
-from .block_threads import cores, side_by_side
+from .block_threads import cores, in_a_thread, shares, side_by_side
 
 __all__ = ["gather_many", "worthwhile"]
 
@@ -28,7 +27,7 @@ _WIDTH, _HALF = 8, 4
 _MANY = 4
 # Entries up to which a second copy, in compressed columns, is a small matter.
 _COPIED = 1 << 27
-# Entries from which on threads are begun, which takes a tenth of a millisecond.
+# Entries from which on there is work for threads, which takes some ten microseconds to hand over.
 _THREADED = 1 << 18
 # Rows whose columns are put side by side, or back, at once.
 _ROWS = 256
@@ -79,11 +78,8 @@ def _slices(size: int) -> list[slice]:
 
 def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
     """Run a loop over all lines, in threads where there are many entries and the caller is not one of several."""
-    lines, entries = len(pointers) - 1, int(pointers[-1])
-    alone = entries < _THREADED or threading.current_thread() is not threading.main_thread()
-    count = 1 if alone else cores()
-    ends = [0, *np.searchsorted(pointers, np.arange(1, count) * (entries / count)).tolist(), lines]
-    side_by_side([partial(loop, *arguments, *some) for some in pairwise(ends)])
+    count = 1 if int(pointers[-1]) < _THREADED or in_a_thread() else cores()
+    side_by_side([partial(loop, *arguments, some.start, some.stop) for some in shares(pointers, count)])
 
 
 @cache

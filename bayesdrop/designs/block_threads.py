@@ -6,22 +6,36 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice, repeat
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from itertools import islice, pairwise, repeat
 from typing import Any, TypeVar
 
 import numpy as np
 
-from .._typing import Shaped
+from .._typing import Num, Shaped
 
-__all__ = ["Scratch", "ahead", "cores", "falling", "in_threads", "side_by_side"]
+__all__ = ["Scratch", "ahead", "cores", "falling", "in_a_thread", "in_threads", "shares", "side_by_side"]
 
 Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use; no more than ``OMP_NUM_THREADS``, by which workers are kept to their share."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(here, max(int(asked), 1)) if asked.isdecimal() else here
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: to begin one takes as long as a product of a million entries."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="bayesdrop")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of the threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
@@ -36,15 +50,46 @@ def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
     >>> sorted(found)
     [1, 2]
     """
-    alone = threading.current_thread() is not threading.main_thread()
-    count = 1 if alone else min(cores(), len(calls))
+    count = 1 if in_a_thread() else min(cores(), len(calls))
     if count <= 1:
         for call in calls:
             call()
         return
-    with ThreadPoolExecutor(count) as pool:
-        for future in [pool.submit(call) for call in calls]:
-            future.result()
+    waiting = deque(calls)
+
+    def work() -> None:
+        while True:
+            try:
+                call = waiting.popleft()
+            except IndexError:
+                return
+            call()
+
+    others = [_pool(count - 1).submit(work) for _ in range(count - 1)]
+    try:
+        work()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+
+
+def in_a_thread() -> bool:
+    """Whether the caller is one of several threads, which are to begin no others."""
+    return threading.current_thread() is not threading.main_thread()
+
+
+def shares(pointers: Num[np.ndarray, " pointers"], count: int) -> list[slice]:
+    """Compressed lines in so many parts of like numbers of entries, at most.
+
+    Examples
+    --------
+    >>> shares(np.array([0, 5, 6, 7, 10]), 2)
+    [slice(0, 1, None), slice(1, 4, None)]
+    """
+    lines, entries = len(pointers) - 1, int(pointers[-1])
+    ends = np.searchsorted(pointers, np.arange(1, count) * (entries / count))
+    return [slice(a, b) for a, b in pairwise([0, *ends.tolist(), lines]) if b > a]
 
 
 def ahead(blocks: Generator[Any]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
 from ._numba_dense import backward, forward, pair_backward, pair_forward
 from ._scipy import as_block
+from .block_threads import side_by_side
 from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import Between, LocalRows, RowFunction
 
@@ -361,10 +362,16 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""
         X = self._given
         result = np.empty(X.shape, dtype=np.float64 if self._keeps_square else X.dtype)
-        near = _ROUNDING * np.abs(centre)
-        step = max(1, _SHIFTED // max(X.shape[1], 1))
-        for start in range(0, X.shape[0], step):
-            part = X[start : start + step] - centre
-            part[np.abs(part) <= near] = 0.0
-            result[start : start + step] = part
+        columns = slice(None) if np.all(centre) else np.flatnonzero(centre)
+        about, step = centre[columns], max(1, _SHIFTED // max(X.shape[1], 1))
+
+        def shift(rows: slice) -> None:
+            if len(about) < len(centre):
+                result[rows] = X[rows]
+            part = X[rows, columns] - about
+            part[np.abs(part) <= _ROUNDING * np.abs(about)] = 0.0
+            result[rows, columns] = part
+
+        # Half of the time goes into memory that is written for the first time, which threads share.
+        side_by_side([partial(shift, slice(start, start + step)) for start in range(0, X.shape[0], step)])
         return DenseDesign(result)

@@ -1,13 +1,15 @@
 """Compiled products of a sparse matrix equal scipy's, for every width, 0/1 and real data, both precisions."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import SparseDesign
+from bayesdrop.designs import SparseDesign, block_threads
 from bayesdrop.designs import _numba as compiled
+from bayesdrop.designs import _numba_parts as parts
 from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import _scipy as products
 from bayesdrop.designs import sparse as sparse_module
@@ -101,6 +103,52 @@ def test_threads_change_no_bit_of_wide_products(monkeypatch, widths):
     for others in found[1:]:
         for one, other in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.parametrize("kind", ["real", "binary"])
+@pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 1)])
+def test_threads_change_no_bit_of_narrow_products(monkeypatch, widths, kind):
+    monkeypatch.setattr(parts, "_THREADED", 0)
+    monkeypatch.setattr(parts, "_PER_COLUMN", 0)
+    csr, rng = matrix(kind, np.float64, np.int32), np.random.default_rng(6)
+    products, dense = compiled.CompiledProducts(csr, kind == "binary"), csr.toarray()
+    w, r = ([rng.normal(size=(size, width)) for width in widths] for size in (P, N))
+    found = []
+    for count in (1, 2, 5):
+        for module in (parts, block_threads):
+            monkeypatch.setattr(module, "cores", lambda count=count: count)
+        found.append((*products.forward(*w), *products.backward(*r)))
+    for got, expected in zip(
+        found[0], (dense @ w[0], dense**2 @ w[1], dense.T @ r[0], (dense**2).T @ r[1]), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_calls_side_by_side_are_all_made_and_an_error_is_raised(monkeypatch):
+    monkeypatch.setattr(block_threads, "cores", lambda: 3)
+    made: list[int] = []
+
+    def call(number):
+        made.append(number)
+        if number == 5:
+            raise IndexError("the sixth")
+
+    with pytest.raises(IndexError, match="the sixth"):
+        block_threads.side_by_side([partial(call, number) for number in range(20)])
+    # The thread that failed makes no more; the others make those that are left.
+    assert sorted(made) == list(range(20))
+
+
+def test_a_worker_keeps_to_its_share_of_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    whole = block_threads.cores()
+    for asked, expected in (("1", 1), ("100000", whole), ("0", 1), ("2,4", whole)):
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert block_threads.cores() == expected
 
 
 @pytest.mark.skipif(not compiled.available(), reason="needs Numba")
