@@ -8,12 +8,14 @@ before a fit, but for the sums of a relative prior; the counts of the fit tell o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import AnyArray, Bool, Float, Int, MatrixLike, Num, PerRow
+from .block_threads import side_by_side
 
 __all__ = [
     "ColumnsElsewhere",
@@ -28,6 +30,8 @@ __all__ = [
     "usually_one_signed",
 ]
 
+Result = TypeVar("Result")
+
 # Entries of a block of dense rows.
 _BLOCK = 1 << 20
 # Rows of the first block, and those in which columns mostly show already that they are of both signs, or have zeros.
@@ -41,17 +45,31 @@ _ROUNDING = 1e-12
 _ROUNDING_ABOUT_ZERO = 1e-6
 
 
-def _row_blocks(
-    X: Num[np.ndarray, "n p"], columns: Int[np.ndarray, " some"] | None = None, first: int = _FIRST
-) -> Iterator[tuple[slice, Float[np.ndarray, "rows some"]]]:
+def _row_blocks(X: Num[np.ndarray, "n p"], first: int = _FIRST) -> Iterator[tuple[slice, Float[np.ndarray, "rows p"]]]:
     """Dense rows in double precision, a block at a time: first a small one, to decide early."""
     n, p = X.shape
     start, size = 0, min(first, max(1, _BLOCK // max(p, 1)))
     while start < n:
         rows = slice(start, min(start + size, n))
-        block = X[rows] if columns is None else X[rows][:, columns]
-        yield rows, block.astype(np.float64, copy=False)
+        yield rows, X[rows].astype(np.float64, copy=False)
         start, size = rows.stop, max(1, _BLOCK // max(p, 1))
+
+
+def _in_blocks(
+    X: Num[np.ndarray, "n p"], columns: Int[np.ndarray, " some"], function: Callable[[slice, Any], Result]
+) -> list[Result]:
+    """What a function makes of the rows in some columns, a block at a time, in their order; in threads."""
+    n, p = X.shape
+    size = max(1, _BLOCK // max(p, 1))
+    found: list[Any] = [None] * -(-n // size)
+
+    def one(k: int) -> None:
+        rows = slice(k * size, (k + 1) * size)
+        block = X[rows] if len(columns) == p else X[rows][:, columns]
+        found[k] = function(rows, block.astype(np.float64, copy=False))
+
+    side_by_side([partial(one, k) for k in range(len(found))])
+    return found
 
 
 def column_means(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
@@ -162,18 +180,17 @@ def usually_one_signed(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"])
     >>> usually_one_signed(X, np.ones(3)).tolist()
     [True, False, False, False]
     """
-    left = _one_signed(X)
+    left = _one_signed(X) if len(X) else np.empty(0, dtype=int)
     if not len(left):
         return np.zeros(X.shape[1], bool)
-    share = np.zeros(len(left))
-    for rows, block in _row_blocks(X, left):
-        share += weight[rows] @ (block != 0)
+    share = sum(_in_blocks(X, left, lambda rows, block: weight[rows] @ (block != 0)))
     left = left[2 * share > weight.sum()]
-    least, most = np.full(len(left), np.inf), np.zeros(len(left))
-    for _, block in _row_blocks(X, left):
+
+    def ends(_: slice, block: Float[np.ndarray, "rows some"]) -> Float[np.ndarray, "2 some"]:
         size = np.abs(block)
-        np.minimum(least, np.where(size > 0, size, np.inf).min(axis=0, initial=np.inf), out=least)
-        np.maximum(most, size.max(axis=0, initial=0.0), out=most)
+        return np.stack([np.where(size > 0, -size, -np.inf).max(axis=0), size.max(axis=0)])
+
+    least, most = np.max(_in_blocks(X, left, ends), axis=0) * [[-1.0], [1.0]]
     result = np.zeros(X.shape[1], bool)
     result[left] = most > least
     return result

@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
 from bayesdrop.designs import DaskDesign, as_design
+from bayesdrop.designs import columns as columns_module
 from bayesdrop.designs.columns import (
     always_one_signed,
     column_means,
@@ -61,6 +62,24 @@ def test_which_columns_zero_is_no_usual_value_of():
     # A row of weight 2 is the row twice.
     weight = np.where(np.arange(n) < 50, 2.0, 1.0)
     assert usually_one_signed(table, weight).tolist() == [True, True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("size", [1 << 20, 30])
+def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
+    monkeypatch.setattr(columns_module, "_BLOCK", size)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        n, p = rng.integers(1, 60), rng.integers(1, 9)
+        values = np.round(rng.normal(rng.choice([0, 3]), rng.choice([0.2, 1.0]), size=(n, p)))
+        table = values * (rng.random((n, p)) < rng.choice([0.3, 0.6, 1.0]))
+        weight = rng.integers(1, 4, n).astype(float)
+        expected = [
+            (min(column) >= 0 or max(column) <= 0)
+            and 2 * weight[column != 0].sum() > weight.sum()
+            and len(set(column) - {0.0}) > 1
+            for column in table.T
+        ]
+        assert usually_one_signed(table, weight).tolist() == expected
 
 
 def test_signs_and_scales_of_dense_and_sparse_rows():
