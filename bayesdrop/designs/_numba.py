@@ -7,7 +7,7 @@ spares Numba the check for negative ones. The first use compiles for a few secon
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from inspect import unwrap
 from typing import Any, NamedTuple, TypeAlias
@@ -17,8 +17,12 @@ import numpy as np
 from .._typing import Float, Int, Num
 from ._numba_parts import gather_in_parts, scatter_in_parts
 from ._numba_wide import gather_many, worthwhile
+from .block_threads import cores, shares, side_by_side
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
+
+# Entries of a dense matrix from which on there is work for threads.
+_THREADED = 1 << 20
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 """Where each row begins among the stored entries, and where the last one ends."""
@@ -70,7 +74,9 @@ def compress(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> Any:
     small = max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max
     index = np.int32 if small else np.int64
     indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
-    numba.njit(cache=True, nogil=True)(unwrap(_compress_rows))(X, pointers, indices, data)
+    write = numba.njit(cache=True, nogil=True)(unwrap(_compress_rows))
+    some = shares(pointers, cores() if X.size >= _THREADED else 1)
+    side_by_side([partial(write, X[part], pointers[part.start : part.stop + 1], indices, data) for part in some])
     return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
 
 

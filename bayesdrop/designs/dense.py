@@ -31,18 +31,35 @@ _ROUNDING = 1e-12
 _COMPILED = 1 << 17
 # Vectors up to which one compiled pass over X is faster than BLAS over X and over its square.
 _SMALL = 4
-# Entries of a block that is shifted at once.
-_SHIFTED = 1 << 20
+# Entries of a block that a thread counts or shifts at once.
+_AT_ONCE = 1 << 20
 
 
 def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> CompiledProducts | None:
     """Compiled products over the non-zeros of a large dense matrix, where they are few."""
     if not available():
         return None
-    counts = np.count_nonzero(X, axis=1)
+    counts = _row_counts(X)
     if counts.sum() > _FEW * X.size:
         return None
     return CompiledProducts(compress(X, counts), False)
+
+
+def _row_counts(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " n"]:
+    """Non-zeros of each row, (n,), counted by threads."""
+    result = np.empty(len(X), dtype=np.int64)
+
+    def count(rows: slice) -> None:
+        result[rows] = np.count_nonzero(X[rows], axis=1)
+
+    side_by_side([partial(count, rows) for rows in _in_turn(X)])
+    return result
+
+
+def _in_turn(X: Num[np.ndarray, "n p"]) -> list[slice]:
+    """The rows of a block after the other."""
+    step = max(1, _AT_ONCE // max(X.shape[1], 1))
+    return [slice(start, start + step) for start in range(0, len(X), step)]
 
 
 def _is_compiled(X: Float[np.ndarray, "n p"]) -> bool:
@@ -318,7 +335,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     @cached_property
     def _compressed(self) -> Any:
-        return compress(self._x, np.count_nonzero(self._x, axis=1))
+        return compress(self._x, _row_counts(self._x))
 
     def compressed(self, full: bool = False) -> Any:
         """Compressed rows that serve the products, or those of a small matrix if ``full`` ones are wanted too."""
@@ -363,7 +380,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         X = self._given
         result = np.empty(X.shape, dtype=np.float64 if self._keeps_square else X.dtype)
         columns = slice(None) if np.all(centre) else np.flatnonzero(centre)
-        about, step = centre[columns], max(1, _SHIFTED // max(X.shape[1], 1))
+        about = centre[columns]
 
         def shift(rows: slice) -> None:
             if len(about) < len(centre):
@@ -373,5 +390,5 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             result[rows, columns] = part
 
         # Half of the time goes into memory that is written for the first time, which threads share.
-        side_by_side([partial(shift, slice(start, start + step)) for start in range(0, X.shape[0], step)])
+        side_by_side([partial(shift, rows) for rows in _in_turn(X)])
         return DenseDesign(result)
