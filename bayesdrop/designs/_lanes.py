@@ -30,6 +30,8 @@ LANES = 8
 _LONG, _SHORT, _BIT = ir.IntType(64), ir.IntType(32), ir.IntType(1)
 _DOUBLE = ir.DoubleType()
 _EIGHT, _PLACES, _FLAGS = (ir.VectorType(kind, LANES) for kind in (_DOUBLE, _SHORT, _BIT))
+# Sums of a row that are made side by side: an addition takes as long as the four loads and products beside it.
+_SUMS = 4
 # A product and a sum may be one operation.
 _FUSED = ("contract",)
 
@@ -81,23 +83,36 @@ class _Row:
         found = self.builder.load(self.builder.gep(self.arrays[2], [place]))
         return found if found.type == _DOUBLE else self.builder.fpext(found, _DOUBLE)
 
-    def over_entries(self, start: Any, body: Any) -> Any:
-        """``body(place, carried)`` for one entry after the other; what the last one carries on."""
+    def total(self, body: Any) -> Any:
+        """Sum of eights over the entries, ``body(place, carried)`` adding one; four sums side by side wait less."""
+        zero = ir.Constant(_EIGHT, [0.0] * LANES)
+        parts, rest = self.over_entries([zero] * _SUMS, body)
+        while len(parts) > 1:
+            parts = [self.builder.fadd(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        return self.over_entries(parts, body, rest)[0][0]
+
+    def over_entries(self, carried: list[Any], body: Any, first: Any = None) -> tuple[list[Any], Any]:
+        """``body(place, carried)`` for as many entries at a time as there are carried; what is left, and from where.
+
+        It begins at ``first``, by default with the row, and stops where fewer entries are left than it takes.
+        """
         builder = self.builder
         before = builder.block
         head, inside, after = (builder.append_basic_block(name) for name in ("entries", "entry", "done"))
         builder.branch(head)
         builder.position_at_end(head)
-        place, carried = builder.phi(_LONG), builder.phi(_EIGHT)
-        builder.cbranch(builder.icmp_unsigned("<", place, self.last), inside, after)
+        place, sums = builder.phi(_LONG), [builder.phi(_EIGHT) for _ in carried]
+        following = builder.add(place, ir.Constant(_LONG, len(carried)))
+        builder.cbranch(builder.icmp_unsigned("<=", following, self.last), inside, after)
         builder.position_at_end(inside)
-        found, following = body(place, carried), builder.add(place, ir.Constant(_LONG, 1))
-        for phi, begin, again in ((place, self.first, following), (carried, start, found)):
+        found = [body(builder.add(place, ir.Constant(_LONG, k)), part) for k, part in enumerate(sums)]
+        begins = (self.first if first is None else first, *carried)
+        for phi, begin, again in zip((place, *sums), begins, (following, *found), strict=True):
             phi.add_incoming(begin, before)
             phi.add_incoming(again, builder.block)
         builder.branch(head)
         builder.position_at_end(after)
-        return carried
+        return sums, place
 
 
 def _sums(ones: bool) -> Any:
@@ -125,10 +140,7 @@ def _sums(ones: bool) -> Any:
                     weights = builder.fmul(builder.select(squared, *powers), weights, flags=_FUSED)
                 return builder.fadd(carried, weights, flags=_FUSED)
 
-            row.write(
-                row.over_entries(ir.Constant(_EIGHT, [0.0] * LANES), body),
-                row.eight(row.arrays[8], ir.Constant(_LONG, 0)),
-            )
+            row.write(row.total(body), row.eight(row.arrays[8], ir.Constant(_LONG, 0)))
             return context.get_dummy_value()
 
         long, flag = types.uint64, types.boolean
@@ -153,7 +165,7 @@ def _additions(ones: bool) -> Any:
                 row.write(builder.fadd(row.read(weights), more, flags=_FUSED), weights)
                 return carried
 
-            row.over_entries(moves, body)
+            row.over_entries([moves], body)
             return context.get_dummy_value()
 
         return types.void(table, columns, values, types.uint64, types.uint64, change), make
