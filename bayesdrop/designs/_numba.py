@@ -21,8 +21,9 @@ from .block_threads import cores, shares, side_by_side
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
 
-# Entries of a dense matrix from which on there is work for threads.
+# Entries of a dense matrix from which on there is work for threads, and those of products.
 _THREADED = 1 << 20
+_LARGE = 1 << 18
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 """Where each row begins among the stored entries, and where the last one ends."""
@@ -97,6 +98,7 @@ class CompiledProducts:
         self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         self._pointers = csr.indptr.astype(np.uint64)
         self._kernels, self._binary = _kernels(binary), binary
+        self.in_threads = len(self._indices) >= _LARGE
 
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]

@@ -9,6 +9,7 @@ where they are. Letters: n rows, p columns, K problems.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -56,6 +57,12 @@ class Design(Protocol):
         """True if columns can be looked at before a fit; otherwise the counts of the fit tell of them."""
 
     # Products
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """To be held while many products are asked for, and BLAS beside them.
+
+        Where the products have threads of their own, those of BLAS would only take the cores from these.
+        """
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X w``: (p,) or (p, K) to (n,) or (n, K)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available, compress
 from ._numba_dense import backward, forward, pair_backward, pair_forward
 from ._scipy import as_block
+from .blas_threads import has_one_thread, one_thread
 from .block_threads import side_by_side
 from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import Between, LocalRows, RowFunction
@@ -23,6 +25,8 @@ _BLOCK = 1 << 17
 # Below this many entries the square is kept: the block loop would cost more than the memory.
 _KEEP_SQUARE = 1 << 21
 _GRAM_COLUMNS = 2000
+# Sums of Gram matrices that are made by themselves, at most.
+_GRAM_PARTS = 4
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
 # Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
@@ -140,6 +144,10 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
             yield part, self._x[part].astype(np.float64, copy=False)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """BLAS has one thread beside those of compiled products."""
+        return one_thread() if self._products is not None and self._products.in_threads else nullcontext()
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X w``."""
@@ -285,19 +293,29 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
-        p = self.shape[1]
-        if self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]):
+        p, threads = self.shape[1], has_one_thread()
+        if not threads and self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]):
             return np.asarray(omega[0] * (self._x.T @ self._x))
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
         rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
         size = max(1, 16 * _BLOCK // max(p, 1))
-        total = np.zeros((p, p))
-        for start in range(0, len(root), size):
-            part = slice(start, start + size)
-            scaled = self._x[part if rows is None else rows[part]] * root[part, None]
-            total += scaled.T @ scaled
-        return total
+        starts = range(0, len(root), size)
+        totals = np.zeros((min(_GRAM_PARTS, len(starts)), p, p))
+
+        def some(first: int) -> None:
+            for start in starts[first :: len(totals)]:
+                part = slice(start, start + size)
+                scaled = self._x[part if rows is None else rows[part]] * root[part, None]
+                totals[first] += scaled.T @ scaled
+
+        calls = [partial(some, first) for first in range(len(totals))]
+        if threads:
+            side_by_side(calls)
+        else:
+            for call in calls:
+                call()
+        return totals.sum(axis=0)
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""

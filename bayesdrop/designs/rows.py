@@ -8,6 +8,7 @@ are NumPy arrays; a design whose rows lie elsewhere keeps them there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,10 @@ class LocalRows:
     pair_rmatvec: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]]
     sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
     __getitem__: Callable[..., Any]
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """BLAS has its threads."""
+        return nullcontext()
 
     def _responses(self, y: Any) -> PerRow:
         """Labels or numbers as a vector, one for each row."""

@@ -6,6 +6,7 @@ Products are scipy's, or compiled ones for a large matrix if Numba is installed:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ from scipy import sparse
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available
 from ._scipy import Products, ScipyProducts, as_block
+from .blas_threads import one_thread
 from .columns import ColumnsInMemory, sparse_means
 from .rows import LocalRows
 
@@ -108,6 +110,10 @@ class SparseDesign(ColumnsInMemory, LocalRows):
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """BLAS has one thread beside those of the products."""
+        return one_thread() if self._products.in_threads else nullcontext()
 
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)

@@ -126,6 +126,27 @@ def fit_block(
         Where the fit of the same rows at other fixed rates ended, to whose optimum ``start`` is near.
     """
     check_minimiser(method)
+    with design.at_work():
+        return _fit_block(
+            model, design, rate_map, target, weight, method, start, unlabelled, strength, rate, many, offset, near
+        )
+
+
+def _fit_block(
+    model: Model,
+    design: Design,
+    rate_map: RateMap,
+    target: PerRow,
+    weight: PerRow,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
+    unlabelled: tuple[int, float] | None,
+    strength: ProblemVector | None,
+    rate: FeatureBlock | None,
+    many: bool | None,
+    offset: PerRow | None,
+    near: SolverState | None,
+) -> BlockFit:
     p, K = design.shape[1], target.shape[1]
     _check_domain(model.noise, design)
     known = None if offset is None else offset[:, None]

@@ -182,9 +182,16 @@ def fit_softmax(
 
     Of tables there is also a state, which is the ``earlier`` one of a fit at other rates.
     """
+    with energy.moments.design.at_work():
+        return _fit_softmax(energy, weights, tol, max_iter, earlier)
+
+
+def _fit_softmax(
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int, earlier: DenseState | None
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
     if energy.noisy and not np.any(weights):
         plain = replace(energy, noise_weight=0 * energy.noise_weight)
-        weights, _, _ = fit_softmax(plain, weights, max(tol, _MODEST), max_iter)
+        weights, _, _ = _fit_softmax(plain, weights, max(tol, _MODEST), max_iter, None)
     trace = Trace()
     if energy.noisy and has_matrix(energy):
         dense = DenseNewton()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -38,6 +39,10 @@ class DaskRows:
 
     shape: tuple[int, int]
     _rows: tuple[int, ...]
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Nothing is held: products are made elsewhere."""
+        return nullcontext()
 
     def vector(self, values: Any, name: str) -> PerRow:
         """Numbers or labels, one per row, as a Dask array (n,) in blocks like those of the matrix.
