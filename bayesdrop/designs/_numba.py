@@ -7,7 +7,7 @@ spares Numba the check for negative ones. The first use compiles for a few secon
 
 from __future__ import annotations
 
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib.util import find_spec
 from inspect import unwrap
 from typing import Any, NamedTuple, TypeAlias
@@ -17,12 +17,10 @@ import numpy as np
 from .._typing import Float, Int, Num
 from ._numba_parts import gather_in_parts, scatter_in_parts
 from ._numba_wide import gather_many, worthwhile
-from .block_threads import cores, shares, side_by_side
 
-__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "compress", "sampled"]
+__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "sampled"]
 
-# Entries of a dense matrix from which on there is work for threads, and those of products.
-_THREADED = 1 << 20
+# Entries from which on products have work for threads.
 _LARGE = 1 << 18
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
@@ -64,21 +62,6 @@ def _sampled() -> Any:
     import numba
 
     return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})(unwrap(sampled))
-
-
-def compress(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> Any:
-    """Compressed rows of a dense matrix with so many non-zeros in each row, in its own precision."""
-    import numba
-    from scipy import sparse
-
-    pointers = np.append(0, np.cumsum(counts))
-    small = max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max
-    index = np.int32 if small else np.int64
-    indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
-    write = numba.njit(cache=True, nogil=True)(unwrap(_compress_rows))
-    some = shares(pointers, cores() if X.size >= _THREADED else 1)
-    side_by_side([partial(write, X[part], pointers[part.start : part.stop + 1], indices, data) for part in some])
-    return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
 
 
 class CompiledProducts:
@@ -363,17 +346,6 @@ def sampled(
                 forward[i, np.uint32(k)] += inner * right[d, k]
             for k in range(classes):
                 back[d, k] += inner * left[i, np.uint32(k)]
-
-
-def _compress_rows(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:
-    """Write the non-zeros of a dense matrix, row by row."""
-    for i in range(X.shape[0]):
-        place = pointers[i]
-        for d in range(X.shape[1]):
-            if X[i, d] != 0:
-                indices[place] = d
-                data[place] = X[i, d]
-                place += 1
 
 
 BINARY = _Kernels(_gather_one_binary, _gather_binary, _scatter_one_binary, _scatter_binary)

@@ -15,6 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import AnyArray, Bool, Float, Int, MatrixLike, Num, PerRow
+from ._numba import available
+from ._numba_entries import column_ends, weighted_sums
 from .block_threads import side_by_side
 
 __all__ = [
@@ -34,6 +36,8 @@ Result = TypeVar("Result")
 
 # Entries of a block of dense rows.
 _BLOCK = 1 << 20
+# Entries from which on they are gone through by a compiled loop.
+_COMPILED = 1 << 20
 # Rows of the first block, and those in which columns mostly show already that they are of both signs, or have zeros.
 _FIRST = 1 << 10
 _HEAD = 1 << 6
@@ -84,8 +88,11 @@ def column_means(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"]) -> Fl
     origin = np.asarray(X[0], dtype=np.float64)
     total = np.zeros(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows, block in _row_blocks(X):
-            total += weight[rows] @ (block - origin)
+        if _is_large(X):
+            total += weighted_sums(X, origin, weight)
+        else:
+            for rows, block in _row_blocks(X):
+                total += weight[rows] @ (block - origin)
         return origin + total / weight.sum()
 
 
@@ -153,6 +160,11 @@ def _canonical(X: MatrixLike) -> MatrixLike:
     return X
 
 
+def _is_large(X: Num[np.ndarray, "n p"]) -> bool:
+    """True if there are entries enough for a compiled loop."""
+    return X.size >= _COMPILED and X.flags.c_contiguous and available()
+
+
 def _one_signed(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " some"]:
     """Columns of a dense matrix without entries of both signs, as numbers."""
     left = np.arange(X.shape[1])
@@ -180,9 +192,13 @@ def usually_one_signed(X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"])
     >>> usually_one_signed(X, np.ones(3)).tolist()
     [True, False, False, False]
     """
-    left = _one_signed(X) if len(X) else np.empty(0, dtype=int)
+    left = _one_signed(X[:_HEAD] if _is_large(X) else X) if len(X) else np.empty(0, dtype=int)
     if not len(left):
         return np.zeros(X.shape[1], bool)
+    if _is_large(X):
+        present, low, high, least = column_ends(X, weight)
+        one_signed = (low >= 0) | (high <= 0)
+        return one_signed & (2 * present > weight.sum()) & (np.maximum(high, -low) > least)
     share = sum(_in_blocks(X, left, lambda rows, block: weight[rows] @ (block != 0)))
     left = left[2 * share > weight.sum()]
 

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
-from ._numba import CompiledProducts, available, compress
+from ._numba import CompiledProducts, available
 from ._numba_dense import backward, forward, pair_backward, pair_forward
+from ._numba_entries import compress, row_counts
 from ._scipy import as_block
 from .blas_threads import has_one_thread, one_thread
 from .block_threads import side_by_side
 from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import Between, LocalRows, RowFunction
+from .shifting import shift
 
 __all__ = ["DenseDesign"]
 
@@ -29,41 +31,10 @@ _GRAM_COLUMNS = 2000
 _GRAM_PARTS = 4
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
-# Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
-_ROUNDING = 1e-12
 # Entries from which on it pays to load compiled products.
 _COMPILED = 1 << 17
 # Vectors up to which one compiled pass over X is faster than BLAS over X and over its square.
 _SMALL = 4
-# Entries of a block that a thread counts or shifts at once.
-_AT_ONCE = 1 << 20
-
-
-def _mostly_zeros(X: Num[np.ndarray, "n p"]) -> CompiledProducts | None:
-    """Compiled products over the non-zeros of a large dense matrix, where they are few."""
-    if not available():
-        return None
-    counts = _row_counts(X)
-    if counts.sum() > _FEW * X.size:
-        return None
-    return CompiledProducts(compress(X, counts), False)
-
-
-def _row_counts(X: Num[np.ndarray, "n p"]) -> Int[np.ndarray, " n"]:
-    """Non-zeros of each row, (n,), counted by threads."""
-    result = np.empty(len(X), dtype=np.int64)
-
-    def count(rows: slice) -> None:
-        result[rows] = np.count_nonzero(X[rows], axis=1)
-
-    side_by_side([partial(count, rows) for rows in _in_turn(X)])
-    return result
-
-
-def _in_turn(X: Num[np.ndarray, "n p"]) -> list[slice]:
-    """The rows of a block after the other."""
-    step = max(1, _AT_ONCE // max(X.shape[1], 1))
-    return [slice(start, start + step) for start in range(0, len(X), step)]
 
 
 def _is_compiled(X: Float[np.ndarray, "n p"]) -> bool:
@@ -89,6 +60,13 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
     large matrix of mostly zeros is copied in compressed rows for its products, if Numba is installed.
 
+    Parameters
+    ----------
+    X : array (n, p)
+        Finite numbers.
+    centre : array (p,), optional
+        Makes the matrix ``X − c``, which is formed only when it is asked for as a whole.
+
     Examples
     --------
     >>> import numpy as np
@@ -99,23 +77,38 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     is_sparse = False
     fixed_origin: str | None = None
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, centre: Float[np.ndarray, " p"] | None = None) -> None:
         X = np.asarray(X)
-        self._given = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+        self._source = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+        self._centre = centre
         self._keeps_square = X.size <= _KEEP_SQUARE
-        self._wide = self._keeps_square or self._given.dtype == np.float64
-        self.shape: tuple[int, int] = self._given.shape
+        self._wide = self._keeps_square or self._source.dtype == np.float64
+        self.shape: tuple[int, int] = self._source.shape
         n, p = self.shape
         self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS
 
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
-        return object.__sizeof__(self) + int(self._given.nbytes)
+        return object.__sizeof__(self) + int(self._source.nbytes)
 
     def __getitem__(self, rows: Any) -> DenseDesign:
         """Rows that a mask, numbers or a slice selects."""
-        return DenseDesign(self._given[rows])
+        return DenseDesign(self._source[rows], self._centre)
+
+    @cached_property
+    def _given(self) -> Float[np.ndarray, "n p"]:
+        """The matrix, as it came or about its centre."""
+        return self._source if self._centre is None else self._about(self._source, self._centre)
+
+    def _about(self, X: Float[np.ndarray, "rows p"], centre: Float[np.ndarray, " p"]) -> Float[np.ndarray, "rows p"]:
+        return shift(X, centre, np.float64 if self._keeps_square else X.dtype)
+
+    def _some(self, rows: Any) -> Float[np.ndarray, "rows p"]:
+        """Some rows, without those that are not asked for."""
+        if self._keeps_square or self._centre is None or "_given" in vars(self):
+            return self._x[rows]
+        return self._about(self._source[rows], self._centre)
 
     @cached_property
     def _x(self) -> Float[np.ndarray, "n p"]:
@@ -125,7 +118,14 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     @cached_property
     def _products(self) -> CompiledProducts | None:
         """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""
-        return None if self._keeps_square else _mostly_zeros(self._x)
+        if self._keeps_square or not available():
+            return None
+        # Sums of a Gram matrix and of counts take a few rows at a time, so that the whole need not be formed.
+        centre = np.zeros(self.shape[1]) if self._centre is None else self._centre
+        counts = row_counts(self._source, centre)
+        if counts.sum() > _FEW * self._source.size:
+            return None
+        return CompiledProducts(compress(self._source, centre, counts), False)
 
     @cached_property
     def _square(self) -> Float[np.ndarray, "n p"] | None:
@@ -135,7 +135,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def _squares_in_passing(self, first: Num[AnyArray, "_ ..."], second: Num[AnyArray, "_ ..."]) -> bool:
         """True if compiled loops over X are to make the products with its square too."""
         few = first.ndim == 2 and first.shape == second.shape and 0 < first.shape[1] <= _SMALL
-        return few and _is_compiled(self._given) and self._products is None
+        return few and self._products is None and _is_compiled(self._given)
 
     def _blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows p"]]]:
         """Blocks of rows in double precision, with where they stand."""
@@ -143,7 +143,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         rows = max(1, _BLOCK // max(p, 1))
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            yield part, self._x[part].astype(np.float64, copy=False)
+            yield part, self._some(part).astype(np.float64, copy=False)
 
     def at_work(self) -> AbstractContextManager[None]:
         """BLAS has one thread beside those of compiled products."""
@@ -306,7 +306,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         def some(first: int) -> None:
             for start in starts[first :: len(totals)]:
                 part = slice(start, start + size)
-                scaled = self._x[part if rows is None else rows[part]] * root[part, None]
+                scaled = self._some(part if rows is None else rows[part]) * root[part, None]
                 totals[first] += scaled.T @ scaled
 
         calls = [partial(some, first) for first in range(len(totals))]
@@ -353,7 +353,8 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     @cached_property
     def _compressed(self) -> Any:
-        return compress(self._x, _row_counts(self._x))
+        centre = np.zeros(self.shape[1])
+        return compress(self._x, centre, row_counts(self._x, centre))
 
     def compressed(self, full: bool = False) -> Any:
         """Compressed rows that serve the products, or those of a small matrix if ``full`` ones are wanted too."""
@@ -395,18 +396,4 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
         """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""
-        X = self._given
-        result = np.empty(X.shape, dtype=np.float64 if self._keeps_square else X.dtype)
-        columns = slice(None) if np.all(centre) else np.flatnonzero(centre)
-        about = centre[columns]
-
-        def shift(rows: slice) -> None:
-            if len(about) < len(centre):
-                result[rows] = X[rows]
-            part = X[rows, columns] - about
-            part[np.abs(part) <= _ROUNDING * np.abs(about)] = 0.0
-            result[rows, columns] = part
-
-        # Half of the time goes into memory that is written for the first time, which threads share.
-        side_by_side([partial(shift, rows) for rows in _in_turn(X)])
-        return DenseDesign(result)
+        return DenseDesign(self._given, centre)

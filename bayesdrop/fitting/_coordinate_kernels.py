@@ -24,9 +24,6 @@ _STEPS = 12
 _ENOUGH = 1e-4
 # A row that moves less than this share of the mean row is left out of a round's later passes.
 _STILL = 0.3
-# Rows that stay together in the order of several problems, whose entries are more than a cache holds: a processor
-# fetches what comes next in memory.
-_NEIGHBOURS = 8
 _ONE = np.uint64(1)
 _WEIGHT, _INVERSE = np.uint32(0), np.uint32(1)
 
@@ -89,6 +86,7 @@ def _alone(
     pair: Any,
     order: Any,
     passes: Any,
+    neighbours: Any,
     one: Any,
     width: Any,
 ) -> None:
@@ -101,11 +99,12 @@ def _alone(
             still = _STILL * total / n
         j = 0
         while j < active:
-            seed = next_seed(seed)
-            other = j + np.int64(seed % np.uint64(active - j))
-            i = order[other]
-            order[other] = order[j]
-            order[j] = i
+            if j % neighbours == 0 and active - j >= neighbours:
+                seed = next_seed(seed)
+                other = j + neighbours * np.int64(seed % np.uint64((active - j) // neighbours))
+                for m in range(neighbours):
+                    order[j + m], order[other + m] = order[other + m], order[j + m]
+            i = order[j]
             score = bias
             first, last = pointers[i], pointers[i + _ONE]
             if binary:
@@ -164,6 +163,7 @@ def _together(
     pair: Any,
     order: Any,
     passes: Any,
+    neighbours: Any,
     one: Any,
     width: Any,
 ) -> None:
@@ -182,10 +182,10 @@ def _together(
             still[:] = _STILL * total / n
         j = 0
         while j < active:
-            if j % _NEIGHBOURS == 0 and active - j >= 2 * _NEIGHBOURS:
+            if j % neighbours == 0 and active - j >= neighbours:
                 seed = next_seed(seed)
-                other = j + _NEIGHBOURS * np.int64(seed % np.uint64((active - j) // _NEIGHBOURS))
-                for m in range(_NEIGHBOURS):
+                other = j + neighbours * np.int64(seed % np.uint64((active - j) // neighbours))
+                for m in range(neighbours):
                     order[j + m], order[other + m] = order[other + m], order[j + m]
             i = order[j]
             first, last = pointers[i], pointers[i + _ONE]

@@ -29,6 +29,10 @@ __all__ = ["CompressedRows", "Coordinates", "Passes"]
 
 # Problems whose weights lie side by side, at most.
 _LANES = 8
+# Rows that stay together in the random order where there are more entries than a core's cache holds: a processor fetches
+# what comes next in memory.
+_NEIGHBOURS = 16
+_CACHED = 1 << 18
 
 
 class CompressedRows(NamedTuple):
@@ -67,6 +71,7 @@ class Passes:
         self.rows = rows
         self._groups = _groups(K)
         self._orders = [np.arange(n, dtype=np.uint64) for _ in self._groups]
+        self._neighbours = np.int64(_NEIGHBOURS if len(rows.values) > _CACHED else 1)
         self._seeds = np.full(K, 88172645463325252, dtype=np.uint64)
 
     def __call__(
@@ -92,7 +97,8 @@ class Passes:
             lanes = _LANES if width > 1 else 1
             pair = np.zeros((len(weights), 2 * lanes))
             pair[:, :width], pair[:, lanes : lanes + width] = weights[:, group], gain[:, group]
-            numbers = (root, size, stiffness, intercept, self._seeds, pair, order, passes, group.start, width)
+            numbers = (root, size, stiffness, intercept, self._seeds, pair, order)
+            numbers += (passes, self._neighbours, group.start, width)
             kernel = together if width > 1 else alone
             kernel(*self.rows, *coordinates, *numbers)
             weights[:, group] = pair[:, :width]

@@ -56,6 +56,9 @@ _HEAVIER, _SEVERAL = 1.2, 4
 # So is it where more than this share of the entries is stored and there are more than so many rows for each column.
 _FULL = 0.5
 _TALL = 1.5
+# Of so many rows for each column, few enough for a factor, a pass costs as much as several of Newton's products, which
+# go in threads.
+_TALLER = 20
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
@@ -101,6 +104,8 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | 
     if np.max(quadratic / gain**2, initial=0.0) > most:
         return None
     if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):
+        return None
+    if energy.moments.has_variance and K < _SEVERAL and energy.moments.design.prefers_gram and n > _TALLER * p:
         return None
     passes = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
     together, found = max(1, _ROOM // max(kinks * n, 1)), []

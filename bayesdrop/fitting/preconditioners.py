@@ -184,10 +184,6 @@ class Cholesky:
         if size < n:
             step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
             (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
-            # Dense rows in memory that are left out of most products are left behind.
-            dense = isinstance(omega, np.ndarray) and not (design.is_sparse or design.is_streamed)
-            if dense and 2 * np.count_nonzero(weight := omega.sum(axis=1)) < n:
-                design, _, omega = design.drop_zero_weight(weight, omega)
         total = design.total(omega)
         border = gain * design.rmatvec(omega)
         factors = []

@@ -9,7 +9,7 @@ import bayesdrop as bd
 from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import block_threads
 from bayesdrop.designs.block_threads import side_by_side
-from bayesdrop.fitting import dual, dual_rounds
+from bayesdrop.fitting import coordinate_loop, dual, dual_rounds
 from bayesdrop.fitting.coordinate_loop import CompressedRows, Coordinates, Passes
 
 pytest.importorskip("numba")
@@ -70,15 +70,18 @@ def test_a_pass_takes_one_coordinate_after_the_other(K, kinks, binary, noisy):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_neighbours_stay_together_in_an_order_of_their_own():
-    rows, K = CompressedRows(np.zeros(N + 1, np.uint64), np.zeros(0, np.uint32), np.zeros(0), False), 2
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize("cached", [True, False])
+def test_neighbours_stay_together_where_the_rows_outgrow_a_cache(K, cached, monkeypatch):
+    monkeypatch.setattr(coordinate_loop, "_CACHED", 0 if cached else -1)
+    rows = CompressedRows(np.zeros(N + 1, np.uint64), np.zeros(0, np.uint32), np.zeros(0), False)
     loop, zero = Passes(rows, N, K), np.zeros((N, 1, K))
     loop(Coordinates(zero, zero, zero, zero.copy(), zero.copy()), zero[:, 0], zero[:, 0] + 1, np.zeros(K),
          np.zeros((P, K)), np.zeros((P, K)), np.zeros(K), 1)  # fmt: skip
     (order,) = loop._orders
     assert sorted(order) == list(range(N))
     follows = np.diff(order.astype(int)) == 1
-    assert 0.7 < follows.mean() < 1
+    assert (follows.mean() < 0.2) if cached else (0.7 < follows.mean() < 1)
 
 
 def classes(K=19, n=400, p=30):

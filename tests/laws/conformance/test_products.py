@@ -9,10 +9,10 @@ from scipy import sparse
 
 from bayesdrop.designs import SparseDesign, block_threads
 from bayesdrop.designs import _numba as compiled
+from bayesdrop.designs import _numba_entries as entries
 from bayesdrop.designs import _numba_parts as parts
 from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import _scipy as products
-from bayesdrop.designs import dense as dense_module
 from bayesdrop.designs import sparse as sparse_module
 
 N, P = 23, 9
@@ -132,15 +132,14 @@ def test_threads_change_no_bit_of_narrow_products(monkeypatch, widths, kind):
 @pytest.mark.skipif(not compiled.available(), reason="needs Numba")
 @pytest.mark.parametrize("count", [1, 3])
 def test_dense_rows_are_compressed_as_scipy_does(monkeypatch, count):
-    monkeypatch.setattr(compiled, "_THREADED", 0)
-    monkeypatch.setattr(dense_module, "_AT_ONCE", 4 * P)
-    for module in (compiled, block_threads):
-        monkeypatch.setattr(module, "cores", lambda: count)
-    expected = matrix("real", np.float64, np.int32)
-    X = expected.toarray()
-    found = compiled.compress(X, dense_module._row_counts(X))
-    for part in ("indptr", "indices", "data"):
-        np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
+    monkeypatch.setattr(entries, "_PART", 4 * P)
+    monkeypatch.setattr(block_threads, "cores", lambda: count)
+    whole = matrix("real", np.float64, np.int32).toarray()
+    for X, centre in ((whole, np.zeros(P)), (whole, np.where(np.arange(P) % 3, 0.0, whole[0])), (whole[:, 2:3], np.zeros(1))):
+        expected = sparse.csr_array(X - centre)
+        found = entries.compress(X, centre, entries.row_counts(X, centre))
+        for part in ("indptr", "indices", "data"):
+            np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
 
 
 def test_calls_side_by_side_are_all_made_and_an_error_is_raised(monkeypatch):
