@@ -51,6 +51,8 @@ _MOST_OF_FEW = 30_000
 # entry is a larger share of its squared mean than this, in rows of one kink and of two: kinks are round then.
 _WORTHWHILE = 100_000
 _HEAVY = (0.5, 0.01)
+# The same where its products are too small to go in threads, and its own arithmetic counts.
+_FEW, _HEAVY_OF_FEW = 1 << 18, (2.5, 1.2)
 # A pass of several problems of one kink costs each of them less than a product does in Newton's method.
 _HEAVIER, _SEVERAL = 1.2, 4
 # So is it where more than this share of the entries is stored and there are more than so many rows for each column.
@@ -100,7 +102,8 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | 
     gain, _, quadratic, _, _ = energy.moments.coefficients
     (n, p), K = energy.moments.design.shape, weights.shape[1]
     kinks = KinkedProblem.of(energy, slice(0, 1)).centre.shape[1]
-    most = max(_HEAVY[kinks - 1], _HEAVIER if K >= _SEVERAL and kinks == 1 else 0.0)
+    limits = _HEAVY_OF_FEW if len(rows.values) < _FEW else _HEAVY
+    most = max(limits[kinks - 1], _HEAVIER if K >= _SEVERAL and kinks == 1 else 0.0)
     if np.max(quadratic / gain**2, initial=0.0) > most:
         return None
     if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):

@@ -19,9 +19,11 @@ from .shapes import FeatureBlock, ProblemVector
 
 __all__ = ["descend"]
 
-# Passes of a round, with noise and without.
-_PASSES = 2
+# Passes of a round without noise, and with it: the less noise, the less there is to be brought up to date after them.
+# So many, over the largest variance of an entry relative to its square, of one kink and of two, between two ends.
 _PASSES_PLAIN = 5
+_PASSES = (0.2, 1.2)
+_LEAST_PASSES, _MOST_PASSES = 2, 6
 # Rounds in which the gap must halve, with noise.
 _PATIENCE = 4
 # Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
@@ -77,7 +79,7 @@ def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector,
     """
     n, kinks, K = task.centre.shape
     noisy = bool(np.any(task.quadratic))
-    passes = _PASSES if noisy else _PASSES_PLAIN
+    passes = _passes(kinks, float(np.max(task.quadratic, initial=0.0)))
     now = _start(task, intercept, noisy)
     found = Dual(np.concatenate([now.weights, intercept[None]]), np.full(K, np.inf), now.coordinates.beta.sum(axis=1))
     first = task.energy(now.weights, task.centre - intercept, now.root)
@@ -108,6 +110,19 @@ def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector,
             spread, loop = spread[:, left], Passes(rows, n, len(left))
         _update(task, now, slack, spread, noisy)
     return found if np.all(least >= NO_RESIDUAL * first) else None
+
+
+def _passes(kinks: int, heaviest: float) -> int:
+    """Passes of a round.
+
+    Examples
+    --------
+    >>> [_passes(1, heaviest) for heaviest in (0.0, 0.01, 0.05, 1.0)], _passes(2, 0.4)
+    ([5, 6, 4, 2], 3)
+    """
+    if heaviest == 0:
+        return _PASSES_PLAIN
+    return int(np.clip(round(_PASSES[kinks - 1] / heaviest), _LEAST_PASSES, _MOST_PASSES))
 
 
 def _start(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progress:
