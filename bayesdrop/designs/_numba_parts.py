@@ -30,11 +30,13 @@ def gather_in_parts(
     pointers, indices, data = matrix
     K, columns = w.shape[1], w.shape[1] + w_sq.shape[1]
     block, result = _side_by_side(w, w_sq), np.empty((len(pointers) - 1, columns))
-    count = cores() if len(indices) * columns >= _THREADED else 1
+    if len(indices) * columns < _THREADED:
+        loop(pointers, indices, data, block, K, _vector(result))
+        return result[:, :K], result[:, K:]
     side_by_side(
         [
             partial(loop, pointers[part.start : part.stop + 1], indices, data, block, K, _vector(result[part]))
-            for part in shares(pointers, count)
+            for part in shares(pointers, cores())
         ]
     )
     return result[:, :K], result[:, K:]
@@ -48,7 +50,11 @@ def scatter_in_parts(
     K, columns = r.shape[1], r.shape[1] + r_sq.shape[1]
     block = _side_by_side(r, r_sq)
     count = min(_PARTS, len(indices) // (_PER_COLUMN * size + 1)) if len(indices) * columns >= _THREADED else 1
-    parts = shares(pointers, max(count, 1))
+    if count <= 1:
+        total = np.empty((size, columns))
+        loop(pointers, indices, data, block, K, _vector(total))
+        return total[:, :K], total[:, K:]
+    parts = shares(pointers, count)
     result = np.empty((len(parts), size, columns))
     side_by_side(
         [
@@ -56,7 +62,7 @@ def scatter_in_parts(
             for part, sums in zip(parts, result, strict=True)
         ]
     )
-    total = result[0] if len(parts) == 1 else result.sum(axis=0)
+    total = result.sum(axis=0)
     return total[:, :K], total[:, K:]
 
 
