@@ -16,7 +16,7 @@ import numpy as np
 
 from .._typing import Float, Int, Num
 from ._numba_parts import gather_in_parts, scatter_in_parts
-from ._numba_wide import gather_many, worthwhile
+from ._numba_wide import gather_many, is_narrow, scatter_many, worthwhile
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "sampled"]
 
@@ -87,19 +87,31 @@ class CompiledProducts:
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """See :class:`._scipy.Products`."""
+        lines = self._pointers, self._indices, self._data
         if worthwhile(w.shape[1], w_sq.shape[1], len(self._indices)):
-            return gather_many((self._pointers, self._indices, self._data), self._binary, w, w_sq, self.shape[0])
-        loop = self._kernels.gather_one if w.shape[1] + w_sq.shape[1] == 1 else self._kernels.gather
-        return gather_in_parts(loop, (self._pointers, self._indices, self._data), w, w_sq)
+            return gather_many(lines, self._binary, w, w_sq, self.shape[0])
+        columns = w.shape[1] + w_sq.shape[1]
+        if columns == 2:
+            from ._numba_lines import gather_two
+
+            return gather_in_parts(gather_two, (*lines, self._binary), w, w_sq)
+        return gather_in_parts(self._kernels.gather_one if columns == 1 else self._kernels.gather, lines, w, w_sq)
 
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """See :class:`._scipy.Products`."""
+        lines, p = (self._pointers, self._indices, self._data), self.shape[1]
         if worthwhile(r.shape[1], r_sq.shape[1], len(self._indices)):
-            return gather_many(self._columns, self._binary, r, r_sq, self.shape[1])
-        loop = self._kernels.scatter_one if r.shape[1] + r_sq.shape[1] == 1 else self._kernels.scatter
-        return scatter_in_parts(loop, (self._pointers, self._indices, self._data), r, r_sq, self.shape[1])
+            if is_narrow(p):
+                return scatter_many(lines, self._binary, r, r_sq, p)
+            return gather_many(self._columns, self._binary, r, r_sq, p)
+        columns = r.shape[1] + r_sq.shape[1]
+        if columns == 2:
+            from ._numba_lines import scatter_two
+
+            return scatter_in_parts(scatter_two, (*lines, self._binary), r, r_sq, p)
+        return scatter_in_parts(self._kernels.scatter_one if columns == 1 else self._kernels.scatter, lines, r, r_sq, p)
 
     def sampled(
         self,
@@ -124,8 +136,7 @@ class CompiledProducts:
 
 # The loops, in the subset of Python that Numba compiles. Every one takes (pointers, indices, data, block, linear,
 # result): a matrix in compressed rows, a block whose first ``linear`` columns meet X and whose others meet X², and
-# where to write. Gather is X @ block, scatter Xᵀ @ block. Loops over two columns, the usual case, keep both sums in
-# registers.
+# where to write. Gather is X @ block, scatter Xᵀ @ block. Two columns, the usual case, go by :mod:`._numba_lines`.
 
 
 def _gather_one_binary(
@@ -175,16 +186,6 @@ def _gather_binary(
 ) -> None:
     """Several columns, every entry 1."""
     columns = block.shape[1]
-    if columns == 2:
-        for i in range(result.shape[0]):
-            first, second = 0.0, 0.0
-            for j in range(pointers[i], pointers[i + 1]):
-                d = indices[j]
-                first += block[d, np.uint32(0)]
-                second += block[d, np.uint32(1)]
-            result[i, 0] = first
-            result[i, 1] = second
-        return
     result[:] = 0.0
     for i in range(result.shape[0]):
         for j in range(pointers[i], pointers[i + 1]):
@@ -203,17 +204,6 @@ def _gather_real(
 ) -> None:
     """Several columns."""
     columns = block.shape[1]
-    if columns == 2 and linear == 1:
-        for i in range(result.shape[0]):
-            first, second = 0.0, 0.0
-            for j in range(pointers[i], pointers[i + 1]):
-                d = indices[j]
-                x = np.float64(data[j])
-                first += x * block[d, np.uint32(0)]
-                second += x * x * block[d, np.uint32(1)]
-            result[i, 0] = first
-            result[i, 1] = second
-        return
     result[:] = 0.0
     for i in range(result.shape[0]):
         for j in range(pointers[i], pointers[i + 1]):
@@ -273,14 +263,6 @@ def _scatter_binary(
     """Several columns, every entry 1."""
     columns = block.shape[1]
     result[:] = 0.0
-    if columns == 2:
-        for i in range(block.shape[0]):
-            first, second = block[i, 0], block[i, 1]
-            for j in range(pointers[i], pointers[i + 1]):
-                d = indices[j]
-                result[d, np.uint32(0)] += first
-                result[d, np.uint32(1)] += second
-        return
     for i in range(block.shape[0]):
         for j in range(pointers[i], pointers[i + 1]):
             d = indices[j]
@@ -299,15 +281,6 @@ def _scatter_real(
     """Several columns."""
     columns = block.shape[1]
     result[:] = 0.0
-    if columns == 2 and linear == 1:
-        for i in range(block.shape[0]):
-            first, second = block[i, 0], block[i, 1]
-            for j in range(pointers[i], pointers[i + 1]):
-                d = indices[j]
-                x = np.float64(data[j])
-                result[d, np.uint32(0)] += x * first
-                result[d, np.uint32(1)] += x * x * second
-        return
     for i in range(block.shape[0]):
         for j in range(pointers[i], pointers[i + 1]):
             d = indices[j]

@@ -24,18 +24,18 @@ _PER_COLUMN = 16
 
 
 def gather_in_parts(
-    loop: Any, matrix: tuple[Any, Any, Any], w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    loop: Any, matrix: tuple[Any, ...], w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-    """``(X w, X² w_sq)`` by a compiled loop over (pointers, indices, data)."""
-    pointers, indices, data = matrix
+    """``(X w, X² w_sq)`` by a compiled loop over (pointers, indices, data), and what else it takes of the matrix."""
+    pointers, entries = matrix[0], len(matrix[1])
     K, columns = w.shape[1], w.shape[1] + w_sq.shape[1]
     block, result = _side_by_side(w, w_sq), np.empty((len(pointers) - 1, columns))
-    if len(indices) * columns < _THREADED:
-        loop(pointers, indices, data, block, K, _vector(result))
+    if entries * columns < _THREADED:
+        loop(*matrix, block, K, _vector(result))
         return result[:, :K], result[:, K:]
     side_by_side(
         [
-            partial(loop, pointers[part.start : part.stop + 1], indices, data, block, K, _vector(result[part]))
+            partial(loop, pointers[part.start : part.stop + 1], *matrix[1:], block, K, _vector(result[part]))
             for part in shares(pointers, cores())
         ]
     )
@@ -43,22 +43,22 @@ def gather_in_parts(
 
 
 def scatter_in_parts(
-    loop: Any, matrix: tuple[Any, Any, Any], r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"], size: int
+    loop: Any, matrix: tuple[Any, ...], r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"], size: int
 ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-    """``(Xᵀ r, X²ᵀ r_sq)`` of ``size`` columns by a compiled loop over (pointers, indices, data)."""
-    pointers, indices, data = matrix
+    """``(Xᵀ r, X²ᵀ r_sq)`` of ``size`` columns by such a loop."""
+    pointers, entries = matrix[0], len(matrix[1])
     K, columns = r.shape[1], r.shape[1] + r_sq.shape[1]
     block = _side_by_side(r, r_sq)
-    count = min(_PARTS, len(indices) // (_PER_COLUMN * size + 1)) if len(indices) * columns >= _THREADED else 1
+    count = min(_PARTS, entries // (_PER_COLUMN * size + 1)) if entries * columns >= _THREADED else 1
     if count <= 1:
         total = np.empty((size, columns))
-        loop(pointers, indices, data, block, K, _vector(total))
+        loop(*matrix, block, K, _vector(total))
         return total[:, :K], total[:, K:]
     parts = shares(pointers, count)
     result = np.empty((len(parts), size, columns))
     side_by_side(
         [
-            partial(loop, pointers[part.start : part.stop + 1], indices, data, block[part], K, _vector(sums))
+            partial(loop, pointers[part.start : part.stop + 1], *matrix[1:], block[part], K, _vector(sums))
             for part, sums in zip(parts, result, strict=True)
         ]
     )

@@ -1,34 +1,40 @@
 """Products of compressed rows with many vectors, eight at a time, compiled by Numba (the extra ``fast``).
 
 Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in a register
-(:mod:`._lanes`).
-Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over compressed columns: sums
-that stay where they are take half the time of sums that are scattered. Up to four vectors that all meet one of the two
-go by themselves. Each sum is made by one thread, whatever their number: many entries go in threads, a part of the lines
-for each core.
+(:mod:`._numba_lines`). Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over
+compressed columns, where sums stay where they are; where they fit into a core's cache, they are scattered over the rows
+instead, which are read in their order, and no copy is made. Many entries go in threads.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
-from inspect import unwrap
+import math
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Int, Num
-from .block_threads import cores, in_a_thread, shares, side_by_side
+from .._typing import Float, Num
+from .block_threads import Scratch, cores, in_a_thread, shares, side_by_side
 
-__all__ = ["gather_many", "worthwhile"]
+__all__ = ["gather_many", "is_narrow", "scatter_many", "worthwhile"]
 
-_WIDTH, _HALF = 8, 4
+_WIDTH = 8
+# Bytes of a line of the cache.
+_LINE = 64
+# Bytes of what is given and what is made that are used again by the next product: the system is asked for fresh memory
+# page by page, which takes as long as the product.
+_KEPT = 1 << 23
+_GIVEN, _MADE = Scratch(), Scratch()
 # Of fewer columns than this the loops of :mod:`._numba` are as quick.
 _MANY = 4
 # Entries up to which a second copy, in compressed columns, is a small matter.
 _COPIED = 1 << 27
 # Entries from which on there is work for threads, which takes some ten microseconds to hand over.
 _THREADED = 1 << 18
+# Columns up to which sums are scattered, and the parts that these are made in.
+_NARROW, _PARTS = 1 << 11, 4
 # Rows whose columns are put side by side, or back, at once.
 _ROWS = 256
 
@@ -44,78 +50,104 @@ def worthwhile(linear: int, square: int, entries: int) -> bool:
     return linear + square >= _MANY and (linear == square or not linear * square) and entries <= _COPIED
 
 
+def is_narrow(columns: int) -> bool:
+    """Whether sums over the rows of eight vectors stay in a core's cache, so that they may be scattered there.
+
+    Examples
+    --------
+    >>> is_narrow(784), is_narrow(20_000)
+    (True, False)
+    """
+    return columns <= _NARROW
+
+
 def gather_many(
     matrix: tuple[Any, Any, Any], binary: bool, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], size: int
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
     """``(X w, X² w_sq)`` for (pointers, indices, data) of ``size`` rows, where :func:`worthwhile` holds."""
-    parts = [part for part in (w, w_sq) if part.shape[1]]
-    few = len(parts) == 1 and parts[0].shape[1] <= _HALF
-    width = _HALF if few else _WIDTH
-    share = width // len(parts)
-    groups = -(-parts[0].shape[1] // share)
-    block, result = np.zeros((groups, len(w), width)), np.empty((groups, size, width))
-    for rows, g in product(_slices(len(w)), range(groups)):
-        for k, part in enumerate(parts):
+    from ._numba_lines import gather_eight
+
+    block = _eights(w, w_sq)
+    result = _room(_MADE, len(block), size, _WIDTH)
+    squares = not w.shape[1], bool(w_sq.shape[1])
+    side_by_side(
+        [
+            partial(gather_eight, *matrix, binary, *squares, block, result, some.start, some.stop)
+            for some in shares(matrix[0], _threads(matrix[0]))
+        ]
+    )
+    return _apart(result, w.shape[1], w_sq.shape[1])
+
+
+def scatter_many(
+    matrix: tuple[Any, Any, Any], binary: bool, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"], size: int
+) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    """``(Xᵀ r, X²ᵀ r_sq)`` of ``size`` columns, few enough (:func:`is_narrow`).
+
+    Parts are summed by themselves, as many as the sizes tell, so that no bit depends on how many threads there are.
+    """
+    from ._numba_lines import scatter_eight
+
+    block = _eights(r, r_sq)
+    squares = not r.shape[1], bool(r_sq.shape[1])
+    parts = shares(matrix[0], _PARTS if int(matrix[0][-1]) >= _THREADED else 1)
+    sums = _room(_MADE, len(parts), len(block), size, _WIDTH)
+    side_by_side(
+        [
+            partial(scatter_eight, *matrix, binary, *squares, block, part, some.start, some.stop)
+            for part, some in zip(sums, parts, strict=True)
+        ]
+    )
+    return _apart(sums.sum(axis=0), r.shape[1], r_sq.shape[1])
+
+
+def _threads(pointers: Num[np.ndarray, " pointers"]) -> int:
+    """How many threads there is work for, which are none of several."""
+    return 1 if int(pointers[-1]) < _THREADED or in_a_thread() else cores()
+
+
+def _room(scratch: Scratch, *shape: int) -> Float[np.ndarray, "..."]:
+    """Room for eights that begin where a line of the cache does, which reads and writes them at once."""
+    size = 8 * math.prod(shape)
+    room = scratch.empty(size + _LINE, np.uint8) if size <= _KEPT else np.empty(size + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(np.float64).reshape(shape)
+
+
+def _share(K: int, L: int) -> int:
+    """How many of each eight columns are of one kind."""
+    return _WIDTH // 2 if K and L else _WIDTH
+
+
+def _eights(first: Num[np.ndarray, "rows K"], second: Num[np.ndarray, "rows L"]) -> Float[np.ndarray, "groups rows 8"]:
+    """Columns of two blocks in groups of eight, four of each block; or eight of the one that has some."""
+    kinds, share = [part for part in (first, second) if part.shape[1]], _share(first.shape[1], second.shape[1])
+    block = _room(_GIVEN, -(-kinds[0].shape[1] // share), len(first), _WIDTH)
+    if kinds[0].shape[1] % share:
+        block[-1] = 0.0
+    for rows, g in product(_slices(len(first)), range(len(block))):
+        for k, part in enumerate(kinds):
             some = part[rows, g * share : (g + 1) * share]
             block[g, rows, k * share : k * share + some.shape[1]] = some
-    squares = (not w.shape[1],) if few else (not w.shape[1], bool(w_sq.shape[1]))
-    _in_parts(_compiled()[few], matrix[0], (*matrix, binary, *squares, block, result))
-    whole = np.empty((len(parts), size, parts[0].shape[1]))
-    for rows, g in product(_slices(size), range(groups)):
-        for k in range(len(parts)):
-            place = whole[k, rows, g * share : (g + 1) * share]
+    return block
+
+
+def _apart(
+    result: Float[np.ndarray, "groups rows 8"], K: int, L: int
+) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"]]:
+    """The two blocks again."""
+    share, size = _share(K, L), result.shape[1]
+    whole = np.empty((1 + bool(K and L), size, max(K, L)))
+    for rows, g in product(_slices(size), range(len(result))):
+        for k, part in enumerate(whole):
+            place = part[rows, g * share : (g + 1) * share]
             place[:] = result[g, rows, k * share : k * share + place.shape[1]]
-    if len(parts) == 2:
+    if K and L:
         return whole[0], whole[1]
     nothing = np.zeros((size, 0))
-    return (whole[0], nothing) if w.shape[1] else (nothing, whole[0])
+    return (whole[0], nothing) if K else (nothing, whole[0])
 
 
 def _slices(size: int) -> list[slice]:
     """Rows a few at a time: those of hundreds of columns stay in the cache while their eights are copied."""
     return [slice(start, start + _ROWS) for start in range(0, size, _ROWS)]
-
-
-def _in_parts(loop: Any, pointers: Num[np.ndarray, " pointers"], arguments: tuple[Any, ...]) -> None:
-    """Run a loop over all lines, in threads where there are many entries and the caller is not one of several."""
-    count = 1 if int(pointers[-1]) < _THREADED or in_a_thread() else cores()
-    side_by_side([partial(loop, *arguments, some.start, some.stop) for some in shares(pointers, count)])
-
-
-@cache
-def _compiled() -> tuple[Any, Any]:
-    """The loops over eight and over four columns; sums may be ordered as the processor likes, several taken at once."""
-    import numba
-
-    from ._lanes import gather_eight
-
-    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})
-    return gather_eight, compile_(unwrap(gather_four))
-
-
-def gather_four(
-    pointers: Int[np.ndarray, " pointers"],
-    indices: Int[np.ndarray, " m"],
-    data: Float[np.ndarray, " m"],
-    binary: bool,
-    square: bool,
-    block: Float[np.ndarray, "groups inside 4"],
-    result: Float[np.ndarray, "groups outside 4"],
-    start: int,
-    stop: int,
-) -> None:
-    """Write the products of some lines; all columns meet X², or X."""
-    columns, sums = block[0], result[0]
-    for i in range(start, stop):
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for j in range(pointers[i], pointers[i + 1]):
-            w = columns[indices[j]]
-            x = 1.0
-            if not binary:
-                x = np.float64(data[j])
-                x = x * x if square else x
-            a += x * w[0]
-            b += x * w[1]
-            c += x * w[2]
-            d += x * w[3]
-        sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3] = a, b, c, d

@@ -66,10 +66,6 @@ def test_the_kernels_are_python_too():
     result = np.empty((N, 2))
     compiled.REAL.gather(csr.indptr, csr.indices, csr.data, block, 1, result)
     np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
-    four, sums = np.random.default_rng(4).normal(size=(1, P, 4)), np.empty((1, N, 4))
-    for start, stop in ((0, 5), (5, N)):
-        wide.gather_four(csr.indptr, csr.indices, csr.data, False, True, four, sums, start, stop)
-    np.testing.assert_allclose(sums[0], dense**2 @ four[0], atol=1e-12)
 
 
 @pytest.mark.skipif(not compiled.available(), reason="needs Numba")
@@ -77,23 +73,27 @@ def test_the_kernels_are_python_too():
 @pytest.mark.parametrize("index", [np.uint32, np.uint64])
 @pytest.mark.parametrize("squares", [(False, False), (False, True), (True, True)])
 def test_eight_vectors_in_a_register_equal_dense_products(kind, dtype, index, squares):
-    from bayesdrop.designs._lanes import gather_eight
+    from bayesdrop.designs._numba_lines import gather_eight, scatter_eight
 
-    csr = matrix(kind, dtype, np.int32)
-    dense, eights = csr.toarray().astype(np.float64), np.random.default_rng(4).normal(size=(2, P, 8))
-    sums = np.full((2, N, 8), np.nan)
-    for start, stop in ((0, 5), (5, N)):
-        lines = csr.indptr.astype(np.uint64), csr.indices.astype(index), csr.data
+    csr, rng = matrix(kind, dtype, np.int32), np.random.default_rng(4)
+    dense, eights, slopes = csr.toarray().astype(np.float64), rng.normal(size=(2, P, 8)), rng.normal(size=(2, N, 8))
+    lines = csr.indptr.astype(np.uint64), csr.indices.astype(index), csr.data
+    sums, back = np.full((2, N, 8), np.nan), np.full((2, 2, P, 8), np.nan)
+    for start, stop, part in ((0, 5, back[0]), (5, N, back[1])):
         gather_eight(*lines, kind == "binary", *squares, eights, sums, start, stop)
+        scatter_eight(*lines, kind == "binary", *squares, slopes, part, start, stop)
     left, right = (dense**2 if square else dense for square in squares)
-    for part, got in zip(eights, sums, strict=True):
+    for part, got, slope, total in zip(eights, sums, slopes, back.sum(axis=0), strict=True):
         np.testing.assert_allclose(got, np.hstack([left @ part[:, :4], right @ part[:, 4:]]), atol=1e-12)
+        np.testing.assert_allclose(total, np.hstack([left.T @ slope[:, :4], right.T @ slope[:, 4:]]), atol=1e-12)
 
 
 @pytest.mark.skipif(not compiled.available(), reason="needs Numba")
 @pytest.mark.parametrize("widths", [(4, 0), (0, 3), (5, 5)])
-def test_threads_change_no_bit_of_wide_products(monkeypatch, widths):
+@pytest.mark.parametrize("narrow", [0, P])
+def test_threads_change_no_bit_of_wide_products(monkeypatch, widths, narrow):
     monkeypatch.setattr(wide, "_THREADED", 0)
+    monkeypatch.setattr(wide, "_NARROW", narrow)
     products, rng = compiled.CompiledProducts(matrix("real", np.float64, np.int32), False), np.random.default_rng(5)
     w, r = ([rng.normal(size=(size, width)) for width in widths] for size in (P, N))
     found = []
