@@ -15,6 +15,7 @@ from scipy import sparse
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ._numba import CompiledProducts, available
+from ._numba_gram import gram_of_rows
 from ._scipy import Products, ScipyProducts, as_block
 from .blas_threads import one_thread
 from .columns import ColumnsInMemory, sparse_means
@@ -158,6 +159,8 @@ class SparseDesign(ColumnsInMemory, LocalRows):
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
+        if self._compiled:
+            return gram_of_rows(self._x, omega)
         root = np.sqrt(omega)
         scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
         return (scaled.T @ scaled).toarray()

@@ -37,9 +37,9 @@ from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows
 from .dual_rounds import descend
 from .energy import Energy
-from .interior import solve_interior
+from .interior import has_steps, solve_interior
 from .kinked_problem import LEAST, Dual, KinkedProblem
-from .shapes import WeightBlock
+from .shapes import ProblemVector, WeightBlock
 
 __all__ = ["on_their_kinks", "solve_dual"]
 
@@ -61,6 +61,11 @@ _TALL = 1.5
 # Of so many rows for each column, few enough for a factor, a pass costs as much as several of Newton's products, which
 # go in threads.
 _TALLER = 20
+# Without noise the interior-point method needs a dozen or two of steps where rows are so many more than columns, and
+# passes may need thousands: few are tried before where there are not very many rows, and none where there are.
+_TRIED = 30
+# Multiplications of a step's Gram matrix up to which that holds.
+_AFFORDABLE = 2e10
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
@@ -90,12 +95,25 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
         return None
     design = energy.moments.design
     n, p = design.shape
+    if energy.moments.has_variance and n > _TALLER * p and design.prefers_gram and weights.shape[1] < _SEVERAL:
+        return None
     if not design.is_sparse and n > _TALL * p and design.compressed() is None:
         return solve_interior(energy, weights, tol) or _by_coordinates(energy, weights, tol)
+    if has_steps(energy) and n > _TALL * p and n * p**2 <= _AFFORDABLE:
+        tried = None if n > _TALLER * p else _by_coordinates(energy, weights, tol, _TRIED)
+        if tried is not None and np.all(tried.gap <= tol * np.abs(_value(energy, tried.weights))):
+            return tried
+        if (found := solve_interior(energy, weights, tol)) is not None:
+            return found
     return _by_coordinates(energy, weights, tol) or solve_interior(energy, weights, tol)
 
 
-def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
+def _value(energy: Energy, weights: WeightBlock) -> ProblemVector:
+    mean, var = energy.moments.scores(weights)
+    return energy.value(weights, mean, var, np.zeros(weights.shape[1]))
+
+
+def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float, most_passes: int | None = None) -> Dual | None:
     rows = _rows_of(energy)
     if rows is None:
         return None
@@ -108,9 +126,7 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float) -> Dual | 
         return None
     if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):
         return None
-    if energy.moments.has_variance and K < _SEVERAL and energy.moments.design.prefers_gram and n > _TALLER * p:
-        return None
-    passes = max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
+    passes = most_passes or max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
     together, found = max(1, _ROOM // max(kinks * n, 1)), []
     for start in range(0, K, together):
         some = slice(start, min(start + together, K))

@@ -24,14 +24,17 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from .._typing import Float
+from ..designs import Design
 from .energy import Energy
 from .factors import Factor, factor, solved
 from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
 from .shapes import WeightBlock
 
-__all__ = ["solve_interior"]
+__all__ = ["has_steps", "solve_interior"]
 
 _STEPS = 60
+# Columns whose Gram matrix is affordable wherever there are as many rows: 8 MB.
+_COLUMNS = 1000
 # Gaps that are looked at: rounding, which grows as μ falls, may leave more than is wanted.
 _CHECKS = 5
 # Share of the wanted μ below which none is aimed at.
@@ -94,8 +97,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
     Dual or None
         None where it does not apply (noise, many columns and rows, rows elsewhere).
     """
-    design, here = energy.moments.design, isinstance(energy.target, np.ndarray)
-    if energy.moments.has_variance or not (here and (design.prefers_gram or design.prefers_outer_gram)):
+    if not has_steps(energy):
         return None
     K = weights.shape[1]
     found = [_solve(KinkedProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K)]
@@ -109,6 +111,18 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
     )
 
 
+def has_steps(energy: Energy) -> bool:
+    """Whether it applies: rows in memory without noise, and few columns, or few rows."""
+    here = isinstance(energy.target, np.ndarray) and not energy.moments.has_variance
+    return here and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
+
+
+def _by_gram(design: Design) -> bool:
+    """Whether a step is a factor of a Gram matrix of the columns, be the entries of the rows fewer than that has."""
+    n, p = design.shape
+    return design.prefers_gram or p <= min(n, _COLUMNS)
+
+
 class _System:
     """The factor of one step, and what it solves."""
 
@@ -118,7 +132,7 @@ class _System:
         self.per_below, self.per_above = 1 / point.below, 1 / point.above
         self.elastic = 1 / (self.low * self.per_below + self.high * self.per_above)
         omega = self.elastic.sum(axis=0)
-        self.inverse = _by_columns(task, omega) if task.design.prefers_gram else _by_rows(task, omega)
+        self.inverse = _by_columns(task, omega) if _by_gram(task.design) else _by_rows(task, omega)
 
     def solve(self, low: Rows | float, high: Rows | float) -> Step:
         """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these.
