@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
 from bayesdrop.designs import DaskDesign, as_design
+from bayesdrop.designs import _numba_entries as entries
 from bayesdrop.designs import columns as columns_module
 from bayesdrop.designs.columns import (
     always_one_signed,
@@ -23,7 +24,12 @@ X[RNG.random(3000) < 0.8, 4] = 0.0
 COPIES = RNG.integers(0, 4, size=3000)
 
 
-def test_weights_are_copies_of_rows():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_weights_are_copies_of_rows(monkeypatch, compiled):
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(columns_module, "_COMPILED", 0)
+        monkeypatch.setattr(entries, "_PART", 1000)
     rows, weight = X[COPIES > 0], COPIES[COPIES > 0].astype(float)
     whole = np.repeat(X, COPIES, axis=0)
     np.testing.assert_allclose(column_means(rows, weight), whole.mean(axis=0), rtol=1e-13, atol=1e-13)
@@ -64,9 +70,13 @@ def test_which_columns_zero_is_no_usual_value_of():
     assert usually_one_signed(table, weight).tolist() == [True, True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("size", [1 << 20, 30])
-def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
+@pytest.mark.parametrize(("size", "compiled"), [(1 << 20, False), (30, False), (30, True)])
+def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size, compiled):
     monkeypatch.setattr(columns_module, "_BLOCK", size)
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(columns_module, "_COMPILED", 0)
+        monkeypatch.setattr(entries, "_PART", size)
     rng = np.random.default_rng(1)
     for _ in range(50):
         n, p = rng.integers(1, 60), rng.integers(1, 9)

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, dense
+from threadpoolctl import ThreadpoolController
+
+from bayesdrop.designs import DenseDesign, Design, SparseDesign, _numba_gram, as_design, blas_threads, dense
 from bayesdrop.designs import sparse as sparse_storage
+from bayesdrop.designs._numba import available
 
 
 def _cases():
@@ -181,6 +184,66 @@ def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dty
         np.testing.assert_allclose(got, expected, **same)
     for got, expected in zip(design.pair_rmatvec(r2, r2), (wide.T @ r2, (wide**2).T @ r2), strict=True):
         np.testing.assert_allclose(got, expected, **same)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_rows_about_a_centre_are_made_when_they_are_asked_for(monkeypatch, dtype, share, check_normal_product):
+    """Products, Gram matrices and counts of mostly zeros need none of them; all are those of the matrix itself."""
+    monkeypatch.setattr(dense, "_KEEP_SQUARE", 0)
+    monkeypatch.setattr(dense, "_BLOCK", 40)
+    rng = np.random.default_rng(8)
+    X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < share)).astype(dtype)
+    X[:, 2] = 5.0
+    centre = np.array([0.0, 0.0, 5.0, 0.0, 1.5, 0.0, 0.0])
+    whole = (X - centre).astype(dtype).astype(np.float64)
+    design, omega, r = DenseDesign(X).shifted(centre), rng.random(31), rng.normal(size=(31, 2))
+    omega[::2] = 0.0
+    same = {"rtol": 1e-12, "atol": 1e-12}
+    if available() and share < 1:
+        check_normal_product(design, whole, rng.normal(size=(7, 2)), rng.normal(size=(7, 2)))
+        np.testing.assert_allclose(design.gram(omega), whole.T @ (omega[:, None] * whole), **same)
+        np.testing.assert_allclose(design.sign_sums(r)[0], (whole > 0).T @ r, **same)
+        assert "_given" not in vars(design)
+    np.testing.assert_allclose(design[3:9].matrix(), whole[3:9], **same)
+    np.testing.assert_allclose(design.matvec(np.ones(7)), whole.sum(axis=1), **same)
+    np.testing.assert_array_equal(design.matrix(), (X - centre).astype(dtype))
+    np.testing.assert_array_equal(design.shifted(-centre).matrix(), (design.matrix() + centre).astype(dtype))
+
+
+def test_gram_matrices_of_rows_in_parts_equal_those_of_one(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(_numba_gram, "_WORTH", 0.1)
+    X = CASES["mixed"]
+    omega = np.random.default_rng(9).random(len(X))
+    omega[2] = 0.0
+    found = _numba_gram.gram_of_rows(sparse.csr_array(X), omega)
+    np.testing.assert_allclose(found, X.T @ (omega[:, None] * X), rtol=1e-12, atol=1e-13)
+    monkeypatch.setattr(sparse_storage, "_COMPILED_FROM", 0)
+    np.testing.assert_array_equal(SparseDesign(sparse.csr_array(X)).gram(omega), found)
+
+
+def test_blas_has_one_thread_while_products_have_their_own(monkeypatch):
+    pytest.importorskip("numba")
+    controller = ThreadpoolController().select(user_api="blas")
+    before = [library["num_threads"] for library in controller.info()]
+    monkeypatch.setattr(dense, "_KEEP_SQUARE", 0)
+    design = DenseDesign((np.arange(600.0).reshape(60, 10) % 7 == 0).astype(float))
+    with design.at_work():
+        assert not blas_threads._limit.callers
+    monkeypatch.setattr(design._products, "in_threads", True)
+    other = SparseDesign(sparse.csr_array(design.matrix()))
+    monkeypatch.setattr(other._products, "in_threads", True)
+    with design.at_work():
+        assert {library["num_threads"] for library in controller.info()} == {1}
+        with other.at_work():
+            assert blas_threads.has_one_thread()
+        # The first to come is still there.
+        assert {library["num_threads"] for library in controller.info()} == {1}
+    assert [library["num_threads"] for library in controller.info()] == before
+    with pytest.raises(ZeroDivisionError), other.at_work():
+        1 / 0  # noqa: B018
+    assert [library["num_threads"] for library in controller.info()] == before
 
 
 def test_sparse_leaves_the_callers_matrix_alone():
