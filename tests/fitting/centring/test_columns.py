@@ -58,7 +58,11 @@ def test_spread_is_that_of_dense_rows(storage):
     np.testing.assert_allclose(as_design(given).column_spread(weight), expected, rtol=rtol)
 
 
-def test_which_columns_zero_is_no_usual_value_of():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_which_columns_zero_is_no_usual_value_of(monkeypatch, compiled):
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(columns_module, "_COMPILED", 0)
     n = 100
     half = np.where(np.arange(n) < 50, 2.0 + np.arange(n), 0.0)
     most = np.where(np.arange(n) < 51, 2.0 + np.arange(n), 0.0)
