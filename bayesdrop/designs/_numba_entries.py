@@ -1,7 +1,7 @@
 """What goes once through all entries of a dense matrix, compiled by Numba (the extra ``fast``).
 
-Compressed rows of a matrix of mostly zeros, or of what is left of it when a centre is subtracted, and how the entries of
-each column lie. Parts of the rows go in threads; how many parts there are does not depend on how many threads.
+Compressed rows of a matrix of mostly zeros, or of what is left of it when a centre is subtracted, and how the entries
+of each column lie. Parts of the rows go in threads; how many parts there are does not depend on how many threads.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def row_counts(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"]) -> 
     return result
 
 
-def compress(
-    X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]
-) -> Any:
+def compress(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]) -> Any:
     """Compressed rows of ``X − c``, in the precision of ``X``, with so many non-zeros in each row."""
     from scipy import sparse
 
@@ -67,7 +65,9 @@ def compress(
     index = np.int32 if small else np.int64
     indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
     loop = _compiled(write_entries)
-    side_by_side([partial(loop, X[rows], centre, pointers[rows.start : rows.stop + 1], indices, data) for rows in _parts(X)])
+    side_by_side(
+        [partial(loop, X[rows], centre, pointers[rows.start : rows.stop + 1], indices, data) for rows in _parts(X)]
+    )
     return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
 
 
@@ -92,9 +92,7 @@ def weighted_sums(
     return np.asarray(found.sum(axis=0))
 
 
-def count_entries(
-    X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]
-) -> None:
+def count_entries(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]) -> None:
     """Write how many entries of each row are not at the centre."""
     for i in range(X.shape[0]):
         count = 0

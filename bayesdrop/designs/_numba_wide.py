@@ -106,7 +106,7 @@ def _threads(pointers: Num[np.ndarray, " pointers"]) -> int:
     return 1 if int(pointers[-1]) < _THREADED or in_a_thread() else cores()
 
 
-def _room(scratch: Scratch, *shape: int) -> Float[np.ndarray, "..."]:
+def _room(scratch: Scratch, *shape: int) -> Float[np.ndarray, ...]:
     """Room for eights that begin where a line of the cache does, which reads and writes them at once."""
     size = 8 * math.prod(shape)
     room = scratch.empty(size + _LINE, np.uint8) if size <= _KEPT else np.empty(size + _LINE, dtype=np.uint8)

@@ -29,8 +29,8 @@ __all__ = ["CompressedRows", "Coordinates", "Passes"]
 
 # Problems whose weights lie side by side, at most.
 _LANES = 8
-# Rows that stay together in the random order where there are more entries than a core's cache holds: a processor fetches
-# what comes next in memory.
+# Rows that stay together in the random order where there are more entries than a core's cache holds: a processor
+# fetches what comes next in memory.
 _NEIGHBOURS = 16
 _CACHED = 1 << 18
 
@@ -98,9 +98,8 @@ class Passes:
             pair = np.zeros((len(weights), 2 * lanes))
             pair[:, :width], pair[:, lanes : lanes + width] = weights[:, group], gain[:, group]
             numbers = (root, size, stiffness, intercept, self._seeds, pair, order)
-            numbers += (passes, self._neighbours, group.start, width)
             kernel = together if width > 1 else alone
-            kernel(*self.rows, *coordinates, *numbers)
+            kernel(*self.rows, *coordinates, *numbers, passes, self._neighbours, group.start, width)
             weights[:, group] = pair[:, :width]
 
         side_by_side([partial(one, *some) for some in zip(self._groups, self._orders, strict=True)])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-
 from threadpoolctl import ThreadpoolController
 
 from bayesdrop.designs import DenseDesign, Design, SparseDesign, _numba_gram, as_design, blas_threads, dense

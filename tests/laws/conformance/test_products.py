@@ -135,7 +135,11 @@ def test_dense_rows_are_compressed_as_scipy_does(monkeypatch, count):
     monkeypatch.setattr(entries, "_PART", 4 * P)
     monkeypatch.setattr(block_threads, "cores", lambda: count)
     whole = matrix("real", np.float64, np.int32).toarray()
-    for X, centre in ((whole, np.zeros(P)), (whole, np.where(np.arange(P) % 3, 0.0, whole[0])), (whole[:, 2:3], np.zeros(1))):
+    for X, centre in (
+        (whole, np.zeros(P)),
+        (whole, np.where(np.arange(P) % 3, 0.0, whole[0])),
+        (whole[:, 2:3], np.zeros(1)),
+    ):
         expected = sparse.csr_array(X - centre)
         found = entries.compress(X, centre, entries.row_counts(X, centre))
         for part in ("indptr", "indices", "data"):
