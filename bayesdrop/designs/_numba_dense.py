@@ -8,17 +8,20 @@ one pass.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Num
+from .block_threads import side_by_side
 
 __all__ = ["backward", "forward", "pair_backward", "pair_forward"]
 
 _WIDTH = 4
+# Entries of a part for a thread, and the most parts.
+_PART, _PARTS = 1 << 19, 4
 
 
 @cache
@@ -47,18 +50,33 @@ def pair_forward(
     X: Float[np.ndarray, "n p"], w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p K"]
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
     """``(X w, X² w_sq)``, column after column."""
-    first, second = np.empty((w.shape[1], X.shape[0])), np.empty((w.shape[1], X.shape[0]))
-    _compiled(pair_forward_rows)(X, _lying(w), _lying(w_sq), first, second)
-    return first.T, second.T
+    both = np.empty((2, w.shape[1], X.shape[0]))
+    loop, weights = _compiled(pair_forward_rows), (_lying(w), _lying(w_sq))
+    side_by_side([partial(loop, X[rows], *weights, *both[:, :, rows]) for rows in _parts(X)])
+    return both[0].T, both[1].T
 
 
 def pair_backward(
     X: Float[np.ndarray, "n p"], r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n K"]
 ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
     """``(Xᵀ r, (X²)ᵀ r_sq)``."""
-    first, second = np.zeros((r.shape[1], X.shape[1])), np.zeros((r.shape[1], X.shape[1]))
-    _compiled(pair_backward_rows)(X, _lying(r), _lying(r_sq), first, second)
+    parts, slopes, squares = _parts(X), _lying(r), _lying(r_sq)
+    sums = np.zeros((len(parts), 2, r.shape[1], X.shape[1]))
+    loop = _compiled(pair_backward_rows)
+    side_by_side(
+        [
+            partial(loop, X[rows], slopes[:, rows], squares[:, rows], *total)
+            for rows, total in zip(parts, sums, strict=True)
+        ]
+    )
+    first, second = sums.sum(axis=0)
     return first.T, second.T
+
+
+def _parts(X: Float[np.ndarray, "n p"]) -> list[slice]:
+    """Rows in parts for threads; how many there are is for the sizes to say, so that no bit depends on the threads."""
+    count = min(max(X.size // _PART, 1), _PARTS)
+    return [slice(len(X) * k // count, len(X) * (k + 1) // count) for k in range(count)]
 
 
 def _lying(block: Num[np.ndarray, "rows K"]) -> Float[np.ndarray, "K rows"]:
