@@ -7,14 +7,20 @@ it from compiled products that follow: half of their time where there are as man
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from .block_threads import cores, in_a_thread
+import numpy as np
 
-__all__ = ["has_one_thread", "one_thread"]
+from .._typing import Float
+from .block_threads import cores, in_a_thread, side_by_side
+
+__all__ = ["has_one_thread", "one_thread", "summed"]
+
+# Parts that sums over blocks are made in at most, and the numbers of them all, beyond which there are two.
+_PARTS, _ROOM = 4, 1 << 22
 
 
 @cache
@@ -70,3 +76,35 @@ def one_thread() -> Iterator[None]:
 def has_one_thread() -> bool:
     """Whether BLAS has one thread for sure, so that several of its calls are best made side by side."""
     return _limit.callers > 0 or cores() == 1
+
+
+def summed(
+    size: int, step: int, shapes: Sequence[tuple[int, ...]], add: Callable[..., None]
+) -> tuple[Float[np.ndarray, ...], ...]:
+    """Sums of some shapes to which ``add(block, *sums)`` adds, for one slice of so many lines after another.
+
+    Blocks are dealt out to parts, as many as the sizes tell, so that no bit depends on the threads: where BLAS has one,
+    the parts go side by side.
+
+    Examples
+    --------
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> summed(3, 2, [(2,)], lambda rows, total: np.add(total, X[rows].sum(axis=0), out=total))[0].tolist()
+    [6.0, 9.0]
+    """
+    starts = range(0, size, max(step, 1))
+    numbers = sum(int(np.prod(shape)) for shape in shapes)
+    count = min(_PARTS if _PARTS * numbers <= _ROOM else 2, len(starts))
+    parts = [np.zeros((count, *shape)) for shape in shapes]
+
+    def some(part: int) -> None:
+        for start in starts[part::count]:
+            add(slice(start, min(start + starts.step, size)), *(sums[part] for sums in parts))
+
+    calls = [partial(some, part) for part in range(count)]
+    if has_one_thread():
+        side_by_side(calls)
+    else:
+        for call in calls:
+            call()
+    return tuple(sums.sum(axis=0) for sums in parts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,7 @@ from ._numba import CompiledProducts, available
 from ._numba_dense import backward, forward, pair_backward, pair_forward
 from ._numba_entries import compress, row_counts
 from ._scipy import as_block
-from .blas_threads import has_one_thread, one_thread
-from .block_threads import side_by_side
+from .blas_threads import has_one_thread, one_thread, summed
 from .columns import ColumnsInMemory, column_means, usually_one_signed
 from .rows import Between, LocalRows, RowFunction
 from .shifting import shift
@@ -27,8 +26,8 @@ _BLOCK = 1 << 17
 # Below this many entries the square is kept: the block loop would cost more than the memory.
 _KEEP_SQUARE = 1 << 21
 _GRAM_COLUMNS = 2000
-# Sums of Gram matrices that are made by themselves, at most.
-_GRAM_PARTS = 4
+# Entries from which on blocks of rows go in threads, and BLAS has one.
+_THREADED = 1 << 19
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
 # Entries from which on it pays to load compiled products.
@@ -146,92 +145,99 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             yield part, self._some(part).astype(np.float64, copy=False)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread beside those of compiled products."""
-        return one_thread() if self._products is not None and self._products.in_threads else nullcontext()
+        """BLAS has one thread beside those of compiled products, or of blocks of rows."""
+        if self._products is not None:
+            return one_thread() if self._products.in_threads else nullcontext()
+        return one_thread() if available() and self._source.size >= _THREADED else nullcontext()
+
+    def _whole(self) -> bool:
+        """True if BLAS is to go through all rows at once."""
+        return self._wide and (self._source.size < _THREADED or not has_one_thread())
+
+    def _in_blocks(
+        self, shapes: Sequence[tuple[int, ...]], add: Callable[..., None]
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """Sums to which ``add(rows, block, *sums)`` adds for each block of rows in double precision."""
+
+        def one(rows: slice, *sums: Float[np.ndarray, ...]) -> None:
+            add(rows, _wide(self._some(rows)), *sums)
+
+        return summed(self.shape[0], max(1, _BLOCK // max(self.shape[1], 1)), shapes, one)
+
+    def _forward(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        if self._products is not None:
+            return self._products.forward(w, w_sq)
+        if self._whole() and not w_sq.shape[1]:
+            return self._x @ w, np.zeros((self.shape[0], 0))
+        if self._whole() and self._square is not None:
+            return self._x @ w, self._square @ w_sq
+        first, second = (np.empty((self.shape[0], part.shape[1])) for part in (w, w_sq))
+
+        def write(rows: slice, block: Float[np.ndarray, "rows p"]) -> None:
+            np.matmul(block, w, out=first[rows])
+            if w_sq.shape[1]:
+                np.matmul(block * block, w_sq, out=second[rows])
+
+        self._in_blocks([], write)
+        return first, second
+
+    def _backward(
+        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        if self._products is not None:
+            return self._products.backward(r, r_sq)
+        if self._whole() and not r_sq.shape[1]:
+            return self._x.T @ r, np.zeros((self.shape[1], 0))
+        if self._whole() and self._square is not None:
+            return self._x.T @ r, self._square.T @ r_sq
+
+        def add(rows: slice, block: Float[np.ndarray, "rows p"], first: Any, second: Any) -> None:
+            first += block.T @ r[rows]
+            if r_sq.shape[1]:
+                second += (block * block).T @ r_sq[rows]
+
+        first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
+        return first, second
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X w``."""
-        if self._products is not None:
-            block = as_block(w)
-            return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
-        if self._wide:
-            return self._x @ w
-        return np.concatenate([block @ w for _, block in self._blocks()])
+        block = as_block(w)
+        return self._forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
 
     def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``."""
-        if self._products is not None:
-            block = as_block(r)
-            return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
-        if self._wide:
-            return self._x.T @ r
-        total = np.zeros((self.shape[1], *r.shape[1:]))
-        for rows, block in self._blocks():
-            total += block.T @ r[rows]
-        return total
+        block = as_block(r)
+        return self._backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
 
     def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
         if self._squares_in_passing(w, w):
             return pair_forward(self._given, w, w)[1]
-        if self._square is not None:
-            return self._square @ w
-        if self._products is not None:
-            block = as_block(w)
-            return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
-        return np.concatenate([(block * block) @ w for _, block in self._blocks()])
+        block = as_block(w)
+        return self._forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
 
     def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
         if self._squares_in_passing(r, r):
             return pair_backward(self._given, r, r)[1]
-        if self._square is not None:
-            return self._square.T @ r
-        if self._products is not None:
-            block = as_block(r)
-            return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
-        total = np.zeros((self.shape[1], *r.shape[1:]))
-        for rows, block in self._blocks():
-            total += (block * block).T @ r[rows]
-        return total
+        block = as_block(r)
+        return self._backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
     def pair_matvec(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """``(X w, X² w_sq)``, reading X once."""
-        if not w_sq.shape[1]:
-            return self.matvec(w), np.zeros((self.shape[0], 0))
-        if self._squares_in_passing(w, w_sq):
-            return pair_forward(self._given, w, w_sq)
-        if self._square is not None:
-            return self._x @ w, self._square @ w_sq
-        if self._products is not None:
-            return self._products.forward(w, w_sq)
-        n = self.shape[0]
-        first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
-        for rows, block in self._blocks():
-            np.matmul(block, w, out=first[rows])
-            np.matmul(block * block, w_sq, out=second[rows])
-        return first, second
+        passing = self._squares_in_passing(w, w_sq)
+        return pair_forward(self._given, w, w_sq) if passing else self._forward(w, w_sq)
 
     def pair_rmatvec(
         self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
-        if not r_sq.shape[1]:
-            return self.rmatvec(r), np.zeros((self.shape[1], 0))
-        if self._squares_in_passing(r, r_sq):
-            return pair_backward(self._given, r, r_sq)
-        if self._square is not None:
-            return self._x.T @ r, self._square.T @ r_sq
-        if self._products is not None:
-            return self._products.backward(r, r_sq)
-        p = self.shape[1]
-        first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *r_sq.shape[1:]))
-        for rows, block in self._blocks():
-            first += block.T @ r[rows]
-            second += (block * block).T @ r_sq[rows]
-        return first, second
+        passing = self._squares_in_passing(r, r_sq)
+        return pair_backward(self._given, r, r_sq) if passing else self._backward(r, r_sq)
 
     def normal_product(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
@@ -241,14 +247,14 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         if n <= size or not self._wide or self._products is not None or w_sq.shape[1] or w.shape[1] > _SMALL:
             return super().normal_product(w, w_sq, between)
         first, none = np.empty((n, w.shape[1])), np.zeros((n, 0))
-        back, total = np.zeros(w.shape), np.zeros(w.shape[1])
-        for start in range(0, n, size):
-            rows = slice(start, start + size)
-            block = self._x[rows]
+
+        def add(rows: slice, block: Float[np.ndarray, "rows p"], back: Any, total: Any) -> None:
             np.matmul(block, w, out=first[rows])
             r, _ = between(rows, first[rows], none[rows])
             back += block.T @ r
             total += r.sum(axis=0)
+
+        back, total = self._in_blocks([w.shape, w.shape[1:]], add)
         return first, none, back, np.zeros((self.shape[1], 0)), total, np.zeros(0)
 
     def product_sums(
@@ -283,57 +289,52 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """``(E R, Eᵀ L)`` by blocks of rows; see :class:`bayesdrop.designs.Design`."""
         if self._products is not None:
             return self._products.sampled(left, right, square, linear)
-        forward, back = np.empty(left.shape), np.zeros(right.shape)
-        for rows, block in self._blocks():
+        forward = np.empty(left.shape)
+
+        def add(rows: slice, block: Float[np.ndarray, "rows p"], back: Any) -> None:
             tilted = block * (square * block + linear)
             tilted *= left[rows] @ right.T
             np.matmul(tilted, right, out=forward[rows])
             back += tilted.T @ left[rows]
-        return forward, back
+
+        return forward, self._in_blocks([right.shape], add)[0]
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
-        p, threads = self.shape[1], has_one_thread()
-        if not threads and self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]):
+        p = self.shape[1]
+        same = bool(self._wide and len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]))
+        if same and self._whole():
             return np.asarray(omega[0] * (self._x.T @ self._x))
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
-        rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
+        rows = np.flatnonzero(omega) if not same and 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
-        size = max(1, 16 * _BLOCK // max(p, 1))
-        starts = range(0, len(root), size)
-        totals = np.zeros((min(_GRAM_PARTS, len(starts)), p, p))
 
-        def some(first: int) -> None:
-            for start in starts[first :: len(totals)]:
-                part = slice(start, start + size)
-                scaled = self._some(part if rows is None else rows[part]) * root[part, None]
-                totals[first] += scaled.T @ scaled
+        def add(part: slice, total: Any) -> None:
+            block = self._some(part if rows is None else rows[part])
+            scaled = block if same else block * root[part, None]
+            total += scaled.T @ scaled
 
-        calls = [partial(some, first) for first in range(len(totals))]
-        if threads:
-            side_by_side(calls)
-        else:
-            for call in calls:
-                call()
-        return totals.sum(axis=0)
+        total = summed(len(root), max(1, 4 * _BLOCK // max(p, 1)), [(p, p)], add)[0]
+        return omega[0] * total if same else total
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
-        n, p = self.shape
-        root = np.sqrt(scale)
-        columns = max(1, 16 * _BLOCK // max(n, 1))
-        total = np.zeros((n, n))
-        for start in range(0, p, columns):
-            block = self._x[:, start : start + columns] * root[start : start + columns]
+        (n, p), root = self.shape, np.sqrt(scale)
+
+        def add(columns: slice, total: Any) -> None:
+            block = self._x[:, columns] * root[columns]
             total += block @ block.T
-        return total
+
+        return summed(p, max(1, 4 * _BLOCK // max(n, 1)), [(n, n)], add)[0]
 
     def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
-        above, below = np.zeros((self.shape[1], r.shape[1])), np.zeros((self.shape[1], r.shape[1]))
-        for rows, block in self._blocks():
+
+        def add(rows: slice, block: Float[np.ndarray, "rows p"], above: Any, below: Any) -> None:
             above += (block > 0).astype(np.float64).T @ r[rows]
             below += (block < 0).astype(np.float64).T @ r[rows]
+
+        above, below = self._in_blocks([(self.shape[1], r.shape[1])] * 2, add)
         return above, below
 
     def minimum(self) -> float:
