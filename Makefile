@@ -82,6 +82,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.scaling classes
 	$(BIN)/python -m benchmarks.limits
+	$(BIN)/python -m benchmarks.tall
 	$(BIN)/python -m benchmarks.quantiles
 	$(BIN)/python -m benchmarks.fits
 	$(BIN)/python -m benchmarks.accuracy

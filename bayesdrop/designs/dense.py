@@ -93,7 +93,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def __getitem__(self, rows: Any) -> DenseDesign:
         """Rows that a mask, numbers or a slice selects."""
-        return DenseDesign(self._source[rows], self._centre)
+        return DenseDesign(self._source[rows] if self._centre is None else self._some(rows))
 
     @cached_property
     def _given(self) -> Float[np.ndarray, "n p"]:

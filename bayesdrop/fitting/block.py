@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -34,6 +36,9 @@ from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import SolverState
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block"]
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
@@ -76,8 +81,20 @@ class BlockFit(ProblemFit):
     auxiliary: Auxiliary | None = None
 
 
+def _at_work(fit: Callable[Concatenate[Model, Design, P], Result]) -> Callable[Concatenate[Model, Design, P], Result]:
+    """Hold the design at work during a fit."""
+
+    @wraps(fit)
+    def held(model: Model, design: Design, *rest: P.args, **options: P.kwargs) -> Result:
+        with design.at_work():
+            return fit(model, design, *rest, **options)
+
+    return held
+
+
 @double_range()
 @waiting("fit", "step")
+@_at_work
 def fit_block(
     model: Model,
     design: Design,
@@ -126,27 +143,6 @@ def fit_block(
         Where the fit of the same rows at other fixed rates ended, to whose optimum ``start`` is near.
     """
     check_minimiser(method)
-    with design.at_work():
-        return _fit_block(
-            model, design, rate_map, target, weight, method, start, unlabelled, strength, rate, many, offset, near
-        )
-
-
-def _fit_block(
-    model: Model,
-    design: Design,
-    rate_map: RateMap,
-    target: PerRow,
-    weight: PerRow,
-    method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
-    unlabelled: tuple[int, float] | None,
-    strength: ProblemVector | None,
-    rate: FeatureBlock | None,
-    many: bool | None,
-    offset: PerRow | None,
-    near: SolverState | None,
-) -> BlockFit:
     p, K = design.shape[1], target.shape[1]
     _check_domain(model.noise, design)
     known = None if offset is None else offset[:, None]
