@@ -85,7 +85,7 @@ def _at_work(fit: Callable[Concatenate[Model, Design, P], Result]) -> Callable[C
     """Hold the design at work during a fit."""
 
     @wraps(fit)
-    def held(model: Model, design: Design, *rest: P.args, **options: P.kwargs) -> Result:
+    def held(model: Model, design: Design, /, *rest: P.args, **options: P.kwargs) -> Result:
         with design.at_work():
             return fit(model, design, *rest, **options)
 
