@@ -228,7 +228,9 @@ def always_one_signed(X: MatrixLike) -> Int[np.ndarray, " some"]:
         left = np.flatnonzero((head > 0).all(axis=0) | (head < 0).all(axis=0))
         columns = [X[:, d] for d in left]
     else:
-        left = np.flatnonzero(np.bincount(X.indices, minlength=p) >= n)
+        # The first rows show of most columns that they have zeros.
+        first = min(n, _HEAD)
+        left = np.flatnonzero(np.bincount(X.indices[: X.indptr[first]], minlength=p) >= first)
         if len(left):
             left = np.flatnonzero(np.bincount(X.indices[X.data != 0], minlength=p) >= n)
         columns = [] if not len(left) else [X[:, [d]].toarray()[:, 0] for d in left]
