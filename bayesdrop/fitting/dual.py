@@ -95,11 +95,13 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
         return None
     design = energy.moments.design
     n, p = design.shape
-    if energy.moments.has_variance and n > _TALLER * p and design.prefers_gram and weights.shape[1] < _SEVERAL:
+    affordable = n * p**2 <= _AFFORDABLE
+    taller = n > _TALLER * p and design.prefers_gram and weights.shape[1] < _SEVERAL
+    if taller and (energy.moments.has_variance or not (affordable or design.compressed() is None)):
         return None
     if not design.is_sparse and n > _TALL * p and design.compressed() is None:
         return solve_interior(energy, weights, tol) or _by_coordinates(energy, weights, tol)
-    if has_steps(energy) and n > _TALL * p and n * p**2 <= _AFFORDABLE:
+    if has_steps(energy) and n > _TALL * p and affordable:
         tried = None if n > _TALLER * p else _by_coordinates(energy, weights, tol, _TRIED)
         if tried is not None and np.all(tried.gap <= tol * np.abs(_value(energy, tried.weights))):
             return tried
