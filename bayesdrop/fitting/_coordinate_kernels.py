@@ -68,6 +68,16 @@ def _next_seed(seed: Any) -> Any:
 next_seed = _compiled(_next_seed)
 
 
+def _bring(order: Any, j: Any, active: Any, neighbours: Any, seed: Any) -> None:
+    """Put neighbours that are drawn from the active rows at the place ``j``."""
+    other = j + neighbours * np.int64(seed % np.uint64((active - j) // neighbours))
+    for m in range(neighbours):
+        order[j + m], order[other + m] = order[other + m], order[j + m]
+
+
+bring = _compiled(_bring)
+
+
 def _alone(
     pointers: Any,
     columns: Any,
@@ -101,9 +111,7 @@ def _alone(
         while j < active:
             if j % neighbours == 0 and active - j >= neighbours:
                 seed = next_seed(seed)
-                other = j + neighbours * np.int64(seed % np.uint64((active - j) // neighbours))
-                for m in range(neighbours):
-                    order[j + m], order[other + m] = order[other + m], order[j + m]
+                bring(order, j, active, neighbours, seed)
             i = order[j]
             score = bias
             first, last = pointers[i], pointers[i + _ONE]
@@ -184,9 +192,7 @@ def _together(
         while j < active:
             if j % neighbours == 0 and active - j >= neighbours:
                 seed = next_seed(seed)
-                other = j + neighbours * np.int64(seed % np.uint64((active - j) // neighbours))
-                for m in range(neighbours):
-                    order[j + m], order[other + m] = order[other + m], order[j + m]
+                bring(order, j, active, neighbours, seed)
             i = order[j]
             first, last = pointers[i], pointers[i + _ONE]
             if binary:

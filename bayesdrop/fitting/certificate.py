@@ -65,7 +65,7 @@ def lower_bound(
         None where there is none: losses without kinks, rows without labels, columns without a prior, rows elsewhere.
     """
     loss: Any = energy.loss
-    here = isinstance(mean, np.ndarray) and energy.plain_weight is None
+    here = energy.has_all_rows and energy.plain_weight is None
     if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)

@@ -79,6 +79,14 @@ class Energy:
         """True if the energy is known to be convex."""
         return self.loss.convex and self.plain_weight is None
 
+    @property
+    def has_all_rows(self) -> bool:
+        """True if vectors over the rows are arrays of this process, and no other process has some of the rows.
+
+        What is summed over them without the design is a sum over all rows only then.
+        """
+        return isinstance(self.target, np.ndarray) and len(self.target) == self.moments.design.shape[0]
+
     @cached_property
     def kinks(self) -> list[tuple[PerRow, PerRow, PerRow]]:
         """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (n, K) each, one or two of them a row."""

@@ -113,7 +113,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
 
 def has_steps(energy: Energy) -> bool:
     """Whether it applies: rows in memory without noise, and few columns, or few rows."""
-    here = isinstance(energy.target, np.ndarray) and not energy.moments.has_variance
+    here = energy.has_all_rows and not energy.moments.has_variance
     return here and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
 
 

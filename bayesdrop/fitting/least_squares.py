@@ -63,7 +63,7 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
     moments = energy.moments
     design = moments.design
     n, p = design.shape
-    here = isinstance(energy.target, np.ndarray) and not (design.is_sparse or design.is_streamed)
+    here = energy.has_all_rows and not (design.is_sparse or design.is_streamed)
     quadratic = energy.loss.quadratic and energy.plain_weight is None
     if not (quadratic and here and p <= min(_COLUMNS, n // 2) and design.compressed() is None):
         return None

@@ -31,7 +31,7 @@ def worthwhile(energy: Energy) -> bool:
     design = energy.moments.design
     n, p = design.shape
     smooth = energy.convex and not energy.loss.kinked and energy.target.shape[1] == 1
-    here = isinstance(energy.target, np.ndarray) and not (design.is_sparse or design.is_streamed)
+    here = energy.has_all_rows and not (design.is_sparse or design.is_streamed)
     tall = n * p >= _LEAST and design.prefers_gram and rows_taken(n, p) >= _ENOUGH * (p + 1)
     return smooth and here and tall and design.compressed() is None
 

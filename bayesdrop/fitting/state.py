@@ -123,7 +123,7 @@ class SolverState(PerProblem):
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         ended = (smoothing == 0) & energy.loss.kinked
-        if np.any(ended) and energy.moments.has_variance and isinstance(mean, np.ndarray):
+        if np.any(ended) and energy.moments.has_variance and energy.has_all_rows:
             # An earlier fit may have ended on the tips of cones, from which no other can start.
             smoothing = np.where(ended & on_tips(energy, mean, var), first, smoothing)
         value = energy.value(weights, mean, var, smoothing)

@@ -125,7 +125,7 @@ def on_tips(energy: Energy, mean: PerRow, var: PerRow) -> Bool[np.ndarray, " K"]
 
 def _here(energy: Energy, state: SolverState) -> bool:
     """Whether there are tips at all: noise that vanishes with the weights, and rows in memory."""
-    here = isinstance(state.mean, np.ndarray) and energy.plain_weight is None
+    here = energy.has_all_rows and energy.plain_weight is None
     return here and energy.moments.has_variance and energy.moments.leaves_zeros
 
 

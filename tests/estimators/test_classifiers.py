@@ -22,7 +22,11 @@ def _known_differences(estimator):
     """
     if estimator.rates is None:
         weights = (f"check_sample_weight_equivalence_on_{rows}_data" for rows in ("dense", "sparse"))
-        return dict.fromkeys(weights, "folds of repeated rows are others")
+        known = dict.fromkeys(weights, "folds of repeated rows are others")
+        if isinstance(estimator, bd.DropoutSVC):
+            # As of scikit-learn's own SVC with probabilities.
+            known["check_classifiers_train"] = "the sigmoid of held-out scores is a half at another score than zero"
+        return known
     if isinstance(estimator, bd.DropoutSVC):
         return {"check_decision_proba_consistency": "probabilities average over masks"}
     return {}

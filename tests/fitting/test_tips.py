@@ -1,6 +1,7 @@
 """Fits that end where the noise vanishes on many rows: the optimum is that of another method, and the bound is one."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.certificate import lower_bound
 from bayesdrop.fitting.energy import Energy
+from bayesdrop.fitting.interior import has_steps
 from bayesdrop.fitting.state import SolverState
 from bayesdrop.fitting.tips import best_constant, end_at_tips
 from bayesdrop.moments import ScoreMoments
@@ -112,3 +114,18 @@ def test_dense_rows_that_say_nothing_end_at_zero_weights_soon():
     assert fit.n_iter < 40
     best = energy((1 - rate) * X, y, 1.0, *reweighted((1 - rate) * X, y, 1.0, rate=rate), rate=rate)
     assert fit.objective_trace[-1] == energy(X, y, 1.0, fit.weight, fit.intercept) <= best * (1 + 1e-7)
+
+
+def test_rows_of_other_processes_are_nobodys_to_sum(monkeypatch):
+    """Where this process has some of the rows alone, bounds, tips and interior points would be of those."""
+    X, y = np.random.default_rng(4).normal(size=(40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    whole = problem(X, y, 1.0)
+    start = SolverState.at(whole, np.array([[0.3], [-0.2], [0.1], [0.0]]), None)
+    scores = start.weights, start.mean, start.var, start.smoothing
+    assert lower_bound(whole, *scores) is not None
+    assert has_steps(replace(whole, moments=whole.moments.without_variance()))
+    monkeypatch.setattr(whole.moments.design, "shape", (80, 3))
+    assert not whole.has_all_rows
+    assert lower_bound(whole, *scores) is None
+    assert end_at_tips(whole, start, np.ones(1), np.zeros(1)) is start
+    assert not has_steps(replace(whole, moments=whole.moments.without_variance()))
