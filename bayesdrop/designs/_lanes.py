@@ -39,7 +39,7 @@ intrinsic: Any = import_module("numba.extending").intrinsic
 LANES = 8
 _LONG, _SHORT, _BIT = ir.IntType(64), ir.IntType(32), ir.IntType(1)
 _DOUBLE = ir.DoubleType()
-# Sums of a row that are made side by side: an addition takes as long as the four loads and products beside it.
+# Sums of a row that are made side by side: an addition has to wait for the one before it.
 _SUMS = 4
 # A product and a sum may be one operation.
 _FUSED = ("contract",)

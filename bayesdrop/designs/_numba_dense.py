@@ -8,13 +8,12 @@ one pass.
 
 from __future__ import annotations
 
-from functools import cache, partial
-from inspect import unwrap
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from .._typing import Float, Num
+from ._jit import compiled
 from .block_threads import side_by_side
 
 __all__ = ["backward", "forward", "pair_backward", "pair_forward"]
@@ -24,25 +23,21 @@ _WIDTH = 4
 _PART, _PARTS = 1 << 19, 4
 
 
-@cache
-def _compiled(loop: Any) -> Any:
-    """A loop; its sums may be ordered as the processor likes, and several taken at once."""
-    import numba
-
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})(unwrap(loop))
+# Sums may be ordered as the processor likes, and several taken at once.
+_FAST = ("reassoc", "contract")
 
 
 def forward(X: Float[np.ndarray, "n p"], w: Num[np.ndarray, "p K"]) -> Float[np.ndarray, "n K"]:
     """``X w``, column after column."""
     result = np.empty((_padded(w.shape[1]), X.shape[0]))
-    _compiled(forward_rows)(X, _rows(w), result)
+    compiled(forward_rows, *_FAST)(X, _rows(w), result)
     return result[: w.shape[1]].T
 
 
 def backward(X: Float[np.ndarray, "n p"], r: Num[np.ndarray, "n K"]) -> Float[np.ndarray, "p K"]:
     """``Xᵀ r``."""
     result = np.zeros((r.shape[1], X.shape[1]))
-    _compiled(backward_rows)(X, _lying(r), result)
+    compiled(backward_rows, *_FAST)(X, _lying(r), result)
     return result.T
 
 
@@ -51,7 +46,7 @@ def pair_forward(
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
     """``(X w, X² w_sq)``, column after column."""
     both = np.empty((2, w.shape[1], X.shape[0]))
-    loop, weights = _compiled(pair_forward_rows), (_lying(w), _lying(w_sq))
+    loop, weights = compiled(pair_forward_rows, *_FAST), (_lying(w), _lying(w_sq))
     side_by_side([partial(loop, X[rows], *weights, *both[:, :, rows]) for rows in _parts(X)])
     return both[0].T, both[1].T
 
@@ -62,7 +57,7 @@ def pair_backward(
     """``(Xᵀ r, (X²)ᵀ r_sq)``."""
     parts, slopes, squares = _parts(X), _lying(r), _lying(r_sq)
     sums = np.zeros((len(parts), 2, r.shape[1], X.shape[1]))
-    loop = _compiled(pair_backward_rows)
+    loop = compiled(pair_backward_rows, *_FAST)
     side_by_side(
         [
             partial(loop, X[rows], slopes[:, rows], squares[:, rows], *total)

@@ -7,13 +7,13 @@ of each column lie. Parts of the rows go in threads; how many parts there are do
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, partial
-from inspect import unwrap
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Float, Int, Num
+from ._jit import compiled
 from .block_threads import side_by_side
 
 __all__ = ["ROUNDING", "ColumnEnds", "column_ends", "compress", "row_counts", "weighted_sums"]
@@ -22,6 +22,8 @@ __all__ = ["ROUNDING", "ColumnEnds", "column_ends", "compress", "row_counts", "w
 ROUNDING = 1e-12
 # Entries of a part.
 _PART = 1 << 20
+# Entries are finite, so that several columns may be taken at once; sums of them may overflow, and are NaN then.
+_FAST = ("nnan", "nsz", "contract")
 
 
 class ColumnEnds(NamedTuple):
@@ -33,16 +35,6 @@ class ColumnEnds(NamedTuple):
     least: Float[np.ndarray, " p"]
 
 
-@cache
-def _compiled(loop: Any) -> Any:
-    """A loop over finite entries, of which several columns may be taken at once; sums keep their order."""
-    import numba
-
-    # Sums may overflow, and are NaN then.
-    options = {"contract"} if loop is add_rows else {"nnan", "nsz", "contract"}
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath=options)(unwrap(loop))
-
-
 def _parts(X: Num[np.ndarray, "n p"]) -> Iterator[slice]:
     step = max(1, _PART // max(X.shape[1], 1))
     return (slice(start, start + step) for start in range(0, len(X), step))
@@ -51,7 +43,7 @@ def _parts(X: Num[np.ndarray, "n p"]) -> Iterator[slice]:
 def row_counts(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"]) -> Int[np.ndarray, " n"]:
     """Non-zeros of each row of ``X − c``, (n,), entries at ``c`` but for rounding being zero."""
     result = np.empty(len(X), dtype=np.int64)
-    loop = _compiled(count_entries)
+    loop = compiled(count_entries, *_FAST)
     side_by_side([partial(loop, X[rows], centre, result[rows]) for rows in _parts(X)])
     return result
 
@@ -64,7 +56,7 @@ def compress(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], count
     small = max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max
     index = np.int32 if small else np.int64
     indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
-    loop = _compiled(write_entries)
+    loop = compiled(write_entries, *_FAST)
     side_by_side(
         [partial(loop, X[rows], centre, pointers[rows.start : rows.stop + 1], indices, data) for rows in _parts(X)]
     )
@@ -76,7 +68,7 @@ def column_ends(X: Float[np.ndarray, "n p"], weight: Float[np.ndarray, " n"]) ->
     rows, p = list(_parts(X)), X.shape[1]
     found = np.zeros((4, len(rows), p))
     found[1:] = [[[np.inf]], [[-np.inf]], [[np.inf]]]
-    loop = _compiled(look_at_columns)
+    loop = compiled(look_at_columns, *_FAST)
     side_by_side([partial(loop, X[part], weight[part], *found[:, k]) for k, part in enumerate(rows)])
     return ColumnEnds(found[0].sum(axis=0), found[1].min(axis=0), found[2].max(axis=0), found[3].min(axis=0))
 
@@ -87,7 +79,7 @@ def weighted_sums(
     """``(X − o)ᵀ s``, (p,)."""
     rows = list(_parts(X))
     found = np.zeros((len(rows), X.shape[1]))
-    loop = _compiled(add_rows)
+    loop = compiled(add_rows, "contract")
     side_by_side([partial(loop, X[part], origin, weight[part], total) for part, total in zip(rows, found, strict=True)])
     return np.asarray(found.sum(axis=0))
 

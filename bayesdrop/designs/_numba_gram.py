@@ -6,26 +6,19 @@ Parts of the rows go in threads, as many as the sizes tell, so that no bit depen
 
 from __future__ import annotations
 
-from functools import cache, partial
-from inspect import unwrap
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int, Num
+from ._jit import compiled
 from .block_threads import shares, side_by_side
 
 __all__ = ["gram_of_rows"]
 
 # Parts at most, and entries for each number of a part from which on it is worth its room.
 _PARTS, _WORTH = 4, 8
-
-
-@cache
-def _compiled(loop: Any) -> Any:
-    import numba
-
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract"})(unwrap(loop))
 
 
 def gram_of_rows(csr: Any, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
@@ -41,7 +34,7 @@ def gram_of_rows(csr: Any, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p
     count = int(np.clip(csr.nnz // max(_WORTH * p * p, 1), 1, _PARTS))
     parts = shares(csr.indptr, count)
     totals = np.zeros((max(len(parts), 1), p, p))
-    loop = _compiled(add_products)
+    loop = compiled(add_products, "contract")
     weight = np.ascontiguousarray(omega, dtype=np.float64)
     side_by_side(
         [
