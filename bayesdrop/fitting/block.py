@@ -1,7 +1,6 @@
 """Fit a block of problems that share a matrix, at fixed rates or with the rates learnt around it.
 
-With free rates the weights are brought to modest accuracy, the rates follow from the signs of the weights, and so
-on until the sign pattern stands still; from then on it is one convex solve (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
+Free rates follow the signs of the weights until these stand (:mod:`.learning`).
 
 Problems are the classes one against the rest, or the folds and candidates of a choice (:mod:`.tuning`): each may weigh
 the rows in its own way and have its own ``C``.
@@ -10,7 +9,7 @@ the rows in its own way and have its own ``C``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -24,13 +23,14 @@ from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .auxiliary import Auxiliary, auxiliary_at
-from .driver import ROUND_OFF, Status, Trace, minimise, status_at
+from .driver import Status, Trace, minimise, status_at
 from .energy import Energy
 from .exponential_moments import moments_for
+from .learning import Learning, learn
 from .newton import Newton
 from .overflow import double_range, refuse_overflow
 from .protocols import FitMethod, check_minimiser
-from .rate_update import RateLearner, SignCounts
+from .rate_update import SignCounts
 from .row_weights import row_weights
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import SolverState
@@ -40,10 +40,8 @@ __all__ = ["BlockFit", "ProblemFit", "fit_block"]
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
-# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
+# Accuracy of weights that are a start for those of a form that is harder to minimise.
 _MODEST = 1e-3
-# Accuracy of those that learning starts from.
-_ROUGH = 1.0
 
 
 @dataclass(frozen=True)
@@ -195,14 +193,14 @@ def fit_block(
             method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
         )
         weights = first.weights
-    first_method = method
-    if rate_map.is_free and isinstance(method, Newton):
-        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-        first_method = replace(method, tol=max(method.tol, _ROUGH))
-    state = first_method.init(energy, weights, near if isinstance(method, Newton) else None)
+    newton = method if isinstance(method, Newton) else None
     if learner is not None:
-        energy, state, status = _learn(learner, energy_at, energy, state, method, trace)
+        learning = Learning(learner, energy_at, energy)
+        state = newton.init_learning(learning, weights) if newton else method.init(energy, weights)
+        state, status = learn(learning, state, method, trace)
+        energy = learning.energy
     else:
+        state = method.init(energy, weights, near if newton else None)
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
@@ -230,37 +228,3 @@ def _check_domain(noise: Noise, design: Design) -> None:
         noise.check(-np.inf)
     except ValueError:
         noise.check(design.minimum())
-
-
-def _learn(
-    learner: RateLearner,
-    energy_at: Callable[[FeatureBlock], Energy],
-    energy: Energy,
-    state: SolverState,
-    method: FitMethod[Energy, SolverState],
-    trace: Trace,
-) -> tuple[Energy, SolverState, Status | None]:
-    """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
-
-    The rates follow every step: they depend on the weights through signs alone, most of which the first step gets
-    right. What a late flip of a tiny weight does to the energy is below the tolerance soon.
-    """
-    done = np.zeros(state.weights.shape[1], dtype=bool)
-    for _ in range(method.max_iter):
-        state, reached = minimise(method, energy, state, method.tol, 1, trace, done)
-        settled = state.remaining <= _MODEST * np.abs(state.value)
-        moved = learner.observe(state.weights[:-1], settled, np.sqrt(ROUND_OFF * np.abs(state.value)))
-        done = reached & ~moved
-        # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
-        untouched = not np.any(learner.signs) and not _has_rates(energy, learner)
-        if np.all(done) and not untouched:
-            return energy, state, None
-        if np.any(moved) or untouched:
-            done &= not untouched
-            energy = energy_at(learner.rate_map.expand(learner.rates()))
-            state = method.init(energy, state.weights, state)
-    return energy, state, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
-
-
-def _has_rates(energy: Energy, learner: RateLearner) -> bool:
-    return np.array_equal(energy.moments.rate, learner.rate_map.expand(learner.rates()))

@@ -27,19 +27,22 @@ soon Newton's method goes on from there.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from .._typing import PerRow
+from .._typing import Bool, PerRow
 from .._validation import offers
 from ..losses.protocols import PiecewiseLinear
 from .coordinate_loop import CompressedRows
-from .dual_rounds import descend
+from .dual_rounds import Follow, descend
 from .energy import Energy
 from .interior import has_steps, solve_interior
 from .kinked_problem import LEAST, Dual, KinkedProblem
 from .shapes import ProblemVector, WeightBlock
+
+if TYPE_CHECKING:
+    from .learning import Learning
 
 __all__ = ["on_their_kinks", "solve_dual"]
 
@@ -53,7 +56,8 @@ _WORTHWHILE = 100_000
 _HEAVY = (0.5, 0.01)
 # The same where its products are too small to go in threads, and its own arithmetic counts.
 _FEW, _HEAVY_OF_FEW = 1 << 18, (2.5, 1.2)
-# A pass of several problems of one kink costs each of them less than a product does in Newton's method.
+# A pass of several problems of one kink costs each of them less than a product does in Newton's method; and rates that
+# follow the weights cost its rounds nothing, and that method a step or two.
 _HEAVIER, _SEVERAL = 1.2, 4
 # So is it where more than this share of the entries is stored and there are more than so many rows for each column.
 _FULL = 0.5
@@ -73,7 +77,7 @@ _FAR = 1e-6
 _ROOM = 1 << 21
 
 
-def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
+def solve_dual(energy: Energy, weights: WeightBlock, tol: float, learning: Learning | None = None) -> Dual | None:
     """Minimise the energy of kinked losses by their dual.
 
     Parameters
@@ -84,6 +88,8 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
         Where the intercepts start.
     tol : float
         Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+    learning : Learning, optional
+        What the weights do to the rates on the way; the solution is one at the rates that it ends with.
 
     Returns
     -------
@@ -99,6 +105,8 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
     taller = n > _TALLER * p and design.prefers_gram and weights.shape[1] < _SEVERAL
     if taller and (energy.moments.has_variance or not (affordable or design.compressed() is None)):
         return None
+    if learning is not None:
+        return _by_coordinates(energy, weights, tol, learning=learning) if energy.moments.has_variance else None
     if not design.is_sparse and n > _TALL * p and design.compressed() is None:
         return solve_interior(energy, weights, tol) or _by_coordinates(energy, weights, tol)
     if has_steps(energy) and n > _TALL * p and affordable:
@@ -115,7 +123,13 @@ def _value(energy: Energy, weights: WeightBlock) -> ProblemVector:
     return energy.value(weights, mean, var, np.zeros(weights.shape[1]))
 
 
-def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float, most_passes: int | None = None) -> Dual | None:
+def _by_coordinates(
+    energy: Energy,
+    weights: WeightBlock,
+    tol: float,
+    most_passes: int | None = None,
+    learning: Learning | None = None,
+) -> Dual | None:
     rows = _rows_of(energy)
     if rows is None:
         return None
@@ -123,16 +137,22 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float, most_passe
     (n, p), K = energy.moments.design.shape, weights.shape[1]
     kinks = KinkedProblem.of(energy, slice(0, 1)).centre.shape[1]
     limits = _HEAVY_OF_FEW if len(rows.values) < _FEW else _HEAVY
-    most = max(limits[kinks - 1], _HEAVIER if K >= _SEVERAL and kinks == 1 else 0.0)
-    if np.max(quadratic / gain**2, initial=0.0) > most:
+    cheaper = kinks == 1 and (K >= _SEVERAL or learning is not None)
+    most = max(limits[kinks - 1], _HEAVIER if cheaper else 0.0)
+    # As shares of all that an entry says, of which few of learnt ones may be large.
+    if np.max(np.mean(quadratic / (gain**2 + quadratic), axis=0)) > most / (1 + most):
         return None
     if len(rows.values) > _FULL * n * p and (n > _TALL * p or kinks > 1):
         return None
     passes = most_passes or max(_MOST, min(_MOST_OF_FEW, int(_ENTRIES / max(len(rows.values), 1))))
     together, found = max(1, _ROOM // max(kinks * n, 1)), []
+    if learning is not None and K > together:
+        return None
     for start in range(0, K, together):
         some = slice(start, min(start + together, K))
-        dual = descend(KinkedProblem.of(energy, some), rows, weights[-1, some], tol, passes)
+        task = KinkedProblem.of(energy, some)
+        follow = None if learning is None else _follow(task, learning)
+        dual = descend(task, rows, weights[-1, some], tol, passes, follow)
         if dual is None:
             return None
         found.append(dual)
@@ -143,6 +163,16 @@ def _by_coordinates(energy: Energy, weights: WeightBlock, tol: float, most_passe
         np.concatenate([part.gap for part in found]),
         np.concatenate([part.pull for part in found], axis=1),
     )
+
+
+def _follow(task: KinkedProblem, learning: Learning) -> Follow:
+    def follow(
+        weights: WeightBlock, near: Bool[np.ndarray, " K"], value: ProblemVector
+    ) -> tuple[Bool[np.ndarray, " K"], KinkedProblem] | None:
+        moved = learning.follow(weights, near, value)
+        return (moved, task.at(learning.energy)) if np.any(moved) else None
+
+    return follow
 
 
 def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:

@@ -2,11 +2,13 @@ r"""Rounds of coordinate descent on the duals of some problems that share a matr
 
 A round makes passes over the coordinates (:mod:`.coordinate_loop`), and then products with the rows bring the
 majorisers up to date and bound what is missing. Both read an entry once for all problems. Those that have ended are
-left behind.
+left behind. Rates that follow the weights may change after every round: the slopes ``β`` stand, and weights, ``D`` and
+``q`` are those that go with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +17,15 @@ import numpy as np
 from .._typing import Bool, Float, PerRow
 from .coordinate_loop import CompressedRows, Coordinates, Passes
 from .kinked_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
-from .shapes import FeatureBlock, ProblemVector
+from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
-__all__ = ["descend"]
+__all__ = ["Follow", "descend"]
+
+# Of weights (p + 1, K), which problems are within their tolerance (K,) and the energies (K,): whose rates change (K,),
+# and all problems as they are then.
+Follow = Callable[
+    [WeightBlock, Bool[np.ndarray, " K"], ProblemVector], tuple[Bool[np.ndarray, " K"], KinkedProblem] | None
+]
 
 # Passes of a round without noise, and with it: the less noise, the less there is to be brought up to date after them.
 # So many, over the largest variance of an entry relative to its square, of one kink and of two, between two ends.
@@ -56,7 +64,14 @@ class _Progress:
         return _Progress(coordinates, **parts)
 
 
-def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector, tol: float, most: int) -> Dual | None:
+def descend(
+    task: KinkedProblem,
+    rows: CompressedRows,
+    intercept: ProblemVector,
+    tol: float,
+    most: int,
+    follow: Follow | None = None,
+) -> Dual | None:
     """Descend ``K`` problems until their gaps are below ``tol`` of their energies, or ``most`` passes are made.
 
     Parameters
@@ -71,6 +86,8 @@ def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector,
         Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
     most : int
         Most passes.
+    follow : callable, optional
+        What the weights do to the rates; by default nothing. A problem whose rates have just changed has not ended.
 
     Returns
     -------
@@ -102,7 +119,16 @@ def descend(task: KinkedProblem, rows: CompressedRows, intercept: ProblemVector,
         found.pull[:, columns] = beta[..., better].sum(axis=1)
         found.gap[live] = np.maximum(least[live] - floor[live], 0.0)
         gaps.append(found.gap.copy())
-        left = np.flatnonzero((found.gap[live] > tol * np.abs(least[live])) & ~(noisy & _stall(gaps)[live]))
+        near = found.gap <= tol * np.abs(least)
+        open_, stalled = ~near, noisy & _stall(gaps)
+        if follow is not None and (change := follow(found.weights, near, least)) is not None:
+            moved, whole = change
+            task = whole.select(live)
+            least[moved], floor[moved], found.gap[moved] = np.inf, -np.inf, np.inf
+            open_ |= moved
+            for gap in gaps:  # of a problem that had all but ended, and begins anew
+                gap[moved & near] = np.inf
+        left = np.flatnonzero((open_ & ~stalled)[live])
         if not len(left):
             break
         if len(left) < len(live):
@@ -176,7 +202,7 @@ def _update(
     now.stiffness = _stiffened(now.stiffness, now.least_stiffness, total, now.before)
     step, now.before = now.stiffness, total
     if noisy:
-        newer = task.precision + spread
+        newer = task.precision + task.quadratic * spread
         now.weights *= now.diagonal / newer
         now.diagonal = newer
         now.size = _sizes(task, newer)

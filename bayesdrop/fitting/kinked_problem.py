@@ -72,6 +72,13 @@ class KinkedProblem(NamedTuple):
         gain, precision, quadratic, centre, low, high = (np.ascontiguousarray(part[..., columns]) for part in parts)
         return KinkedProblem(self.design, gain, precision, quadratic, centre, low, high, self.fitted)
 
+    def at(self, energy: Energy) -> KinkedProblem:
+        """All problems of an energy whose rates alone are others, (p, K)."""
+        shape = self.gain.shape
+        gain, _, quadratic, _, _ = (np.broadcast_to(part, shape) for part in energy.moments.coefficients)
+        precision = np.broadcast_to(energy.precision[:-1], shape)
+        return self._replace(gain=gain, precision=precision / gain**2, quadratic=quadratic / gain**2)
+
     def energy(self, w: Float[np.ndarray, "p ..."], slack: Float[np.ndarray, "n kinks ..."], root: PerRow) -> Any:
         """Energy at the weights, whose scores are ``t − slack`` and have deviations ``root``; a number or (K,)."""
         size = np.sqrt(slack * slack + (root * root)[:, None])
@@ -91,7 +98,7 @@ class KinkedProblem(NamedTuple):
     def bound(
         self, beta: Float[np.ndarray, "n kinks ..."], w: Float[np.ndarray, "p ..."], root: PerRow
     ) -> tuple[Any, Float[np.ndarray, "p ..."]]:
-        """Lower bound of the energy for a feasible ``β``, a number or (K,), and ``q(σ/r)``, (p,) or (p, K)."""
+        """Lower bound of the energy for a feasible ``β``, a number or (K,), and ``(X²)ᵀ(σ/r)``, (p,) or (p, K)."""
         several = beta.ndim == 3
         pull = beta.sum(axis=1)
         value = np.sum(self.centre * beta, axis=(0, 1))
@@ -102,6 +109,6 @@ class KinkedProblem(NamedTuple):
             tension = np.where(root > 0, tension / np.where(root > 0, root, 1.0), 0.0)
             columns = (pull, tension) if several else (pull[:, None], tension[:, None])
             back, spread = self.design.pair_rmatvec(*columns)
-            back, spread = back.reshape(w.shape), self.quadratic * spread.reshape(w.shape)
-        rest = back - spread * w
+            back, spread = back.reshape(w.shape), spread.reshape(w.shape)
+        rest = back - self.quadratic * spread * w
         return value - 0.5 * np.vecdot(rest.T, (rest / self.precision).T), spread

@@ -14,7 +14,7 @@ bends downwards. Two things keep the steps cheap and safe:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from .._typing import PerRow
 from ..losses.protocols import Curved, require
 from .dual import solve_dual
 from .energy import Energy
+from .kinked_problem import Dual
+from .learning import Learning
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
 from .preconditioners import (
@@ -44,6 +46,8 @@ __all__ = ["Newton"]
 
 # Where there is hardly any noise the fit without it is the start, to this accuracy.
 _NEAR = 1e-3
+# Accuracy of the weights that learning of the rates starts from.
+_ROUGH = 1.0
 # Share of the goal that the last step aims at.
 _AIM = 0.25
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
@@ -99,35 +103,55 @@ class Newton:
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
-        pull = None
         near = earlier is not None and earlier.weights is not weights
         if earlier is not None and near and not self._serves(earlier, energy, weights):
             earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-        elif self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+            memory = NewtonMemory.blank(state.smoothing, earlier.memory)
+            if near:
+                everywhere = np.ones_like(memory.near)
+                memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
+            return state.changed(memory=self._all_terms_if_small(energy, memory))
+        if self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
             known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
             return exact.state.changed(memory=known)
-        elif (dual := solve_dual(energy, weights, self.tol)) is not None:
-            # Where it has not ended, no more smoothing than what is missing.
-            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
-            pull = dual.pull if not energy.moments.has_variance else None
-        elif not np.any(weights[:-1]) and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
-            state = SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1)
-        else:
-            state = SolverState.at(energy, weights, None)
-        memory = NewtonMemory.blank(state.smoothing, None if earlier is None else earlier.memory)
-        if earlier is None and pull is None and np.any(weights[:-1]):
-            # From a fit nearby full steps succeed at once; those that do not bring the damping back.
+        begun = bool(np.any(weights[:-1]))
+        if (dual := solve_dual(energy, weights, self.tol)) is not None:
+            return self._after(dual, energy, begun)
+        if not begun and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
+            return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
+        return self._fresh(energy, SolverState.at(energy, weights, None), begun)
+
+    def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
+        """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
+        begun = bool(np.any(weights[:-1]))
+        if (dual := solve_dual(learning.energy, weights, self.tol, learning)) is not None:
+            return self._after(dual, learning.energy, begun)
+        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+        return replace(self, tol=max(self.tol, _ROUGH)).init(learning.energy, weights)
+
+    def _after(self, dual: Dual, energy: Energy, begun: bool) -> SolverState:
+        """Where a dual ended, without smoothing; where it has not ended, with no more than what is missing."""
+        state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+        state = self._fresh(energy, state, begun and energy.moments.has_variance)
+        pull = None if energy.moments.has_variance else dual.pull
+        return state.changed(memory=state.memory.changed(pull=pull))
+
+    def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
+        """Before the first step, at weights that may have been ``begun`` by a fit nearby."""
+        memory = NewtonMemory.blank(state.smoothing, None)
+        if begun:
+            # Full steps succeed at once; those that do not bring the damping back.
             memory = memory.changed(damping=np.zeros_like(memory.damping))
-        if earlier is not None and near:
-            everywhere = np.ones_like(memory.near)
-            memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
-        if self.preconditioner is None and self._is_small(energy):
-            memory = memory.changed(slow=np.ones_like(memory.slow))
-        if earlier is None and self.preconditioner is None and worthwhile(energy):
+        memory = self._all_terms_if_small(energy, memory)
+        if self.preconditioner is None and worthwhile(energy):
             memory = memory.changed(pairs=())
-        return state.changed(memory=memory.changed(pull=pull))
+        return state.changed(memory=memory)
+
+    def _all_terms_if_small(self, energy: Energy, memory: NewtonMemory) -> NewtonMemory:
+        small = self.preconditioner is None and self._is_small(energy)
+        return memory.changed(slow=np.ones_like(memory.slow)) if small else memory
 
     @staticmethod
     def _is_small(energy: Energy) -> bool:
