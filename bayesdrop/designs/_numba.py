@@ -20,9 +20,6 @@ from ._numba_wide import gather_many, is_narrow, scatter_many, worthwhile
 
 __all__ = ["BINARY", "REAL", "CompiledProducts", "available", "sampled"]
 
-# Entries from which on products have work for threads.
-_LARGE = 1 << 18
-
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 """Where each row begins among the stored entries, and where the last one ends."""
 
@@ -81,7 +78,6 @@ class CompiledProducts:
         self._indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         self._pointers = csr.indptr.astype(np.uint64)
         self._kernels, self._binary = _kernels(binary), binary
-        self.in_threads = len(self._indices) >= _LARGE
 
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]

@@ -21,15 +21,7 @@ _GATHERED = 1 << 20
 
 @runtime_checkable
 class Products(Protocol):
-    """Protocol of the products.
-
-    Attributes
-    ----------
-    in_threads : bool
-        Whether they go in threads of their own, where there are several.
-    """
-
-    in_threads: bool
+    """Protocol of the products."""
 
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
@@ -60,8 +52,6 @@ class ScipyProducts:
     >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
     [[[2.0], [3.0]], [[4.0], [9.0]]]
     """
-
-    in_threads = False
 
     def __init__(self, csr: Any, binary: bool) -> None:
         self._x = csr.astype(np.float64, copy=False)

@@ -61,7 +61,7 @@ class Design(Protocol):
     def at_work(self) -> AbstractContextManager[None]:
         """To be held while many products are asked for, and BLAS beside them.
 
-        Where the products have threads of their own, those of BLAS would only take the cores from these.
+        BLAS has one thread where others would take the cores from threads of the products, or wait at full load.
         """
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:

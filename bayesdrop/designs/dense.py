@@ -145,10 +145,12 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             yield part, self._some(part).astype(np.float64, copy=False)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread beside those of compiled products, or of blocks of rows."""
-        if self._products is not None:
-            return one_thread() if self._products.in_threads else nullcontext()
-        return one_thread() if available() and self._source.size >= _THREADED else nullcontext()
+        """BLAS has one thread beside those of compiled products and of blocks of rows, and where rows are few.
+
+        What it would gain by another is lost to those that wait, at full load, for the next call.
+        """
+        compiled = self._products is not None or available()
+        return one_thread() if compiled or self._source.size < _THREADED else nullcontext()
 
     def _whole(self) -> bool:
         """True if BLAS is to go through all rows at once."""

@@ -6,7 +6,7 @@ Products are scipy's, or compiled ones for a large matrix if Numba is installed:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
@@ -113,8 +113,8 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread beside those of the products."""
-        return one_thread() if self._products.in_threads else nullcontext()
+        """BLAS has one thread: others would take the cores from those of the products."""
+        return one_thread()
 
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)

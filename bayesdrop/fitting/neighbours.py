@@ -64,7 +64,8 @@ class Neighbours:
         """Keep an optimum, (p + 1, K), and the state that the minimiser ended in."""
         if self._weights and self._weights[-1].shape != weights.shape:
             self._angles, self._weights, self._errors = [], [], []
-        self._errors = [float(np.linalg.norm(self._predict(degree) - weights)) for degree in range(len(self._angles))]
+        # Squared and summed without BLAS, whose threads would wait for more at full load.
+        self._errors = [float(np.sum((self._predict(d) - weights) ** 2)) for d in range(len(self._angles))]
         known = [k for k, angle in enumerate(self._angles) if angle != self._angle][1 - _KEPT :]
         self._angles = [*(self._angles[k] for k in known), self._angle]
         self._weights = [*(self._weights[k] for k in known), weights.copy()]

@@ -222,17 +222,19 @@ def test_gram_matrices_of_rows_in_parts_equal_those_of_one(monkeypatch):
     np.testing.assert_array_equal(SparseDesign(sparse.csr_array(X)).gram(omega), found)
 
 
-def test_blas_has_one_thread_while_products_have_their_own(monkeypatch):
-    pytest.importorskip("numba")
+def test_blas_has_one_thread_while_a_design_is_at_work(monkeypatch):
     controller = ThreadpoolController().select(user_api="blas")
     before = [library["num_threads"] for library in controller.info()]
-    monkeypatch.setattr(dense, "_KEEP_SQUARE", 0)
     design = DenseDesign((np.arange(600.0).reshape(60, 10) % 7 == 0).astype(float))
+    other = SparseDesign(sparse.csr_array(design.matrix()))
+    # Products of large dense rows that are not compiled are those of BLAS itself.
+    monkeypatch.setattr(dense, "available", lambda: False)
+    monkeypatch.setattr(dense, "_THREADED", 0)
     with design.at_work():
         assert not blas_threads._limit.callers
-    monkeypatch.setattr(design._products, "in_threads", True)
-    other = SparseDesign(sparse.csr_array(design.matrix()))
-    monkeypatch.setattr(other._products, "in_threads", True)
+    monkeypatch.setattr(dense, "_THREADED", 1 << 19)
+    with other.at_work():
+        assert {library["num_threads"] for library in controller.info()} == {1}
     with design.at_work():
         assert {library["num_threads"] for library in controller.info()} == {1}
         with other.at_work():
