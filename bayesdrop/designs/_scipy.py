@@ -1,4 +1,4 @@
-"""Products of a sparse matrix with blocks, by scipy; :mod:`._numba` has the same in one pass over the entries.
+"""Products of a sparse matrix with blocks, by scipy; :mod:`.compiled.products` has the same in one pass.
 
 ``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
 zero included; the square is elementwise. For 0/1 data the square is the matrix itself and is not stored.

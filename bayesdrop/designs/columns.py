@@ -15,9 +15,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import AnyArray, Bool, Float, Int, MatrixLike, Num, PerRow
-from ._numba import available
-from ._numba_entries import column_ends, weighted_sums
 from .block_threads import side_by_side
+from .compiled.entries import column_ends, weighted_sums
+from .compiled.jit import available
 
 __all__ = [
     "ColumnsElsewhere",

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
-from ._numba import CompiledProducts, available
-from ._numba_dense import backward, forward, pair_backward, pair_forward
-from ._numba_entries import compress, row_counts
 from ._scipy import as_block
 from .blas_threads import has_one_thread, one_thread, summed
 from .columns import ColumnsInMemory, column_means, usually_one_signed
+from .compiled.dense_rows import backward, forward, pair_backward, pair_forward
+from .compiled.entries import compress, row_counts
+from .compiled.jit import available
+from .compiled.products import CompiledProducts
 from .rows import Between, LocalRows, RowFunction
 from .shifting import shift
 
@@ -145,10 +146,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             yield part, self._some(part).astype(np.float64, copy=False)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread beside those of compiled products and of blocks of rows, and where rows are few.
-
-        What it would gain by another is lost to those that wait, at full load, for the next call.
-        """
+        """BLAS has one thread beside those of compiled products and of blocks of rows, and where rows are few."""
         compiled = self._products is not None or available()
         return one_thread() if compiled or self._source.size < _THREADED else nullcontext()
 

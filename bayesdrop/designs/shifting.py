@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from ._numba_entries import ROUNDING
 from .block_threads import side_by_side
+from .compiled.entries import ROUNDING
 
 __all__ = ["shift"]
 

@@ -1,6 +1,7 @@
 """Sparse design matrix; it is never made dense.
 
-Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`._scipy`, :mod:`._numba`.
+Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`._scipy` and
+:mod:`.compiled.products`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
-from ._numba import CompiledProducts, available
-from ._numba_gram import gram_of_rows
 from ._scipy import Products, ScipyProducts, as_block
 from .blas_threads import one_thread
 from .columns import ColumnsInMemory, sparse_means
+from .compiled.gram import gram_of_rows
+from .compiled.jit import available
+from .compiled.products import CompiledProducts
 from .rows import LocalRows
 
 __all__ = ["SparseDesign"]

@@ -5,19 +5,15 @@ Imported only where Numba is (the extra ``fast``).
 
 from __future__ import annotations
 
-from importlib import import_module
-from inspect import unwrap
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from ..designs._lanes import LANES, add_to_eight, add_to_eight_ones, eight_sums, eight_sums_of_ones
+from ..designs.compiled.jit import compiled
+from ..designs.compiled.lanes import LANES, add_to_eight, add_to_eight_ones, eight_sums, eight_sums_of_ones
 
 __all__ = ["alone", "together"]
-
-# Not all that it has is declared to be exported.
-numba: Any = import_module("numba")
 
 # Newton steps for one coordinate at most, and the relative change of it that is enough.
 _STEPS = 12
@@ -26,12 +22,6 @@ _ENOUGH = 1e-4
 _STILL = 0.3
 _ONE = np.uint64(1)
 _WEIGHT, _INVERSE = np.uint32(0), np.uint32(1)
-
-
-def _compiled(loop: Any) -> Any:
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    options = {"contract", "reassoc"}
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath=options)(unwrap(loop))
 
 
 def _best(a: Any, q: Any, r: Any, low: Any, high: Any, start: Any) -> Any:
@@ -55,7 +45,7 @@ def _best(a: Any, q: Any, r: Any, low: Any, high: Any, start: Any) -> Any:
     return middle + half * x / sqrt(1 + x * x), x
 
 
-best = _compiled(_best)
+best = compiled(_best, "contract", "reassoc")
 
 
 def _next_seed(seed: Any) -> Any:
@@ -65,7 +55,7 @@ def _next_seed(seed: Any) -> Any:
     return seed ^ (seed << np.uint64(17))
 
 
-next_seed = _compiled(_next_seed)
+next_seed = compiled(_next_seed, "contract", "reassoc")
 
 
 def _bring(order: Any, j: Any, active: Any, neighbours: Any, seed: Any) -> None:
@@ -75,7 +65,7 @@ def _bring(order: Any, j: Any, active: Any, neighbours: Any, seed: Any) -> None:
         order[j + m], order[other + m] = order[other + m], order[j + m]
 
 
-bring = _compiled(_bring)
+bring = compiled(_bring, "contract", "reassoc")
 
 
 def _alone(
@@ -150,7 +140,7 @@ def _alone(
     intercept[one], seeds[one] = bias, (seed >> np.uint64(12)) + np.uint64(88172645463325252)
 
 
-alone = _compiled(_alone)
+alone = compiled(_alone, "contract", "reassoc")
 
 
 def _together(
@@ -230,4 +220,4 @@ def _together(
     seeds[one] = (seed >> np.uint64(12)) + np.uint64(88172645463325252)
 
 
-together = _compiled(_together)
+together = compiled(_together, "contract", "reassoc")

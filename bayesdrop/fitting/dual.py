@@ -210,7 +210,7 @@ def _applies(energy: Energy) -> bool:
 
 
 def _rows_of(energy: Energy) -> CompressedRows | None:
-    from ..designs._numba import available
+    from ..designs.compiled.jit import available
 
     if not available():
         return None

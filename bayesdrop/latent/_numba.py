@@ -7,33 +7,24 @@ entries at a time share what is read, and everything has the precision of the we
 
 from __future__ import annotations
 
-from functools import cache
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int
+from ..designs.compiled.jit import compiled
 
 __all__ = ["backward", "backward_rows", "forward", "forward_rows"]
 
 
-@cache
-def _compiled() -> tuple[Any, Any]:
-    import numba
-
-    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})
-    return compile_(unwrap(forward_rows)), compile_(unwrap(backward_rows))
-
-
 def forward(*arguments: Any) -> None:
     """:func:`forward_rows`, compiled."""
-    _compiled()[0](*arguments)
+    compiled(forward_rows, "reassoc", "contract")(*arguments)
 
 
 def backward(*arguments: Any) -> None:
     """:func:`backward_rows`, compiled."""
-    _compiled()[1](*arguments)
+    compiled(backward_rows, "reassoc", "contract")(*arguments)
 
 
 def forward_rows(

@@ -19,6 +19,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from ..designs.compiled.jit import compiled
+
 __all__ = ["HANDLERS"]
 
 # Not all that it has is declared to be exported.
@@ -33,8 +35,7 @@ _TILE = 1024
 
 def _compiled(loop: Any) -> Any:
     """A loop whose sums may be ordered as the processor likes, and several taken at once."""
-    options = {"reassoc", "contract"}
-    return numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=options)(unwrap(loop))
+    return compiled(loop, "reassoc", "contract", like_numpy=True)
 
 
 def _pointer(context: Any, address: Any) -> Any:

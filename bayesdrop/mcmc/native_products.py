@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._typing import Float, Int
-from ..designs._numba import available
+from ..designs.compiled.jit import available
 from .placing import placed
 
 __all__ = ["CompressedLines", "compressed_lines", "native", "row_combinations", "row_products"]

@@ -21,8 +21,8 @@ import numpy as np
 from .._typing import Float, Int, PerRow
 from ..data.dataset import Dataset
 from ..designs import as_design
+from ..designs.compiled.jit import available
 from ..losses.protocols import Scored, Simulated, require
-from ..mcmc.hmc.mask_sums import available
 from ..mcmc.hmc.row_sums import row_sums, rows_with_sums
 from .draws import Draws, blocks
 from .pareto import smoothed_log_weights

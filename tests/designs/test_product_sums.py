@@ -8,8 +8,8 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import blocks, dense
-from bayesdrop.designs._numba import available
-from bayesdrop.designs._numba_dense import backward, forward, pair_backward, pair_forward
+from bayesdrop.designs.compiled.dense_rows import backward, forward, pair_backward, pair_forward
+from bayesdrop.designs.compiled.jit import available
 from bayesdrop.designs.dense import DenseDesign
 
 

@@ -6,9 +6,9 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 import bayesdrop as bd
-from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import block_threads
 from bayesdrop.designs.block_threads import side_by_side
+from bayesdrop.designs.compiled import wide
 from bayesdrop.fitting import coordinate_loop, dual, dual_rounds
 from bayesdrop.fitting.coordinate_loop import CompressedRows, Coordinates, Passes
 

@@ -5,7 +5,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.designs import blocks, dense
-from bayesdrop.designs._numba import available
+from bayesdrop.designs.compiled.jit import available
 from bayesdrop.designs.dense import DenseDesign
 from bayesdrop.mcmc.hmc.density import Density
 from bayesdrop.mcmc.hmc.logistic_rows import logistic_sums

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs._numba import available
+from bayesdrop.designs.compiled.jit import available
 from bayesdrop.mcmc import matrix as matrices
 from bayesdrop.mcmc import native_products
 from bayesdrop.mcmc.hmc import direction_factor

@@ -5,7 +5,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.designs import blocks, dense
-from bayesdrop.designs._numba import available
+from bayesdrop.designs.compiled.jit import available
 from bayesdrop.designs.dense import DenseDesign
 from bayesdrop.mcmc.hmc.class_costs import ClassCosts
 from bayesdrop.mcmc.hmc.class_density import ClassDensity, contrasts

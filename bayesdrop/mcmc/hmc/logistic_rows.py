@@ -16,13 +16,12 @@ Shapes: ``n`` rows, ``p`` features, ``C`` chains, padded to a multiple of four.
 
 from __future__ import annotations
 
-from functools import cache
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Num
+from ...designs.compiled.jit import compiled
 
 __all__ = ["filled", "logistic_rows", "logistic_sums"]
 
@@ -37,15 +36,9 @@ _LOG2, _TO_ROOT = 0.6931471805599453, 0.41421356237309503
 _LEAST = -708.0
 
 
-@cache
 def _compiled() -> Any:
     """:func:`logistic_rows`; sums may be ordered as the processor likes, and several taken at once."""
-    import numba
-
-    compile_ = numba.njit(
-        cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract"}
-    )
-    return compile_(unwrap(logistic_rows))
+    return compiled(logistic_rows, "reassoc", "contract", like_numpy=True)
 
 
 def logistic_sums(

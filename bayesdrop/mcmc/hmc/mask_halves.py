@@ -21,14 +21,13 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` non-zero entries.
 
 from __future__ import annotations
 
-from functools import cache
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Int, PerRow
-from .mask_sums import available, gathered, one_of
+from ...designs.compiled import jit
+from .mask_sums import gathered, one_of
 
 __all__ = ["LONGEST", "MaskHalves", "halves_by_numpy"]
 
@@ -71,7 +70,8 @@ class MaskHalves:
             np.stack([linear.centre - linear.width, linear.centre + linear.width, linear.high, -linear.low], axis=1)
         )
         self._offset = 0.0 if offset is None else np.asarray(offset, dtype=np.float64)
-        self._run = _compiled() if (available() if compiled is None else compiled) else halves_by_numpy
+        compiles = jit.available() if compiled is None else compiled
+        self._run = jit.compiled(_sum_by_halves) if compiles else halves_by_numpy
 
     def costs(
         self,
@@ -140,15 +140,6 @@ def _values(
             value = np.append(value, value + t)
             log_chance = np.append(log_chance + np.log(lost), log_chance + np.log(kept))
     return value, log_chance
-
-
-@cache
-def _compiled() -> Any:
-    """The loops below, compiled on first use and kept on disk."""
-    import numba
-
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    return numba.njit(cache=True, nogil=True, boundscheck=False)(unwrap(_sum_by_halves))
 
 
 def _sum_by_halves(

@@ -23,17 +23,15 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` non-zero entries.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
 from jaxtyping import Complex
 
 from ..._typing import Float, Int, PerRow
+from ...designs.compiled import jit
 
-__all__ = ["MaskSums", "available", "gathered", "one_of", "sum_by_numpy"]
+__all__ = ["MaskSums", "gathered", "one_of", "sum_by_numpy"]
 
 # Logarithm of what is left out, and the least likelihood of a row that is told from zero.
 _LEFT = 24.0
@@ -45,12 +43,6 @@ _SHORTEST, _RATIO = 32.0, 2.0**0.25
 # Nodes between two looks at what is left of φ, and entries of a row from which on that is believed: in few entries the
 # phases may agree again.
 _LOOK, _MANY, _VANISHED = 8, 24, 1e-23
-
-
-@cache
-def available() -> bool:
-    """True if Numba is installed."""
-    return find_spec("numba") is not None
 
 
 class MaskSums:
@@ -85,7 +77,8 @@ class MaskSums:
         self._signed = matrix.data.astype(np.float64) * np.repeat(self.target, np.diff(self.pointers))
         self.powers, self.kind = np.unique(np.asarray(power, dtype=np.float64), return_inverse=True)
         self._tail = _LEFT / min(1.0, float(self.powers.min()))
-        self._run = _compiled() if (available() if compiled is None else compiled) else sum_by_numpy
+        compiles = jit.available() if compiled is None else compiled
+        self._run = jit.compiled(_sum_by_rows, "contract") if compiles else sum_by_numpy
         self._tables: dict[tuple[int, float], Complex[np.ndarray, "kinds nodes"]] = {}
 
     def costs(
@@ -261,15 +254,6 @@ def sum_by_numpy(
         total += (value * table[kind[row], m]).imag
         term *= turn
     found[chain, row] = total
-
-
-@cache
-def _compiled() -> Any:
-    """The loops below, compiled on first use and kept on disk."""
-    import numba
-
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract"})(unwrap(_sum_by_rows))
 
 
 def _sum_by_rows(

@@ -19,13 +19,12 @@ Shapes: ``n`` rows, ``p`` features, ``C`` chains, ``K`` classes, ``J = K − 1``
 
 from __future__ import annotations
 
-from functools import cache
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Num
+from ...designs.compiled.jit import compiled
 from .logistic_rows import filled
 
 __all__ = ["softmax_rows", "softmax_sums"]
@@ -45,15 +44,9 @@ _FRACTION, _ONE, _INTEGER = (1 << 52) - 1, 1023 << 52, 1075 << 52
 _BIAS = 4503599627370496.0 + 1023.0
 
 
-@cache
 def _compiled() -> Any:
     """:func:`softmax_rows`; sums may be ordered as the processor likes, and several taken at once."""
-    import numba
-
-    compile_ = numba.njit(
-        cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract"}
-    )
-    return compile_(unwrap(softmax_rows))
+    return compiled(softmax_rows, "reassoc", "contract", like_numpy=True)
 
 
 def softmax_sums(

@@ -7,7 +7,6 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
 from bayesdrop.designs import DaskDesign, as_design
-from bayesdrop.designs import _numba_entries as entries
 from bayesdrop.designs import columns as columns_module
 from bayesdrop.designs.columns import (
     always_one_signed,
@@ -16,6 +15,7 @@ from bayesdrop.designs.columns import (
     differing_scales,
     usually_one_signed,
 )
+from bayesdrop.designs.compiled import entries
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 5)) * np.array([1.0, 1e-3, 50.0, 1.0, 1.0]) + np.array([0.0, 7.0, -900.0, 3.0, 0.0])

@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from bayesdrop.designs import DenseDesign, Design, SparseDesign, _numba_gram, as_design, blas_threads, dense
+from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas_threads, dense
 from bayesdrop.designs import sparse as sparse_storage
-from bayesdrop.designs._numba import available
+from bayesdrop.designs.compiled import gram
+from bayesdrop.designs.compiled.jit import available
 
 
 def _cases():
@@ -212,11 +213,11 @@ def test_rows_about_a_centre_are_made_when_they_are_asked_for(monkeypatch, dtype
 
 def test_gram_matrices_of_rows_in_parts_equal_those_of_one(monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr(_numba_gram, "_WORTH", 0.1)
+    monkeypatch.setattr(gram, "_WORTH", 0.1)
     X = CASES["mixed"]
     omega = np.random.default_rng(9).random(len(X))
     omega[2] = 0.0
-    found = _numba_gram.gram_of_rows(sparse.csr_array(X), omega)
+    found = gram.gram_of_rows(sparse.csr_array(X), omega)
     np.testing.assert_allclose(found, X.T @ (omega[:, None] * X), rtol=1e-12, atol=1e-13)
     monkeypatch.setattr(sparse_storage, "_COMPILED_FROM", 0)
     np.testing.assert_array_equal(SparseDesign(sparse.csr_array(X)).gram(omega), found)

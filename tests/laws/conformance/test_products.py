@@ -8,12 +8,11 @@ import pytest
 from scipy import sparse
 
 from bayesdrop.designs import SparseDesign, block_threads
-from bayesdrop.designs import _numba as compiled
-from bayesdrop.designs import _numba_entries as entries
-from bayesdrop.designs import _numba_parts as parts
-from bayesdrop.designs import _numba_wide as wide
 from bayesdrop.designs import _scipy as products
 from bayesdrop.designs import sparse as sparse_module
+from bayesdrop.designs.compiled import entries, parts, wide
+from bayesdrop.designs.compiled import products as compiled
+from bayesdrop.designs.compiled.jit import available
 
 N, P = 23, 9
 
@@ -68,12 +67,12 @@ def test_the_kernels_are_python_too():
     np.testing.assert_allclose(result, np.column_stack([dense @ block[:, 0], dense**2 @ block[:, 1]]), atol=1e-12)
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize(("kind", "dtype"), [("real", np.float64), ("real", np.float32), ("binary", np.float64)])
 @pytest.mark.parametrize("index", [np.uint32, np.uint64])
 @pytest.mark.parametrize("squares", [(False, False), (False, True), (True, True)])
 def test_eight_vectors_in_a_register_equal_dense_products(kind, dtype, index, squares):
-    from bayesdrop.designs._numba_lines import gather_eight, scatter_eight
+    from bayesdrop.designs.compiled.lines import gather_eight, scatter_eight
 
     csr, rng = matrix(kind, dtype, np.int32), np.random.default_rng(4)
     dense, eights, slopes = csr.toarray().astype(np.float64), rng.normal(size=(2, P, 8)), rng.normal(size=(2, N, 8))
@@ -88,7 +87,7 @@ def test_eight_vectors_in_a_register_equal_dense_products(kind, dtype, index, sq
         np.testing.assert_allclose(total, np.hstack([left.T @ slope[:, :4], right.T @ slope[:, 4:]]), atol=1e-12)
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize("widths", [(4, 0), (0, 3), (5, 5)])
 @pytest.mark.parametrize("narrow", [0, P])
 def test_threads_change_no_bit_of_wide_products(monkeypatch, widths, narrow):
@@ -106,7 +105,7 @@ def test_threads_change_no_bit_of_wide_products(monkeypatch, widths, narrow):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize("kind", ["real", "binary"])
 @pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 1)])
 def test_threads_change_no_bit_of_narrow_products(monkeypatch, widths, kind):
@@ -129,7 +128,7 @@ def test_threads_change_no_bit_of_narrow_products(monkeypatch, widths, kind):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize("count", [1, 3])
 def test_dense_rows_are_compressed_as_scipy_does(monkeypatch, count):
     monkeypatch.setattr(entries, "_PART", 4 * P)
@@ -169,7 +168,7 @@ def test_a_worker_keeps_to_its_share_of_the_cores(monkeypatch):
         assert block_threads.cores() == expected
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs Numba")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 def test_a_thread_of_several_takes_a_wide_product_alone(monkeypatch):
     monkeypatch.setattr(wide, "_THREADED", 0)
     monkeypatch.setattr(wide, "cores", lambda: pytest.fail("asked for threads within a thread"))

@@ -1,6 +1,6 @@
 """Products of a sparse matrix in one pass over its entries, compiled by Numba (the extra ``fast``).
 
-The same as :class:`._scipy.ScipyProducts`, about twice as fast: ``X w`` and ``X² w_sq`` share one pass, 0/1 data are
+The same as :class:`.._scipy.ScipyProducts`, about twice as fast: ``X w`` and ``X² w_sq`` share one pass, 0/1 data are
 not read at all, the square is never stored, float32 data stay float32 with float64 sums. Indices are unsigned, which
 spares Numba the check for negative ones. The first use compiles for a few seconds and keeps the result on disk.
 """
@@ -8,17 +8,16 @@ spares Numba the check for negative ones. The first use compiles for a few secon
 from __future__ import annotations
 
 from functools import cache, cached_property
-from importlib.util import find_spec
-from inspect import unwrap
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._typing import Float, Int, Num
-from ._numba_parts import gather_in_parts, scatter_in_parts
-from ._numba_wide import gather_many, is_narrow, scatter_many, worthwhile
+from ..._typing import Float, Int, Num
+from .jit import compiled
+from .parts import gather_in_parts, scatter_in_parts
+from .wide import gather_many, is_narrow, scatter_many, worthwhile
 
-__all__ = ["BINARY", "REAL", "CompiledProducts", "available", "sampled"]
+__all__ = ["BINARY", "REAL", "CompiledProducts", "sampled"]
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 """Where each row begins among the stored entries, and where the last one ends."""
@@ -28,12 +27,6 @@ Indices: TypeAlias = Int[np.ndarray, " m"]
 
 Values: TypeAlias = Float[np.ndarray, " m"]
 """Each stored entry."""
-
-
-@cache
-def available() -> bool:
-    """True if Numba is installed."""
-    return find_spec("numba") is not None
 
 
 class _Kernels(NamedTuple):
@@ -46,23 +39,11 @@ class _Kernels(NamedTuple):
 @cache
 def _kernels(binary: bool) -> _Kernels:
     """Kernels over (pointers, indices, data, block, number of columns that meet X rather than X², result)."""
-    import numba
-
-    compile_ = numba.njit(cache=True, nogil=True, boundscheck=False)
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    return _Kernels(*(compile_(unwrap(loop)) for loop in (BINARY if binary else REAL)))
-
-
-@cache
-def _sampled() -> Any:
-    """:func:`sampled`, compiled; it may order the sums over classes as it likes, and so take several at once."""
-    import numba
-
-    return numba.njit(cache=True, nogil=True, boundscheck=False, fastmath={"reassoc", "contract"})(unwrap(sampled))
+    return _Kernels(*(compiled(loop) for loop in (BINARY if binary else REAL)))
 
 
 class CompiledProducts:
-    """Products by compiled kernels; see :class:`._scipy.Products`.
+    """Products by compiled kernels; see :class:`.._scipy.Products`.
 
     Parameters
     ----------
@@ -82,13 +63,13 @@ class CompiledProducts:
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.._scipy.Products`."""
         lines = self._pointers, self._indices, self._data
         if worthwhile(w.shape[1], w_sq.shape[1], len(self._indices)):
             return gather_many(lines, self._binary, w, w_sq, self.shape[0])
         columns = w.shape[1] + w_sq.shape[1]
         if columns == 2:
-            from ._numba_lines import gather_two
+            from .lines import gather_two
 
             return gather_in_parts(gather_two, (*lines, self._binary), w, w_sq)
         return gather_in_parts(self._kernels.gather_one if columns == 1 else self._kernels.gather, lines, w, w_sq)
@@ -96,7 +77,7 @@ class CompiledProducts:
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.._scipy.Products`."""
         lines, p = (self._pointers, self._indices, self._data), self.shape[1]
         if worthwhile(r.shape[1], r_sq.shape[1], len(self._indices)):
             if is_narrow(p):
@@ -104,7 +85,7 @@ class CompiledProducts:
             return gather_many(self._columns, self._binary, r, r_sq, p)
         columns = r.shape[1] + r_sq.shape[1]
         if columns == 2:
-            from ._numba_lines import scatter_two
+            from .lines import scatter_two
 
             return scatter_in_parts(scatter_two, (*lines, self._binary), r, r_sq, p)
         return scatter_in_parts(self._kernels.scatter_one if columns == 1 else self._kernels.scatter, lines, r, r_sq, p)
@@ -116,10 +97,10 @@ class CompiledProducts:
         square: Num[np.ndarray, " p"],
         linear: Num[np.ndarray, " p"],
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.._scipy.Products`."""
         left, right, square, linear = (np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear))
         forward, back = np.zeros(left.shape), np.zeros(right.shape)
-        _sampled()(*self._columns, left, right, square, linear, forward, back)
+        compiled(sampled, "reassoc", "contract")(*self._columns, left, right, square, linear, forward, back)
         return forward, back
 
     @cached_property
@@ -132,7 +113,7 @@ class CompiledProducts:
 
 # The loops, in the subset of Python that Numba compiles. Every one takes (pointers, indices, data, block, linear,
 # result): a matrix in compressed rows, a block whose first ``linear`` columns meet X and whose others meet X², and
-# where to write. Gather is X @ block, scatter Xᵀ @ block. Two columns, the usual case, go by :mod:`._numba_lines`.
+# where to write. Gather is X @ block, scatter Xᵀ @ block. Two columns, the usual case, go by :mod:`.lines`.
 
 
 def _gather_one_binary(

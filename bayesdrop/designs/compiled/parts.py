@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Num
-from .block_threads import cores, shares, side_by_side
+from ..._typing import Float, Num
+from ..block_threads import cores, shares, side_by_side
 
 __all__ = ["gather_in_parts", "scatter_in_parts"]
 

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from .._typing import Float, Num
-from ._jit import compiled
-from .block_threads import side_by_side
+from ..._typing import Float, Num
+from ..block_threads import side_by_side
+from .jit import compiled
 
 __all__ = ["backward", "forward", "pair_backward", "pair_forward"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Int, Num
-from ._jit import compiled
-from .block_threads import shares, side_by_side
+from ..._typing import Float, Int, Num
+from ..block_threads import shares, side_by_side
+from .jit import compiled
 
 __all__ = ["gram_of_rows"]
 

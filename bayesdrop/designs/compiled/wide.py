@@ -1,7 +1,7 @@
 """Products of compressed rows with many vectors, eight at a time, compiled by Numba (the extra ``fast``).
 
 Eight vectors lie side by side, so that an entry of the matrix is read once for them and their sums stay in a register
-(:mod:`._numba_lines`). Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over
+(:mod:`.lines`). Of the eight four meet X and four X², or all of them one of the two. ``Xᵀ r`` is the same over
 compressed columns, where sums stay where they are; where they fit into a core's cache, they are scattered over the rows
 instead, which are read in their order, and no copy is made. Many entries go in threads.
 """
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Num
-from .block_threads import Scratch, cores, in_a_thread, shares, side_by_side
+from ..._typing import Float, Num
+from ..block_threads import Scratch, cores, in_a_thread, shares, side_by_side
 
 __all__ = ["gather_many", "is_narrow", "scatter_many", "worthwhile"]
 
@@ -27,7 +27,7 @@ _LINE = 64
 # page by page, which takes as long as the product.
 _KEPT = 1 << 23
 _GIVEN, _MADE = Scratch(), Scratch()
-# Of fewer columns than this the loops of :mod:`._numba` are as quick.
+# Of fewer columns than this the loops of :mod:`.products` are as quick.
 _MANY = 4
 # Entries up to which a second copy, in compressed columns, is a small matter.
 _COPIED = 1 << 27
@@ -65,7 +65,7 @@ def gather_many(
     matrix: tuple[Any, Any, Any], binary: bool, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], size: int
 ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
     """``(X w, X² w_sq)`` for (pointers, indices, data) of ``size`` rows, where :func:`worthwhile` holds."""
-    from ._numba_lines import gather_eight
+    from .lines import gather_eight
 
     block = _eights(w, w_sq)
     result = _room(_MADE, len(block), size, _WIDTH)
@@ -86,7 +86,7 @@ def scatter_many(
 
     Parts are summed by themselves, as many as the sizes tell, so that no bit depends on how many threads there are.
     """
-    from ._numba_lines import scatter_eight
+    from .lines import scatter_eight
 
     block = _eights(r, r_sq)
     squares = not r.shape[1], bool(r_sq.shape[1])

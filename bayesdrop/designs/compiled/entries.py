@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float, Int, Num
-from ._jit import compiled
-from .block_threads import side_by_side
+from ..._typing import Float, Int, Num
+from ..block_threads import side_by_side
+from .jit import compiled
 
 __all__ = ["ROUNDING", "ColumnEnds", "column_ends", "compress", "row_counts", "weighted_sums"]
 

@@ -1,4 +1,4 @@
-"""Loops over compressed lines for two vectors and for eight that lie side by side (:mod:`._lanes`), compiled by Numba.
+"""Loops over compressed lines for two vectors and for eight that lie side by side (:mod:`.lanes`), compiled by Numba.
 
 Gather is ``X B`` over rows, or ``Xᵀ B`` over compressed columns; scatter is ``Xᵀ B`` over rows. Imported only where
 Numba is (the extra ``fast``).
@@ -6,14 +6,11 @@ Numba is (the extra ``fast``).
 
 from __future__ import annotations
 
-from importlib import import_module
-from inspect import unwrap
-from typing import Any
-
 import numpy as np
 
-from .._typing import Float, Int
-from ._lanes import (
+from ..._typing import Float, Int
+from .jit import compiled
+from .lanes import (
     eight_sums,
     eight_sums_of_ones,
     scatter_to_eight,
@@ -25,14 +22,6 @@ from ._lanes import (
 )
 
 __all__ = ["gather_eight", "gather_two", "scatter_eight", "scatter_two"]
-
-# Not all that it has is declared to be exported.
-numba: Any = import_module("numba")
-
-
-def _compiled(loop: Any) -> Any:
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    return numba.njit(cache=True, nogil=True, boundscheck=False)(unwrap(loop))
 
 
 def _gather_two(
@@ -120,5 +109,5 @@ def _scatter_eight(
 
 
 gather_two, scatter_two, gather_eight, scatter_eight = (
-    _compiled(loop) for loop in (_gather_two, _scatter_two, _gather_eight, _scatter_eight)
+    compiled(loop) for loop in (_gather_two, _scatter_two, _gather_eight, _scatter_eight)
 )
