@@ -1,7 +1,9 @@
 """The joint move of the mask sampler: :mod:`.pseudo_marginal` on weights, intercept, rates, their groups, and masks.
 
-Precisions of weights and noise, where they are drawn, stand still meanwhile. Weights are counted in units of their
-prior's standard deviation, so that a metric learnt over time serves whatever that is.
+Precisions of weights and noise, where they are drawn, stand still meanwhile. The coordinates are weights, not the
+effective ones, which unbiased dropout multiplies by ``1/(1 − η)``: their scale would run over as many orders of
+magnitude as that does, and positions be rounded to a grid with zero on it. They are counted in units of their prior's
+standard deviation, so that a metric learnt over time serves whatever that is.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._typing import Bool, Float
-from .features import log_weight, uniform_masks
+from .features import uniform_masks
 from .hierarchy import log_beta_density, log_hyperprior, spread
 from .noising_model import NoisingModel
 from .pseudo_marginal import adapt_metric, mask_pass, surrogate_likelihood, trajectory
@@ -49,7 +51,7 @@ def _pack(kernel: NoisingModel, operands: Operands, state: State) -> Float[jax.A
     In a hierarchy the logits are counted from their group's centre, in units of its spread, and ``logit μ`` and
     ``log s`` of the groups are coordinates too: a group then moves with all its rates, which given the rates it cannot.
     """
-    parts = [state.effective * jnp.sqrt(state.precision)]
+    parts = [kernel.weights(operands, state.effective, state.logit) * jnp.sqrt(state.precision)]
     if kernel.fit_intercept:
         parts.append(state.intercept[:, None])
     if operands.hierarchy is not None:
@@ -64,18 +66,20 @@ def _unpack(kernel: NoisingModel, operands: Operands, state: State, theta: Float
     """Inverse of ``_pack``; ``state`` for what stands still."""
     p, k = state.precision.shape[1], state.logit.shape[1]
     intercept = theta[:, p] if kernel.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
-    weight, rest = theta[:, :p] / jnp.sqrt(state.precision), theta[:, p + kernel.fit_intercept :]
-    if operands.hierarchy is None:
-        return _Coordinates(weight, intercept, rest, state.group_logit, state.group_log_strength)
-    group_logit, group_log_strength = jnp.split(rest[:, k:], 2, axis=1)
-    centre, scale = _centre_and_spread(operands, group_logit, group_log_strength)
-    return _Coordinates(weight, intercept, centre + scale * rest[:, :k], group_logit, group_log_strength)
+    weight, logit = theta[:, :p] / jnp.sqrt(state.precision), theta[:, p + kernel.fit_intercept :]
+    group = [state.group_logit, state.group_log_strength]
+    if operands.hierarchy is not None:
+        logit, *group = jnp.split(logit, [k, k + group[0].shape[1]], axis=1)
+        centre, scale = _centre_and_spread(operands, *group)
+        logit = centre + scale * logit
+    effective = weight * jnp.exp(kernel.log_multiplier(kernel.feature_logit(operands, logit)))
+    return _Coordinates(effective, intercept, logit, *group)
 
 
 def _log_prior(kernel: NoisingModel, operands: Operands, state: State, point: _Coordinates) -> Float[jax.Array, " C"]:
     """Log prior density of θ given the other variables: (C,)."""
-    factor = kernel.log_multiplier(kernel.feature_logit(operands, point.logit))
-    prior = jnp.sum(log_weight(point.weight, factor, state.precision), axis=-1)
+    weight = kernel.weights(operands, point.weight, point.logit)
+    prior = -0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
     if operands.hierarchy is not None:
         index, group = operands.hierarchy.index, (point.group_logit, point.group_log_strength)
         density = log_beta_density(point.logit, *(part[:, index] for part in group))
