@@ -7,6 +7,7 @@ second that ``bd.Beta(1, 1)`` should not.
 """
 
 from .extras import extra
+from .folds import check_folds
 from .groups import check_groups, group_index
 from .keywords import takes_random_state, takes_seed
 from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed, drawn_seed
@@ -34,6 +35,7 @@ __all__ = [
     "check_count",
     "check_figure",
     "check_flag",
+    "check_folds",
     "check_groups",
     "check_instance",
     "check_matrix",

@@ -15,6 +15,8 @@ from .class_weights import weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_offset", "feature_names_of"]
 
+_LARGEST_OFFSET = 1e100
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -106,7 +108,7 @@ def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
     Raises
     ------
     ValueError
-        If they are something else, or not finite.
+        If they are something else, not finite, or so large that their squares are not.
 
     Examples
     --------
@@ -126,6 +128,12 @@ def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
         raise ValueError(
             f"offset: expected finite numbers, got {wrong} of {n} NaN or infinite; an exposure of 0 has the logarithm "
             "-inf, and its row, whose count is 0, says nothing: leave it out."
+        )
+    size = float(np.max(np.abs(found), initial=0.0))
+    if size > _LARGEST_OFFSET:
+        raise ValueError(
+            f"offset: expected numbers in [{-_LARGEST_OFFSET:g}, {_LARGEST_OFFSET:g}], whose squares double precision "
+            f"holds, got one of size {size:g}; give what is added to a score, such as the logarithm of an exposure."
         )
     return found
 

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["encode_factor", "level_name", "listed", "no_column", "refuse_kinds", "refuse_missing", "to_pandas"]
+__all__ = [
+    "as_frame",
+    "encode_factor",
+    "level_name",
+    "listed",
+    "no_column",
+    "refuse_kinds",
+    "refuse_missing",
+    "to_pandas",
+]
 
 
 def listed(names: Iterable[Any], limit: int = 20) -> str:
@@ -30,23 +39,46 @@ def no_column(name: str, columns: Iterable[str]) -> str:
     return f"no column {name!r}{hint} The columns are {listed(columns)}."
 
 
+def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
+    """Any table as a pandas data frame, with the names and types that it has, or raise.
+
+    Parameters
+    ----------
+    data : data frame or dict of columns
+        What came.
+    name, why : str
+        Argument, and why it is to be a table, for the message.
+
+    Examples
+    --------
+    >>> as_frame([1.0], "y", "for X is a formula")
+    Traceback (most recent call last):
+    TypeError: y: expected a pandas or polars data frame or a dict of columns, for X is a formula, got list; name the
+    columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame.
+    """
+    import pandas as pd
+
+    reason = f", {why}" if why else ""
+    if isinstance(data, Mapping):
+        try:
+            return pd.DataFrame(dict(data))
+        except ValueError as error:
+            raise ValueError(f"{name}: expected a dict of columns of one length{reason}; {error}.") from None
+    frame = data.to_pandas() if hasattr(data, "to_pandas") else data
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"{name}: expected a pandas or polars data frame or a dict of columns{reason}, got {type(data).__name__}; "
+            "name the columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame."
+        )
+    return frame
+
+
 def to_pandas(data: Any) -> Any:
     """Any table as a pandas data frame with names that are text and plain types, or raise."""
     import pandas as pd
     from pandas.api import types
 
-    if isinstance(data, Mapping):
-        try:
-            frame = pd.DataFrame(dict(data))
-        except ValueError as error:
-            raise ValueError(f"data: expected a dict of columns of one length; {error}.") from None
-    else:
-        frame = data.to_pandas() if hasattr(data, "to_pandas") else data
-    if not isinstance(frame, pd.DataFrame):
-        raise TypeError(
-            f"data: expected a pandas or polars data frame or a dict of columns, got {type(data).__name__}; name the "
-            "columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame."
-        )
+    frame = as_frame(data)
     frame = frame.rename(columns=str).reset_index(drop=True)
     repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
     if repeated:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["sample_factorization"]
 
+# Of a standard deviation whose square, and the reciprocal of it, double precision holds.
+_LEAST, _MOST = 1e-100, 1e100
+
 
 @takes_seed
 def sample_factorization(
@@ -132,9 +135,9 @@ def sample_factorization(
     check_flag(keep_fitted, "keep_fitted")
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
-    check_number(scale, "scale", above=0)
+    check_number(scale, "scale", least=_LEAST, most=_MOST)
     if sigma is not None:
-        check_number(sigma, "sigma", above=0, advice="None learns it")
+        check_number(sigma, "sigma", least=_LEAST, most=_MOST, advice="None learns it")
     if sigma is not None and variance_prior is not None:
         raise ValueError("variance_prior: expected None where sigma is known; leave one of the two out.")
     retain_prior = Beta() if retain_prior is None else retain_prior

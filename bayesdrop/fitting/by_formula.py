@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.formula import FormulaDesign, from_formula
+from ..data.frames import as_frame
 from ..losses import Logistic, Softmax, Squared
 from ..model import Model
 from ..rates import Fixed
@@ -67,9 +68,9 @@ def stated(model: Any, X: Any, y: Any, feature_names: Sequence[str] | None) -> S
                 "y: the formula names the response, a column of the data; to give a model write it first, as in "
                 'bd.fit(bd.Model(), "y ~ a + b", data).'
             )
-        formula, data, given = model, X, None
+        formula, data, given = model, as_frame(X, "X", "for model is a formula"), None
     else:
-        formula, data, given = X, y, model
+        formula, data, given = X, as_frame(y, "y", "for X is a formula"), model
     if feature_names is not None:
         raise ValueError("feature_names: a formula names its columns; leave them out.")
     design = from_formula(formula, data, missing=getattr(given, "missing", None))

@@ -127,8 +127,7 @@ class Poisson(Loss):
     largest_count: ClassVar[float] = float("inf")
 
     def __post_init__(self) -> None:
-        advice = " No auxiliary variables augment it." if self.expectation == "augmentation" else ""
-        choose_form(_FORMS, self.expectation, "Poisson", advice)
+        choose_form(_FORMS, self.expectation, "Poisson", " No auxiliary variables augment it.")
 
     @property
     def convex(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice, check_count
+from .._validation import check_choice, check_count, shown
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
@@ -189,11 +189,11 @@ def check_sampler(method: Any) -> Any:
         missing = [name for name in (*Sampler.__annotations__, "bind") if not hasattr(method, name)]
         what = "a class; give an instance" if isinstance(method, type) else f"which lacks {', '.join(missing)}"
         raise TypeError(
-            f"method: expected a sampler such as bd.Gibbs(), got {method!r}, {what}; see "
+            f"method: expected a sampler such as bd.Gibbs(), got {shown(method)}, {what}; see "
             "bayesdrop.mcmc.protocols.Sampler. bd.fit takes the minimisers."
         )
     if method.dtype not in ("float32", "float64"):
-        raise ValueError(f'method: expected dtype "float32" or "float64", got {method.dtype!r}.')
+        raise ValueError(f'method: expected dtype "float32" or "float64", got {shown(method.dtype)}.')
     check_count(method.warm_up, "method.warm_up")
     return method
 

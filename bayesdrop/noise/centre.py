@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_numbers, shown
+
 __all__ = ["AUTO", "MEAN", "centre_of", "check_centre", "require_zero_centre"]
 
 AUTO, MEAN = "auto", "mean"
@@ -27,14 +29,10 @@ def check_centre(centre: Any) -> None | str | tuple[float, ...]:
     """
     if centre is None or (isinstance(centre, str) and centre in (AUTO, MEAN)):
         return centre
-    try:
-        value = np.asarray(centre, dtype=float)
-    except (TypeError, ValueError):
-        value = np.array(np.nan)
+    expected = 'None, "mean", "auto" or one finite number for each feature, shape (p,)'
+    value = check_numbers(centre, "centre", expected)
     if value.ndim != 1 or value.size == 0 or not np.all(np.isfinite(value)):
-        raise ValueError(
-            f'centre: expected None, "mean", "auto" or one finite number for each feature, shape (p,), got {centre!r}.'
-        )
+        raise ValueError(f"centre: expected {expected}, got {shown(centre)}.")
     return tuple(value.tolist())
 
 

@@ -121,13 +121,15 @@ def reliability_curve(
 
 def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
     """1.0 where the positive class came (n,), its name, and whether it is the smaller of two labels."""
+    from ..estimators.classes import unique_labels
+
     refuse_masked(y, "y")
     y = np.asarray(y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y: expected one label per row, (n,), got shape {y.shape}.")
     if any(label is None or label != label for label in y.tolist()):
         raise ValueError("y: missing labels; leave those rows out, here and in the probabilities.")
-    classes = np.unique(y)
+    classes = unique_labels(y, "y")
     if len(classes) > 2:
         raise ValueError(
             f"y: expected two classes, got {len(classes)}; draw one against the rest: y == label, and its column."
@@ -153,7 +155,7 @@ def _chance(value: Any, n: int, swapped: bool, key: str) -> Float[np.ndarray, " 
     chance = check_numbers(value, where, "numbers in [0, 1]")
     chance = chance[:, 0 if swapped else 1] if chance.ndim == 2 and chance.shape[1] == 2 else chance
     if chance.shape != (n,):
-        raise ValueError(f"{where}: expected {n} probabilities, one per row, got shape {chance.shape}.")
+        raise ValueError(f"{where}: expected {n} probabilities, one for each label of y, got shape {chance.shape}.")
     if not np.all((chance >= 0) & (chance <= 1)):
         raise ValueError(
             f"{where}: expected numbers in [0, 1], got from {chance.min():.3g} to {chance.max():.3g}; give "

@@ -200,11 +200,13 @@ def deletion_robustness(
     >>> ax.get_xlabel()
     'Probability that a feature is deleted at test time'
     """
+    from ..estimators.classes import unique_labels
     from ..estimators.robustness import deletion_scorer
     from ..fitting.tuning.folds import standard_error
 
     check_flag(error, "error")
     refuse_masked(y, "y")
+    unique_labels(np.asarray(y), "y")
     models = models if isinstance(models, Mapping) else {"": models}
     for model in models.values():
         if isinstance(model, type) or not hasattr(model, "predict"):

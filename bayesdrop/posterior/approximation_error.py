@@ -167,21 +167,37 @@ def _over_masks(
     """
     found, loss = np.full((draws.size, X.shape[0]), np.inf), draws.model.loss.plain
     entries = np.asarray((X != 0).sum(axis=1)).ravel()
-    summed = rows_with_sums(loss, entries) if draws.model.noise.has_rate and available() else None
+    summed = None
+    if draws.model.noise.has_rate and available():
+        summed = rows_with_sums(loss, entries, _reach(draws, X, 0.0 if offset is None else np.abs(offset)))
     if summed is not None and np.any(summed):
         some = np.flatnonzero(summed)
         power = draws.power * draws.C[0] * weight[some]
         sums = row_sums(X[some], loss, target[some], power, None if offset is None else offset[some])
         for few in blocks(draws.size, int(entries.sum())):
             rate = draws.rate(few)
-            multiplier = draws.model.noise.coefficients(rate).gain / (1 - rate)
-            found[few, some] = sums.costs(draws.weight[few] * multiplier, draws.intercept[few], 1 - rate, rate)
+            found[few, some] = sums.costs(_kept_weight(draws, few), draws.intercept[few], 1 - rate, rate)
     rest = np.flatnonzero(np.isposinf(found[0]))
     if len(rest):
         known = None if offset is None else offset[rest]
         group = log_likelihood_group(draws, X[rest], target[rest], weight[rest], offset=known)
         found[:, rest] = fixed[:, rest] - group["y"].values.reshape(draws.size, -1)
     return -found
+
+
+def _kept_weight(draws: Draws, few: Any) -> Float[np.ndarray, "S p"]:
+    """Weights of some draws as a row has them where nothing is dropped."""
+    rate = draws.rate(few)
+    return np.asarray(draws.weight[few] * (draws.model.noise.coefficients(rate).gain / (1 - rate)))
+
+
+def _reach(draws: Draws, X: Any, offset: PerRow | float) -> Float[np.ndarray, " n"]:
+    """How far from 0 the scores of rows may be, whatever is dropped and at any draw; ``offset`` is none below 0."""
+    largest = np.zeros(X.shape[1])
+    for few in blocks(draws.size, X.shape[1]):
+        largest = np.fmax(largest, np.fmax.reduce(np.abs(_kept_weight(draws, few)), axis=0))
+    with np.errstate(over="ignore"):  # then it is infinite
+        return np.asarray(abs(X) @ largest + np.abs(draws.intercept).max() + offset)
 
 
 def part_of(draws: Draws, part: Any) -> Draws:

@@ -274,5 +274,5 @@ def _folds(cv: Any, X: Any, y: Any, seed: int, *, classes: bool) -> list[Any]:
     folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n, 1)), y)]
     held = np.sort(np.concatenate([test for _, test in folds]))
     if not np.array_equal(held, np.arange(n)):
-        raise ValueError(f"cv: expected test folds that hold each of the {n} rows once, got those of {cv!r}.")
+        raise ValueError(f"cv: expected test folds that hold each of the {n} rows once, got those of {shown(cv)}.")
     return folds

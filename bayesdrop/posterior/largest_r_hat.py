@@ -33,7 +33,7 @@ import numpy as np
 from scipy.special import fdtr, fdtri, ndtri
 
 from .._typing import Float
-from .._validation import check_count, check_number, check_numbers
+from .._validation import check_count, check_number, check_numbers, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,6 +45,8 @@ __all__ = ["draws_to_agree", "largest_r_hat", "limit_of_draws", "limit_of_summar
 _MANY = 500
 # Numbers that are looked at together: their spectra take some megabytes.
 _BLOCK = 256
+# Effective draws of a piece from which on more of them change no bit, and from 1e290 on leave double precision.
+_ENOUGH = 1e20
 # The correction for an estimated mean is its own fixed point, and shrinks to a tenth of its error each time.
 _ROUNDS = 4
 
@@ -91,7 +93,8 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     advice = "the law is one of draws that are worth some independent ones in each half of a chain."
     each = np.ravel(check_numbers(ess, "ess", above=2 * pieces, advice=advice)) / pieces
     if not each.size:
-        raise ValueError(f"ess: expected at least one effective sample size, got {ess!r}.")
+        raise ValueError(f"ess: expected at least one effective sample size, got {shown(ess)}.")
+    each = np.minimum(each, _ENOUGH)
     freedom = pieces * (each - 1)
     # At the least of the numbers' own limits none is safer than wanted; at the greatest none is less safe.
     own = _limit(each, freedom, pieces, length, _tail(each.size, probability))

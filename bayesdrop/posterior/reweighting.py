@@ -105,12 +105,18 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     target = observed_response(post, found, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    if streamed is None:
-        ratios = errors_of(found, matrix, target, weight, stored_offset(post)).sum(axis=1)
-    else:
-        offset = stored_offset(post)
-        vectors = (target, weight) if offset is None else (target, weight, offset)
-        ratios = np.sum(streamed.each(partial(_ratios, found), *vectors), axis=0)
+    offset = stored_offset(post)
+    vectors = (target, weight) if offset is None else (target, weight, offset)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if streamed is None:
+            ratios = _ratios(found, matrix, *vectors)
+        else:
+            ratios = np.sum(streamed.each(partial(_ratios, found), *vectors), axis=0)
+    if not np.all(np.isfinite(ratios)):
+        raise ValueError(
+            "X: the log-likelihood of these rows leaves double precision at some draws; give the rows that were "
+            "sampled, with features on the scale that they had there."
+        )
     log_weights, k = smoothed_log_weights(ratios)
     if k > _NO_MEAN:
         raise ValueError(

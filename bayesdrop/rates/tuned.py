@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._validation import check_flag, check_numbers, shown
+from .._validation import check_flag, check_folds, check_numbers, shown
 from .learnt import PerFeature
 
 __all__ = ["STRENGTHS", "Tuned", "is_tuned"]
@@ -62,6 +62,8 @@ class Tuned:
         given = check_numbers(self.strengths, "strengths", expected, least=0, most=1, advice="1 is the published rule")
         if given.ndim != 1 or len(given) == 0:
             raise ValueError(f"strengths: expected {expected}, got {shown(self.strengths)}; give (1.0, 0.0), say.")
+        if self.cv is not None:
+            check_folds(self.cv, "loo")
         check_flag(self.one_standard_error, "one_standard_error")
         if not hasattr(getattr(self.structure, "prior", None), "scaled"):
             raise ValueError(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float
-from .._validation import shown
+from .._validation import check_folds, shown
 from ..designs.rows import check_sample_weight
 from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
@@ -146,6 +146,8 @@ class RatePath(BaseEstimator):
         if (X_test is None) != (y_test is None):
             missing = "X_test" if X_test is None else "y_test"
             raise ValueError(f"{missing}: expected both X_test and y_test or neither, got None; give the other one.")
+        if self.cv is not None:
+            check_folds(self.cv)
         if X_test is not None and self.cv is not None:
             raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
         classifier = is_classifier(model)

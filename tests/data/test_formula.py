@@ -471,6 +471,12 @@ def test_a_label_is_the_positive_class(data):
         (lambda data: bd.fit("~ age", data), "expected a response, as in 'y ~ age'"),
         (lambda data: bd.fit("ill ~ age", data, data["ill"]), "the formula names the response"),
         (lambda data: bd.fit(bd.Model(), data[["age"]]), "expected a response beside X"),
+        (lambda data: bd.fit("ill ~ age", np.eye(3)), "X: expected a .*data frame .*, for model is a formula, got nd"),
+        (
+            lambda data: bd.fit(bd.Model(), "a text", [1, 0]),
+            "y: expected .* data frame .*, for X is a formula, got li",
+        ),
+        (lambda data: bd.sample(bd.Model(), "", {"a": [1], "b": [1, 2]}), "y: expected a dict .*, for X is a formula;"),
         (lambda data: bd.fit("ill ~ age", data, feature_names=["age"]), "a formula names its columns"),
     ],
 )

@@ -344,8 +344,9 @@ def test_the_posterior_has_what_columns_cannot_exchange(missing, sigma, tmp_path
     [
         ({"n_components": 0}, "n_components: expected a whole number of at least 1, got 0"),
         ({"draws": 1.5}, "draws: expected a whole number"),
-        ({"scale": -1.0}, "scale: expected a finite number above 0"),
-        ({"sigma": 0.0}, "sigma: expected a finite number above 0, got .*None learns it"),
+        ({"scale": -1.0}, r"scale: expected a finite number in \[1e-100, 1e\+100\]"),
+        ({"sigma": 0.0}, "sigma: expected a finite number in .*, got 0.0; None learns it"),
+        ({"sigma": 1e200}, "sigma: expected a finite number in .*, got 1e"),
         ({"sigma": 1.0, "variance_prior": bd.InverseGamma(1, 1)}, "variance_prior: expected None where sigma is known"),
         ({"missing": "zeros"}, 'missing: expected "nan" or None'),
         ({"X": np.full((2, 2), np.nan)}, 'contains NaN, which is not marked as missing; take missing="nan"'),

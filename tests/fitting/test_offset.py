@@ -257,6 +257,7 @@ def test_files_keep_it(tmp_path):
         (np.zeros((4, 1)), r"shape \(4, 1\)"),
         ([0.0, np.nan, 0.0, 0.0], "1 of 4 NaN or infinite"),
         (-np.inf, "exposure of 0"),
+        (1.7e308, r"numbers in \[-1e\+100, 1e\+100\], .* got one of size 1.7e\+308"),
         ("log", "numbers"),
         (True, "numbers"),
     ],

@@ -109,6 +109,7 @@ def test_large_counts_keep_their_digits_in_single_precision():
         (lambda: bd.NegativeBinomial(-2.0), "got -2.0"),
         (lambda: bd.NegativeBinomial(np.inf), r"got inf; r of the variance .* take bd.Poisson\(\)"),
         (lambda: bd.Poisson("augmentation"), "No auxiliary variables"),
+        (lambda: bd.Poisson(np.ones(2)), r"expectation: expected one of .*got array"),
     ],
 )
 def test_bad_settings_are_named(make, words):

@@ -168,7 +168,7 @@ def test_reliability_takes_predictions_of_a_posterior():
     ("arguments", "message"),
     [
         (([0, 1, 2], [0.1, 0.2, 0.3]), "expected two classes, got 3"),
-        (([0, 1], [0.1, 0.2, 0.3]), r"expected 2 probabilities, one per row, got shape \(3,\)"),
+        (([0, 1], [0.1, 0.2, 0.3]), r"expected 2 probabilities, one for each label of y, got shape \(3,\)"),
         (([0, 1], {"a": [0.1, 1.3]}), r"probabilities\['a'\]: expected numbers in \[0, 1\], got from 0.1 to 1.3"),
         (([0, 1], [0.1, np.nan]), r"expected numbers in \[0, 1\]"),
         ((["no", "no"], [0.1, 0.2]), "every row is 'no'"),
@@ -180,6 +180,16 @@ def test_reliability_takes_predictions_of_a_posterior():
 def test_reliability_says_what_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.reliability_curve(*arguments)
+
+
+def test_labels_that_have_no_order_are_refused(problem):
+    X, y, _ = problem
+    labels = np.array([object() for _ in y])
+    words = "y: expected labels that are all numbers or all text, got"
+    with pytest.raises(TypeError, match=words):
+        plots.reliability_curve(labels, np.full(len(y), 0.5))
+    with pytest.raises(TypeError, match=words):
+        plots.deletion_robustness(bd.DropoutLogisticRegression(0.3).fit(X, y), X, labels)
 
 
 def test_reliability_says_which_option_does_not_fit():

@@ -65,6 +65,14 @@ def test_a_statistic_that_was_not_recorded_is_left_out():
     assert "sample_stats" not in build_groups(draws, variables={"weight": ("feature",)}, **given)
 
 
+def test_groups_that_are_not_there_are_named():
+    post = bd.groups.assemble({"posterior": xr.Dataset({"lp": (("chain", "draw"), np.zeros((1, 2)))})})
+    with pytest.raises(ValueError, match=r"group: expected one of \['posterior'\], got 'prior'"):
+        dataset(post, "prior")
+    with pytest.raises(TypeError, match="group: expected the name of a group"):
+        dataset(post, 3)
+
+
 def test_labels_of_another_number_are_refused():
     with pytest.raises(ValueError, match="feature"):
         draws_dataset({"weight": np.zeros((1, 1, 2))}, {"weight": ("feature",)}, {"feature": ["age"]})

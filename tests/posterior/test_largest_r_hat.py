@@ -82,6 +82,14 @@ def test_it_grows_and_falls():
     assert bd.largest_r_hat(400.0, chains=4, draws=1000) == limit([400.0])
 
 
+def test_any_effective_sample_size_has_a_limit():
+    """Of ever more effective draws it falls to that of equal means, √(1 − 1/n) with n draws of a half."""
+    found = [bd.largest_r_hat([size], chains=4, draws=100) for size in (1e4, 1e12, 1e25, 1.7e308)]
+    assert np.all(np.diff(found) <= 0)
+    assert found[-1] == pytest.approx(np.sqrt(1 - 1 / 50), rel=1e-12)
+    assert np.isfinite(bd.largest_r_hat([400.0, 1.7e308], chains=4, draws=100))
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -172,10 +172,10 @@ def test_every_group_is_resampled_alike(post, mended):
     assert dataset(few, "posterior").sizes["draw"] == dataset(few, "sample_stats").sizes["draw"] == 500
 
 
-def by_hand(size, X, y, C=1.0, row_weight=None):
+def by_hand(size, X, y, C=1.0, row_weight=None, loss=None):
     """Draws from a wide law, said to be of the approximation."""
     rng = np.random.default_rng(5)
-    model = bd.Model(bd.Hinge(), rates=bd.Shared(), C=C)
+    model = bd.Model(loss or bd.Hinge(), rates=bd.Shared(), C=C)
     parts = {"weight": (("chain", "draw", "feature"), 1 + 0.5 * rng.normal(size=(2, size, 3)))}
     parts |= {"intercept": (("chain", "draw"), rng.normal(size=(2, size)))}
     parts |= {"rate": (("chain", "draw", "group"), rng.uniform(0.05, 0.95, size=(2, size, 1)))}
@@ -197,6 +197,15 @@ def test_row_weights_are_powers():
     assert (
         one["reweight_effective_draws"] < 0.95 * bd.reweight(by_hand(300, X, y), X, y).attrs["reweight_effective_draws"]
     )
+
+
+@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge()])
+@pytest.mark.parametrize(("size", "words"), [(1e12, "^post: .*Pareto k"), (1e200, "^X: .*leaves double precision")])
+def test_rows_of_another_scale_are_refused(loss, size, words):
+    """A sum over masks takes as many nodes as the scores are large, so that they took for ever."""
+    X, y = rows()
+    with pytest.raises(ValueError, match=words):
+        bd.reweight(by_hand(40, X, y, loss=loss), size * X, y)
 
 
 def test_what_needs_no_weights_and_what_does_not_fit(post, mended):

@@ -162,6 +162,12 @@ def test_estimators_without_rates(estimator):
         bd.RatePath(estimator).fit(*data("two classes"))
 
 
+@pytest.mark.parametrize("cv", [b"text", "loo", 1, True, KFold])
+def test_bad_folds(cv):
+    with pytest.raises(ValueError, match="cv: expected a (number of folds, a splitter|whole number of at least 2)"):
+        bd.RatePath(bd.DropoutSVC(), GRID, cv=cv).fit(*data("two classes"))
+
+
 def test_bad_test_rows():
     X, y = data("two classes")
     with pytest.raises(ValueError, match="y_test: expected both X_test and y_test or neither"):

@@ -420,6 +420,8 @@ def test_folds_that_will_not_do():
         bd.DropoutSVCCV(cv=empty).fit(X, y, sample_weight=weight)
     with pytest.raises(ValueError, match="cv: expected a number of folds, .loo., a splitter"):
         bd.DropoutLogisticRegression(bd.Tuned(cv=[(0, 1)])).fit(X, y)
+    with pytest.raises(ValueError, match="cv: expected a number of folds, .loo., a splitter"):
+        bd.DropoutSVCCV(cv=b"text").fit(X, y)
     with pytest.raises(ValueError, match="every row of class 1 has weight zero"):
         bd.DropoutSVCCV().fit(X, code, sample_weight=1.0 - code)
     assert isinstance(make_folds(2, 30, np.ones(30), None)[0], Fold)
@@ -432,6 +434,12 @@ def test_folds_that_will_not_do():
         ({"strengths": (1.0, 2.0)}, "strengths"),
         ({"strengths": (-0.1,)}, "strengths"),
         ({"strengths": 0.5}, r"strengths: expected a sequence.*give \(1.0, 0.0\)"),
+        ({"cv": np.nan}, 'cv: expected a number of folds, "loo", a splitter, or pairs of .*, got nan'),
+        ({"cv": np.ones((24, 3))}, "cv: expected a number of folds"),
+        ({"cv": 1}, "cv: expected a whole number of at least 2, got 1; one fold is fitted nowhere"),
+        ({"cv": 10**400}, "cv: expected a whole number of at most"),
+        ({"cv": "all"}, "cv: expected a number of folds"),
+        ({"cv": KFold}, "cv: expected a number of folds"),
         ({"structure": bd.Fixed(0.3)}, "structure: expected learnt rates under a bd.Beta prior"),
         ({"structure": bd.PerFeature(bd.LogitNormal(0, 1))}, "structure: expected learnt rates"),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._validation import check_count
+from ..._validation import check_folds
 from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
@@ -46,8 +46,7 @@ def possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
         reason = task.no_leave_one_out if by_row else "scoring= is that of a fitted estimator on many rows"
         if reason:
             raise ValueError(f'cv: "loo" leaves out rows one at a time, and {reason}; give a number of folds.')
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
+    check_folds(cv, LEAVE_ONE_OUT)
     enough = few_rows(cv, task.labelled, task.code, every_class=not by_row)
     if enough is None:
         return cv

@@ -13,6 +13,9 @@ from .mask_sums import MaskSums
 
 __all__ = ["RowSums", "row_sums", "rows_with_sums"]
 
+# A sum by characteristic functions takes as many nodes as the score may be far from 0.
+_FARTHEST = 1e5
+
 
 @runtime_checkable
 class RowSums(Protocol):
@@ -28,8 +31,10 @@ class RowSums(Protocol):
         """Minus the log-likelihoods of the rows, (C, n), of weights ``w k(η)`` and the chances ``1 − η`` and ``η``."""
 
 
-def rows_with_sums(loss: Any, entries: PerRow) -> Bool[np.ndarray, " n"] | None:
+def rows_with_sums(loss: Any, entries: PerRow, reach: PerRow | float = 0.0) -> Bool[np.ndarray, " n"] | None:
     """Which rows of so many non-zero entries (n,) have a sum under a loss; None if it has none for any row.
+
+    ``reach`` is how far from 0 their scores may be, (n,) or one number, where it is known.
 
     Examples
     --------
@@ -38,7 +43,7 @@ def rows_with_sums(loss: Any, entries: PerRow) -> Bool[np.ndarray, " n"] | None:
     (array([ True,  True]), array([ True, False]))
     """
     if isinstance(loss, Thresholded):
-        return np.ones(len(entries), bool)
+        return np.broadcast_to(reach <= _FARTHEST, entries.shape)
     return entries <= LONGEST if isinstance(loss, PiecewiseLinear) else None
 
 

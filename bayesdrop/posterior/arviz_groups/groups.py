@@ -75,14 +75,14 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
 
     Raises
     ------
-    KeyError
+    TypeError, ValueError
         If there is no such group; the message lists those that there are.
     """
     names = group_names(tree)
     if not isinstance(group, str):
         raise TypeError(f"group: expected the name of a group, one of {names}, got {shown(group)}.")
     if group not in names:
-        raise KeyError(f"no group {group!r}; expected one of {names}.")
+        raise ValueError(f"group: expected one of {names}, got {shown(group)}.")
     node = tree[group]
     found: xr.Dataset = node.to_dataset() if hasattr(node, "to_dataset") else node
     return found

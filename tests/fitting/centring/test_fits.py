@@ -215,6 +215,8 @@ def test_raw_measurements_are_classified_as_well_as_without_noise():
     [
         ({"centre": "median"}, None, "centre: expected None"),
         ({"centre": [1.0, np.nan, 0.0]}, None, "centre: expected None"),
+        ({"centre": 10**400}, None, "centre: expected None"),
+        ({"centre": 10**5000}, None, "centre: expected None"),
         ({"centre": [1.0, 2.0]}, None, "centre: expected 3 numbers"),
         ({"centre": "mean"}, "sparse", "centre: expected a dense X in memory, got sparse"),
         ({"centre": "mean"}, "blocks", "centre: expected a dense X in memory, got rows"),
