@@ -85,7 +85,7 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float, learning: Learn
     energy : Energy
         Of K problems.
     weights : array (p + 1, K)
-        Where the intercepts start.
+        Where to start, of which interior points and problems without noise take the intercepts alone.
     tol : float
         Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
     learning : Learning, optional
@@ -152,7 +152,7 @@ def _by_coordinates(
         some = slice(start, min(start + together, K))
         task = KinkedProblem.of(energy, some)
         follow = None if learning is None else _follow(task, learning)
-        dual = descend(task, rows, weights[-1, some], tol, passes, follow)
+        dual = descend(task, rows, weights[:, some], tol, passes, follow)
         if dual is None:
             return None
         found.append(dual)

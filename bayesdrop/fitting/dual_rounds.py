@@ -2,8 +2,8 @@ r"""Rounds of coordinate descent on the duals of some problems that share a matr
 
 A round makes passes over the coordinates (:mod:`.coordinate_loop`), and then products with the rows bring the
 majorisers up to date and bound what is missing. Both read an entry once for all problems. Those that have ended are
-left behind. Rates that follow the weights may change after every round: the slopes ``β`` stand, and weights, ``D`` and
-``q`` are those that go with them.
+left behind. With noise, weights that are given have slopes, and these are the ``β`` to begin with. Rates that follow
+the weights may change after every round: the ``β`` stand, and weights, ``D`` and ``q`` are those that go with them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Progress:
 def descend(
     task: KinkedProblem,
     rows: CompressedRows,
-    intercept: ProblemVector,
+    begun: WeightBlock,
     tol: float,
     most: int,
     follow: Follow | None = None,
@@ -80,8 +80,8 @@ def descend(
         Several problems.
     rows : CompressedRows
         The rows of the design.
-    intercept : array (K,)
-        Where the intercepts start.
+    begun : array (p + 1, K)
+        Where to start; without noise, and of weights that are all zero, the intercepts alone.
     tol : float
         Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
     most : int
@@ -97,9 +97,10 @@ def descend(
     n, kinks, K = task.centre.shape
     noisy = bool(np.any(task.quadratic))
     passes = _passes(kinks, float(np.max(task.quadratic, initial=0.0)))
-    now = _start(task, intercept, noisy)
-    found = Dual(np.concatenate([now.weights, intercept[None]]), np.full(K, np.inf), now.coordinates.beta.sum(axis=1))
-    first = task.energy(now.weights, task.centre - intercept, now.root)
+    first = task.energy(np.zeros_like(task.gain), task.centre, np.zeros(begun.shape[1]))
+    now = _at_weights(task, begun, first) if noisy and np.any(begun[:-1]) else None
+    now = now or _at_zero(task, begun[-1], noisy)
+    found = Dual(begun.copy(), np.full(K, np.inf), now.coordinates.beta.sum(axis=1))
     least, floor = np.full(K, np.inf), np.full(K, -np.inf)
     gaps: list[ProblemVector] = []
     live, loop = np.arange(K), Passes(rows, n, K)
@@ -151,7 +152,26 @@ def _passes(kinks: int, heaviest: float) -> int:
     return int(np.clip(round(_PASSES[kinks - 1] / heaviest), _LEAST_PASSES, _MOST_PASSES))
 
 
-def _start(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progress:
+def _at_weights(task: KinkedProblem, begun: WeightBlock, first: ProblemVector) -> _Progress | None:
+    """The slopes at some weights, and the weights that they make; None if zeros, of energy ``first``, are better."""
+    weights, intercept = task.gain * begun[:-1], begun[-1]
+    mean, var = task.design.pair_matvec(weights, task.quadratic * weights**2)
+    root = np.sqrt(var)
+    root[root < LEAST] = 0.0
+    slack, wide = task.centre - (mean + intercept)[:, None], root[:, None]
+    if np.any(task.energy(weights, slack, root) > first):
+        return None
+    place = np.where(wide > 0, slack / np.where(wide > 0, wide, 1.0), 0.0)
+    share = slack / np.maximum(np.sqrt(slack * slack + wide * wide), LEAST)
+    beta = 0.5 * (task.high + task.low) + 0.5 * (task.high - task.low) * share
+    _, spread = task.bound(beta, weights, root)
+    diagonal = task.precision + task.quadratic * spread
+    coordinates = Coordinates(task.centre, task.low, task.high, beta, place)
+    made = task.design.rmatvec(beta.sum(axis=1)) / diagonal
+    return _begin(task, coordinates, made, diagonal, intercept, root)
+
+
+def _at_zero(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progress:
     """Zero weights and slopes, or the nearest to them."""
     design, K, n = task.design, len(intercept), len(task.centre)
     diagonal = task.precision.copy()
@@ -160,22 +180,23 @@ def _start(task: KinkedProblem, intercept: ProblemVector, noisy: bool) -> _Progr
         far = np.maximum(np.mean(np.abs(task.centre - intercept), axis=(0, 1)), LEAST)
         half = 0.5 * (task.high - task.low).sum(axis=1)
         diagonal += task.quadratic * design.sq_rmatvec(half / far)
-    size = _sizes(task, diagonal)
-    stiffness = _INTERCEPT * size.mean(axis=0) if task.fitted else np.zeros(K)
     beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
     coordinates = Coordinates(task.centre, task.low, task.high, beta, np.zeros_like(beta))
-    weights = np.zeros(diagonal.shape)
-    return _Progress(
-        coordinates,
-        weights,
-        diagonal,
-        intercept.copy(),
-        np.zeros((n, K)),
-        size,
-        stiffness,
-        stiffness.copy(),
-        np.zeros(K),
-    )
+    return _begin(task, coordinates, np.zeros(diagonal.shape), diagonal, intercept, np.zeros((n, K)))
+
+
+def _begin(
+    task: KinkedProblem,
+    coordinates: Coordinates,
+    weights: FeatureBlock,
+    diagonal: FeatureBlock,
+    intercept: ProblemVector,
+    root: PerRow,
+) -> _Progress:
+    """Before the first round, with ``q`` and the stiffness that go with the rest."""
+    K, size = len(intercept), _sizes(task, diagonal)
+    least = _INTERCEPT * size.mean(axis=0) if task.fitted else np.zeros(K)
+    return _Progress(coordinates, weights, diagonal, intercept.copy(), root, size, least, least.copy(), np.zeros(K))
 
 
 def _sizes(task: KinkedProblem, diagonal: FeatureBlock) -> PerRow:

@@ -7,8 +7,9 @@ from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting import dual, newton
+from bayesdrop.fitting import dual, dual_rounds, newton
 from bayesdrop.fitting.energy import Energy
+from bayesdrop.fitting.kinked_problem import KinkedProblem
 from bayesdrop.moments import ScoreMoments
 
 pytest.importorskip("numba")
@@ -133,6 +134,31 @@ def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased, monkeypatch
     options = {"maxiter": 20_000, "maxfun": 100_000, "maxcor": 50, "ftol": 1e-16, "gtol": 1e-10}
     best = min(minimize(energy, start, jac=True, method="L-BFGS-B", options=options).fun for start in (here, 0 * here))
     assert energy(here)[0] <= best * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
+def test_slopes_of_the_optimum_make_its_weights(loss, fit_intercept, monkeypatch):
+    """So that a fit from there ends with its first round, and one from nearby with the optimum."""
+    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
+    monkeypatch.setattr(dual, "_HEAVY_OF_FEW", (np.inf, np.inf))
+    energy = problem(loss, fit_intercept, True)
+    best = dual.solve_dual(energy, np.zeros((31, 1)), 1e-12)
+    task = KinkedProblem.of(energy, slice(0, 1))
+    begun = dual_rounds._at_weights(task, best.weights, np.full(1, np.inf))
+    # Strong convexity bounds the weights by the root of the gap; a weight and a slope are Lipschitz in each other.
+    np.testing.assert_allclose(begun.weights, task.gain * best.weights[:-1], atol=1e-4)
+    rounds, look = [], dual_rounds._look
+    monkeypatch.setattr(dual_rounds, "_look", lambda *given: rounds.append(1) or look(*given))
+    again = dual.solve_dual(energy, best.weights, 1e-6)
+    assert len(rounds) == 1
+    assert again.gap[0] <= 1e-6 * dual._value(energy, again.weights)[0]
+    fitted = np.append(np.ones(30), float(fit_intercept))[:, None]
+    far = 1e9 * fitted
+    far[-1] = 0.0
+    for other in (best.weights + 0.1 * fitted, far):
+        found = dual.solve_dual(energy, other, 1e-9)
+        assert dual._value(energy, found.weights) == pytest.approx(dual._value(energy, best.weights), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)

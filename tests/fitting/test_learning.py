@@ -87,8 +87,8 @@ def test_what_few_rounds_leave_newton_ends(monkeypatch):
     found = []
     descend = dual_rounds.descend
 
-    def short(task, rows, intercept, tol, most, follow):
-        found.append(descend(task, rows, intercept, tol, 6, follow))
+    def short(task, rows, begun, tol, most, follow):
+        found.append(descend(task, rows, begun, tol, 6, follow))
         return found[-1]
 
     monkeypatch.setattr(dual, "descend", short)
@@ -114,7 +114,7 @@ def test_near_is_not_the_end_where_the_rates_have_just_changed():
         seen.append(bool(near[0]))
         return (np.ones(1, dtype=bool), task.at(second)) if sum(seen) == 1 and near[0] else None
 
-    found = dual_rounds.descend(task, dual._rows_of(first), np.zeros(1), tol, 1000, follow)
+    found = dual_rounds.descend(task, dual._rows_of(first), np.zeros((P + 1, 1)), tol, 1000, follow)
     assert sum(seen) == 2
     alone = dual.solve_dual(second, np.zeros((P + 1, 1)), 1e-10)
     here, best = dual._value(second, found.weights), dual._value(second, alone.weights)
