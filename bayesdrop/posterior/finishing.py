@@ -51,7 +51,7 @@ class Finishing:
     def values(self, part: Part) -> Part:
         """Variables as they are stored."""
         found = natural({name: value for name, value in part.items() if name != _CENTRE_SCORE})
-        if self.centre is not None:
+        if self.centre is not None and "intercept" in found:  # whose draws may not be kept
             # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
             intercept = found["intercept"].astype(np.float64) - part[_CENTRE_SCORE]
             if self.multiclass:

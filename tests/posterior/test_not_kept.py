@@ -13,6 +13,7 @@ import bayesdrop as bd
 from bayesdrop.mcmc.run import checkpoint, room
 from bayesdrop.mcmc.run.keeping import uninterrupted
 from bayesdrop.plots.reading import draws_of_variable
+from bayesdrop.posterior.finishing import Finishing
 
 N, P = 40, 3
 MODEL = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))
@@ -120,6 +121,15 @@ def test_other_variables(name):
     else:
         post, whole = (sampled(model, classes, **options, variables=variables) for variables in (kept, None))
     check_summary(post, whole, names)
+
+
+def test_weights_are_kept_without_an_intercept_that_is_moved():
+    finish = Finishing(np.array([2.0]), False)
+    part = {"weight": np.ones((1, 3, 1)), "intercept": np.full((1, 3), 5.0)}
+    whole = part | finish.more(part)
+    assert finish.values(whole)["intercept"].tolist() == [[3.0, 3.0, 3.0]]
+    del whole["intercept"]
+    assert list(finish.values(whole)) == ["weight"]
 
 
 # What is made of them.
