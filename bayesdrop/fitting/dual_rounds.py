@@ -38,6 +38,8 @@ _PATIENCE = 4
 _INTERCEPT = 0.03
 # At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
 _STIFFEST = 32.0
+# Tolerances, as those of folds, from which on a problem has ended though some of its rates have just changed.
+_LOOSE = 1e-4
 _SLOW = 0.4
 
 
@@ -87,7 +89,8 @@ def descend(
     most : int
         Most passes.
     follow : callable, optional
-        What the weights do to the rates; by default nothing. A problem whose rates have just changed has not ended.
+        What the weights do to the rates; by default nothing. A problem whose rates have just changed has not ended,
+        unless ``tol`` is loose.
 
     Returns
     -------
@@ -124,6 +127,8 @@ def descend(
         open_, stalled = ~near, noisy & _stall(gaps)
         if follow is not None and (change := follow(found.weights, near, least)) is not None:
             moved, whole = change
+            if tol >= _LOOSE:  # what still changes sign is too near zero to matter
+                moved = moved & ~near
             task = whole.select(live)
             least[moved], floor[moved], found.gap[moved] = np.inf, -np.inf, np.inf
             open_ |= moved

@@ -43,6 +43,13 @@ def opposed_and_all(X, y, weight, sample_weight, ratio):
     return np.where(weight == 0, 0.5 * occurs, against), occurs
 
 
+def places(structure):
+    """The free rate of each feature, (P,)."""
+    if isinstance(structure, bd.PerGroup):
+        return np.unique(GROUPS, return_inverse=True)[1]
+    return np.arange(P) if isinstance(structure, bd.PerFeature) else np.zeros(P, dtype=int)
+
+
 @pytest.mark.parametrize("structure", STRUCTURES, ids=repr)
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("C", [0.1, 3.0])
@@ -52,8 +59,7 @@ def test_dual_ends_at_a_fixed_point_of_the_rule(structure, classes, C):
     sample_weight = np.random.default_rng(5).random(len(code)) + 0.5
     fit = bd.DropoutSVC(structure, C=C, tol=1e-9).fit(sparse.csr_array(X), code, sample_weight=sample_weight)
     assert fit.n_iter_ == 1, "the dual alone should have ended"
-    place = np.unique(GROUPS, return_inverse=True)[1] if isinstance(structure, bd.PerGroup) else np.zeros(P, dtype=int)
-    place = np.arange(P) if isinstance(structure, bd.PerFeature) else place
+    place = places(structure)
     prior, objectives = structure.prior, np.atleast_2d(fit.objective_trace_.T)[:, -1]
     for k, (weight, rate) in enumerate(zip(fit.coef_, np.atleast_2d(fit.rates_), strict=True)):
         y = np.where(code == (1 if classes == 2 else k), 1.0, -1.0)
@@ -77,6 +83,22 @@ def test_dual_and_newton_have_one_fixed_point(classes, monkeypatch):
     assert here.n_iter_ == 1 < there.n_iter_
     np.testing.assert_allclose(here.rates_, there.rates_, rtol=1e-12)
     np.testing.assert_allclose(here.objective_trace_[-1], there.objective_trace_[-1], rtol=2e-10)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES, ids=repr)
+@pytest.mark.parametrize("C", [0.1, 1.0])
+def test_a_loose_fit_has_the_rates_of_its_signs(structure, C):
+    """It may end before the signs stand: with the rates of those that it has, and an energy within the tolerance."""
+    X, code = words(seed=4)
+    tol, y = 1e-3, np.where(code == 1, 1.0, -1.0)
+    fit = bd.DropoutSVC(structure, C=C, tol=tol).fit(sparse.csr_array(X), code)
+    assert fit.n_iter_ == 1
+    place = places(structure)
+    opposed, occurs = (np.bincount(place, part) for part in opposed_and_all(X, y, fit.coef_[0], np.ones(len(y)), 1.0))
+    expected = (opposed + structure.prior.a - 1) / (occurs + structure.prior.a + structure.prior.b - 2)
+    np.testing.assert_allclose(fit.rates_, expected[place], rtol=1e-12)
+    best = bd.DropoutSVC(bd.Fixed(fit.rates_), C=C, tol=1e-10).fit(sparse.csr_array(X), code).objective_trace_[-1]
+    assert 0 <= fit.objective_trace_[-1] - best <= tol * best
 
 
 def test_what_few_rounds_leave_newton_ends(monkeypatch):
