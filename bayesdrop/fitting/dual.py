@@ -166,6 +166,8 @@ def _by_coordinates(
 
 
 def _follow(task: KinkedProblem, learning: Learning) -> Follow:
+    """What rates that follow the weights do to the problems of a descent."""
+
     def follow(
         weights: WeightBlock, near: Bool[np.ndarray, " K"], value: ProblemVector
     ) -> tuple[Bool[np.ndarray, " K"], KinkedProblem] | None:

@@ -26,7 +26,6 @@ def compiled(loop: Any, *fast: str, like_numpy: bool = False) -> Any:
     """
     import numba
 
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
     errors = "numpy" if like_numpy else "python"
     options: dict[str, Any] = {
         "cache": True,
@@ -35,4 +34,5 @@ def compiled(loop: Any, *fast: str, like_numpy: bool = False) -> Any:
         "error_model": errors,
         "fastmath": set(fast),
     }
+    # A test run may wrap functions in checks of their types, which Numba cannot compile.
     return numba.njit(**options)(unwrap(loop))
