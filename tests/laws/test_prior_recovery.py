@@ -133,6 +133,15 @@ def test_every_sampler_recovers_the_prior(structure, method, unbiased):
 
 
 @pytest.mark.slow
+def test_joint_moves_in_single_precision_recover_both_priors():
+    """Long enough for a metric that is learnt where some chains have rates of 1 − 1e-17 and others of a half."""
+    rates, shapes = STRUCTURES["per feature"]
+    drawn = last_draws(rates, bd.Gibbs(), 1000, bd.Dropout(unbiased=True))
+    assert_prior(drawn["logit_rate"], *shapes)
+    assert_normal(drawn["weight"], 0.0, 1.0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
