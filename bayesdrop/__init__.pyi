@@ -1,6 +1,6 @@
 from . import baselines, distributions, models, plots  # type: ignore[attr-defined]  # models/ is mapped by pyproject.toml
-from .data.formula import FormulaDesign, from_formula
-from .data.formula_transformer import FormulaTransformer
+from .data.formulas.formula import FormulaDesign, from_formula
+from .data.formulas.transformer import FormulaTransformer
 from .designs import Blocks
 from .designs.dask.cluster import cluster
 from .effects.marginal import marginal_effects
@@ -16,15 +16,15 @@ from .estimators import (
 )
 from .estimators.robustness import delete_features, deletion_scorer
 from .factorization import DropoutMatrixFactorization, sample_factorization
-from .fitting.em import EM
 from .fitting.fit import fit
-from .fitting.newton import Newton
-from .fitting.result import Fit
-from .latent.alternating import Alternating
+from .fitting.minimisers.em import EM
+from .fitting.minimisers.newton import Newton
+from .fitting.results.result import Fit
 from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
-from .latent.lbfgs import LBFGS
-from .latent.minibatch import Minibatch
-from .latent.posterior import sample_latent
+from .latent.minimisers.alternating import Alternating
+from .latent.minimisers.lbfgs import LBFGS
+from .latent.minimisers.minibatch import Minibatch
+from .latent.posterior.sampling import sample_latent
 from .losses import (
     Binomial,
     EpsilonInsensitive,
@@ -45,15 +45,15 @@ from .mcmc.run.stopping import Stop
 from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
-from .posterior.diagnostics import Diagnosis, diagnose
+from .posterior.diagnostics.diagnosis import Diagnosis, diagnose
+from .posterior.diagnostics.largest_r_hat import largest_r_hat
 from .posterior.draws_table import draws_table
-from .posterior.held_out import Elpd, elpd, kfold
-from .posterior.largest_r_hat import largest_r_hat
 from .posterior.log_prior import log_prior
-from .posterior.pointwise import log_likelihood, loo
 from .posterior.prediction import Prediction, predict
-from .posterior.reweighting import reweight
 from .posterior.sampling import sample
+from .posterior.scores.held_out import Elpd, elpd, kfold
+from .posterior.scores.pointwise import log_likelihood, loo
+from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned

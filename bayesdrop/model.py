@@ -3,7 +3,7 @@
     w ~ N(0, P⁻¹),  η_d ~ Beta(A, B),  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     y_i ~ exp(−C · loss(y_i, wᵀ(x_i∘α_i) + b))
 
-on ``x − c`` where the noise is centred at ``c`` (:mod:`bayesdrop.fitting.centring`),
+on ``x − c`` where the noise is centred at ``c`` (:mod:`bayesdrop.fitting.objective.centring`),
 and its marginalised energy ``U(w) = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i)``.
 
 Missing entries, where the model takes them, are dropped entries whose masks are known:

@@ -19,7 +19,7 @@ def optima() -> None:
     from sklearn.preprocessing import StandardScaler
 
     from bayesdrop.designs import as_design
-    from bayesdrop.fitting.energy import Energy
+    from bayesdrop.fitting.objective.energy import Energy
     from bayesdrop.moments import ScoreMoments
 
     table, outcome = load_breast_cancer(return_X_y=True)

@@ -6,8 +6,8 @@
 :func:`bayesdrop.largest_r_hat`; told off are runs with a number above 1.01 and its own limit. 20 is the number of runs.
 ``power``: one chain of four is moved in one number of 5,001, by so many standard deviations, or its scale is 1.5 times
 that of the others; draws are independent. Found by R-hat above 1.01; and also above the law's limit by the effective
-sample size that ArviZ reports; and by what :mod:`bayesdrop.posterior.largest_r_hat` measures, which is the rule. Shares
-of 300.
+sample size that ArviZ reports; and by what :mod:`bayesdrop.posterior.diagnostics.largest_r_hat` measures, which is the
+rule. Shares of 300.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.stats import f
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
-from bayesdrop.posterior.largest_r_hat import limit_of_draws
+from bayesdrop.posterior.diagnostics.largest_r_hat import limit_of_draws
 
 COUNTS, SIZES, BLOCK = (5001, 10001), (100, 250, 400, 750), 1000
 CHANGES = {"0.3": (0.3, 1.0), "0.5": (0.5, 1.0), "0.8": (0.8, 1.0), "scale": (0.0, 1.5)}

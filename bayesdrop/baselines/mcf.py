@@ -31,7 +31,7 @@ from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import default_names
 from ..fitting.block import fit_block
 from ..fitting.driver import Status
-from ..fitting.newton import Newton
+from ..fitting.minimisers.newton import Newton
 from ..losses import Squared
 from ..model import Model
 from ..moments import ScoreMoments

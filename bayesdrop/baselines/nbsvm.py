@@ -35,7 +35,7 @@ from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
 from ..fitting.block import fit_block
 from ..fitting.driver import Status
-from ..fitting.newton import Newton
+from ..fitting.minimisers.newton import Newton
 from ..losses import Derivatives, Logistic, Loss
 from ..losses.base import Responses, Scores
 from ..model import Model

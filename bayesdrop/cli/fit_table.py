@@ -67,7 +67,7 @@ def fit_table(
     page: bool = False,
 ) -> None:
     """Fit a table, tell and write what came; sample if ``chain`` holds the options of the sampler."""
-    from ..fitting.result import PLUG_IN_CAVEAT
+    from ..fitting.results.result import PLUG_IN_CAVEAT
 
     model, notes = _model(table, loss, choice, C, sampled=chain is not None)
     if chain and chain["seed"] >= 2**32:

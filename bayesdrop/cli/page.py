@@ -13,7 +13,7 @@ from .._typing import Float
 from .report import Output, of_rates, plain, rate_frame
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["undetermined", "write_page"]
 
@@ -43,7 +43,7 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     """
     from .. import __version__, plots
     from ..effects.table import weights_table
-    from ..posterior.diagnostics import diagnose
+    from ..posterior.diagnostics.diagnosis import diagnose
 
     weights, without = _weights(fit, table) if post is None else (weights_table(post), "")
     sections = [("Data and fit", _text("\n".join(told)))]

@@ -14,7 +14,7 @@ from ..data.table_files import InputError, read_frame
 from .report import console, plain
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["predict_table"]
 
@@ -77,8 +77,8 @@ def _fit_file(model: Path) -> Path:
 
 def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
     """The fit, itself again or its posterior, and the encoding of the columns."""
-    from ..fitting.result import Fit
-    from ..fitting.saved import load_dataset
+    from ..fitting.results.result import Fit
+    from ..fitting.results.saved import load_dataset
     from ..posterior.arviz_groups.groups import dataset, load
     from ..posterior.arviz_groups.summaries import THINNED, not_kept
 

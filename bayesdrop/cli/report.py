@@ -17,13 +17,13 @@ from .._typing import Float
 from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save
 from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
-from ..posterior.diagnostics import diagnose
-from ..posterior.mixing import mixing
+from ..posterior.diagnostics.diagnosis import diagnose
+from ..posterior.diagnostics.mixing import mixing
 from ..posterior.prior_intervals import prior_interval
 
 if TYPE_CHECKING:
     from ..data.encoding import Encoding
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = [
     "Output",

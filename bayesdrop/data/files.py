@@ -17,8 +17,8 @@ import numpy as np
 
 from .._typing import Float, Shaped
 from ..designs import Blocks
-from ..designs.file_sizes import check_room
-from ..designs.sources import Files
+from ..designs.blocks.file_sizes import check_room
+from ..designs.blocks.sources import Files
 from .encoding import Encoding
 from .table_files import InputError
 from .tables import check_target

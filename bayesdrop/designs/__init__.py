@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from .admission import admit
 from .base import Design
-from .blocks import Blocks
+from .blocks.design import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
 from .dense import DenseDesign
 from .incomplete import FOR_MISSING, checking, with_missing

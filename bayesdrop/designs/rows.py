@@ -22,6 +22,7 @@ from .._validation import (
     refuse_masked,
     refuse_scalar,
     refuse_surrogates,
+    shown,
 )
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "RowFunction",
     "check_sample_weight",
     "code_labels",
+    "unique_labels",
 ]
 
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
+_NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
 # Rows that a function over the rows is given at a time.
 _ROWS = 1 << 15
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
@@ -84,11 +87,30 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     if found is None or not are_classes(y, len(found[0])):
         from sklearn.utils.multiclass import check_classification_targets
 
-        check_classification_targets(y)
-        found = found or np.unique(y, return_inverse=True)
+        try:
+            check_classification_targets(y)
+            found = found or np.unique(y, return_inverse=True)
+        except TypeError:
+            raise TypeError(_NO_ORDER.format("y", shown(y))) from None
     classes, code = found
     refuse_surrogates(classes.tolist(), "y")
     return classes, code
+
+
+def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarray, " K"]:
+    """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
+
+    Examples
+    --------
+    >>> unique_labels(np.array(["b", "a", "b"]), "classes").tolist()
+    ['a', 'b']
+    """
+    try:
+        found = np.unique(values)
+    except TypeError:
+        raise TypeError(_NO_ORDER.format(name, shown(values))) from None
+    refuse_surrogates(found.tolist(), name)
+    return found
 
 
 def _two_values(y: Any) -> tuple[Shaped[np.ndarray, " 2"], Int[np.ndarray, " n"]] | None:

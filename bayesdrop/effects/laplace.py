@@ -20,11 +20,11 @@ import numpy as np
 from .._typing import Float
 from ..data.dataset import Dataset, as_dataset
 from ..designs import as_local_design
-from ..fitting.centring import settle
-from ..fitting.energy import Energy
-from ..fitting.exponential_moments import moments_for
 from ..fitting.many_classes import softmax_energy
-from ..fitting.result import Fit
+from ..fitting.objective.centring import settle
+from ..fitting.objective.energy import Energy
+from ..fitting.objective.exponential_moments import moments_for
+from ..fitting.results.result import Fit
 from ..model import Model
 from ..warnings import UnscaledWarning
 

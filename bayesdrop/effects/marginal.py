@@ -20,8 +20,8 @@ from scipy.special import ndtri
 from .._typing import Float, Int
 from .._validation import check_count, check_flag, check_number, shown
 from ..designs.rows import check_sample_weight
-from ..fitting.centring import shifted
-from ..fitting.summary import rows_of
+from ..fitting.objective.centring import shifted
+from ..fitting.results.summary import rows_of
 from ..noise.centre import centre_of
 from ..posterior.draws import Draws, blocks
 from ..posterior.expected_response import expected_response

@@ -15,7 +15,7 @@ from ..designs import as_design
 from ..estimators.base import DropoutEstimator
 from ..estimators.softmax import joint_model
 from ..estimators.validation import default_names, missing_of
-from ..fitting.result import Fit
+from ..fitting.results.result import Fit
 
 __all__ = ["PointFit", "point_fits"]
 

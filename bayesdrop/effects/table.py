@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from .._typing import Float
 from .._validation import check_number
-from ..fitting.summary import feature_gain, rate_ends, rows_of
+from ..fitting.results.summary import feature_gain, rate_ends, rows_of
 from ..posterior.arviz_groups.groups import dataset
 from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.draws import Draws, blocks, read_draws, read_group

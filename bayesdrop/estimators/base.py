@@ -15,16 +15,16 @@ from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.block import ProblemFit
-from ..fitting.centring import Settled, moved, settle, warn_of_counts
 from ..fitting.class_parts import fit_in_parts
 from ..fitting.driver import announce
-from ..fitting.exponential_moments import moments_for
-from ..fitting.newton import Newton
-from ..fitting.online import Online
+from ..fitting.minimisers.newton import Newton
+from ..fitting.minimisers.online import Online
+from ..fitting.objective.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.objective.exponential_moments import moments_for
 from ..fitting.overflow import double_range, refuse_overflow
 from ..fitting.protocols import check_minimiser
 from ..fitting.rate_update import SignCounts
-from ..fitting.result import RatePosterior
+from ..fitting.results.result import RatePosterior
 from ..fitting.tuning.choose import choose_strength, first_rates
 from ..fitting.tuning.task import Task
 from ..losses import Loss

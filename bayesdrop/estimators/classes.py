@@ -9,7 +9,6 @@ from sklearn.base import ClassifierMixin
 
 from .._memory import machine_memory, size_in_words
 from .._typing import AnyArray, Float, PerRow, Shaped
-from .._validation import refuse_surrogates, shown
 from ..designs import Design
 from ..designs.dask.methods import by_blocks
 from .validation import check_training
@@ -62,22 +61,6 @@ def check_class_memory(n_classes: int, shape: tuple[int, int], *, rows_here: boo
             f"y: a fit of {n_classes:,} classes takes {size_in_words(needed)} at least, and this machine has "
             f"{size_in_words(there)}; join rare classes, take fewer rows, or a regressor if y is a number."
         )
-
-
-def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarray, " K"]:
-    """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
-
-    Examples
-    --------
-    >>> unique_labels(np.array(["b", "a", "b"]), "classes").tolist()
-    ['a', 'b']
-    """
-    try:
-        found = np.unique(values)
-    except TypeError:
-        raise TypeError(f"{name}: expected labels that are all numbers or all text, got {shown(values)}.") from None
-    refuse_surrogates(found.tolist(), name)
-    return found
 
 
 def signs(code: PerRow, n_classes: int) -> PerRow:

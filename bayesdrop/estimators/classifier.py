@@ -18,13 +18,13 @@ from .._validation import check_choice, refuse_masked
 from ..data.class_weights import weigh_classes
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
-from ..designs.rows import check_sample_weight
+from ..designs.rows import check_sample_weight, unique_labels
 from ..fitting.tuning.selection import Selection
 from ..losses import Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, check_class_memory, check_rows, shares, signs, unique_labels
+from .classes import ClassScores, check_class_memory, check_rows, shares, signs
 from .drawn_model import adapted
 from .intact import intact
 from .parameters import set_parameters, with_parameters
@@ -129,9 +129,9 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
-        far. See :mod:`bayesdrop.fitting.online`. A block has no folds: rates by default are the choice of an earlier
-        ``fit``, else those of ``bd.PerFeature()``. The softmax keeps the rates of an earlier ``fit``, or those from
-        which learning would start, 0.5 by default.
+        far. See :mod:`bayesdrop.fitting.minimisers.online`. A block has no folds: rates by default are the choice of an
+        earlier ``fit``, else those of ``bd.PerFeature()``. The softmax keeps the rates of an earlier ``fit``, or those
+        from which learning would start, 0.5 by default.
 
         Parameters
         ----------

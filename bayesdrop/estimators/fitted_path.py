@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from ..fitting.centring import Settled
-from ..fitting.neighbours import Neighbours
+from ..fitting.minimisers.neighbours import Neighbours
+from ..fitting.objective.centring import Settled
 from ..rates import Fixed
 
 __all__ = ["FittedPath"]

@@ -129,8 +129,8 @@ _TEXTS = {
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
         0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
         pairs, which are followed as they are. ``"loo"`` leaves out each row by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"`` where there is no ``scoring``, for tables that
-        are not large and losses with second derivatives; else 5.
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`). By default ``"loo"`` where there is no ``scoring``, for
+        tables that are not large and losses with second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
         normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from .._typing import AnyArray, Float, Int
 from ..designs import Design
-from ..fitting.centring import moved, shifted
+from ..fitting.objective.centring import moved, shifted
 from ..fitting.overflow import double_range, refuse_overflow
 from ..losses.softmax_forms import log_sum_exp
 from ..model import Model

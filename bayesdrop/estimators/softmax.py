@@ -9,10 +9,10 @@ import numpy as np
 
 from .._typing import Float, PerRow
 from ..designs import Design
-from ..fitting.centring import Settled, warn_of_counts
 from ..fitting.driver import announce
 from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
-from ..fitting.softmax_energy import SoftmaxEnergy
+from ..fitting.objective.centring import Settled, warn_of_counts
+from ..fitting.softmax.energy import SoftmaxEnergy
 from ..losses import Softmax
 from ..model import Model
 from ..rates import Fixed, RateMap

@@ -22,16 +22,16 @@ from ..model import Model
 from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
-from .auxiliary import Auxiliary, auxiliary_at
 from .driver import Status, Trace, minimise, status_at
-from .energy import Energy
-from .exponential_moments import moments_for
 from .learning import Learning, learn
-from .newton import Newton
+from .minimisers.newton import Newton
+from .objective.energy import Energy
+from .objective.exponential_moments import moments_for
+from .objective.row_weights import row_weights
 from .overflow import double_range, refuse_overflow
 from .protocols import FitMethod, check_minimiser
 from .rate_update import SignCounts
-from .row_weights import row_weights
+from .results.auxiliary import Auxiliary, auxiliary_at
 from .shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import SolverState
 

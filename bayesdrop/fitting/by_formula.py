@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.formula import FormulaDesign, from_formula
+from ..data.formulas.formula import FormulaDesign, from_formula
 from ..data.frames import as_frame
 from ..losses import Logistic, Softmax, Squared
 from ..model import Model

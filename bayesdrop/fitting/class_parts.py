@@ -18,7 +18,7 @@ from ..model import Model
 from ..rates import RateMap
 from .block import ProblemFit, fit_block
 from .driver import Status
-from .energy import Energy
+from .objective.energy import Energy
 from .protocols import FitMethod
 from .shapes import WeightBlock
 from .state import SolverState

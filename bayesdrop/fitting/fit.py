@@ -15,16 +15,16 @@ from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
-from .auxiliary import first_problem
 from .block import BlockFit, fit_block
 from .by_formula import offset_beside, stated
-from .centring import Settled, settle, warn_of_counts
 from .driver import announce
-from .energy import Energy
 from .many_classes import ClassFit, fit_dataset
-from .newton import Newton
+from .minimisers.newton import Newton
+from .objective.centring import Settled, settle, warn_of_counts
+from .objective.energy import Energy
 from .protocols import FitMethod, check_minimiser
-from .result import Fit, RatePosterior
+from .results.auxiliary import first_problem
+from .results.result import Fit, RatePosterior
 from .state import SolverState
 from .tuning.choose import choose_strength, first_rates
 from .tuning.task import Task

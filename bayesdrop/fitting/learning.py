@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import Bool
 from .driver import ROUND_OFF, Status, Trace, minimise
-from .energy import Energy
+from .objective.energy import Energy
 from .protocols import FitMethod
 from .rate_update import RateLearner
 from .shapes import FeatureBlock, ProblemVector, WeightBlock

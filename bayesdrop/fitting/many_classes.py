@@ -33,16 +33,16 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
-from .centring import Settled
 from .driver import ROUND_OFF, Status, status_at
-from .newton import Newton
+from .minimisers.newton import Newton
+from .objective.centring import Settled
+from .objective.row_weights import row_weights
 from .overflow import refuse_overflow
 from .protocols import FitMethod
 from .rate_update import RateLearner, SignCounts
-from .result import Fit, RatePosterior
-from .row_weights import row_weights
-from .softmax_energy import SoftmaxEnergy
-from .softmax_fit import fit_softmax
+from .results.result import Fit, RatePosterior
+from .softmax.energy import SoftmaxEnergy
+from .softmax.fit import fit_softmax
 
 __all__ = [
     *("ClassFit", "ClassRates", "centred", "class_chances", "class_posterior", "fit_classes", "fit_dataset"),

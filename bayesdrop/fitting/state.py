@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._typing import Bool, PerRow
-from .certificate import lower_bound
-from .energy import Energy
+from .kinked.certificate import lower_bound
+from .kinked.tips import end_at_tips, has_tips, on_tips, sharpened
+from .objective.energy import Energy
 from .shapes import ProblemVector, WeightBlock
-from .tips import end_at_tips, has_tips, on_tips, sharpened
 
 __all__ = ["PerProblem", "SolverState"]
 
@@ -86,7 +86,8 @@ def _join(blocks: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class SolverState(PerProblem):
-    """State of a minimiser of :class:`bayesdrop.fitting.energy.Energy`; see :class:`bayesdrop.fitting.protocols.State`.
+    """State of a minimiser of :class:`bayesdrop.fitting.objective.energy.Energy`; see
+    :class:`bayesdrop.fitting.protocols.State`.
 
     Attributes
     ----------

@@ -30,12 +30,12 @@ from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
 from .criteria import Criterion, OneVersusRest, Softmax
-from .energy import LatentEnergy, Parameters
-from .lbfgs import LBFGS
-from .methods import LatentMethod
-from .minibatch import Minibatch
+from .minimisers.lbfgs import LBFGS
+from .minimisers.methods import LatentMethod
+from .minimisers.minibatch import Minibatch
+from .objective.energy import LatentEnergy, Parameters
+from .objective.rows import Block, blocks_of
 from .rates import class_ratio, learn_rates
-from .rows import Block, blocks_of
 from .starts import random_start
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
@@ -238,7 +238,8 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     """Logistic regression on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
-    & Chen 2015, section 5.2); see :mod:`bayesdrop.latent.energy`. More than two classes share the hidden layer.
+    & Chen 2015, section 5.2); see :mod:`bayesdrop.latent.objective.energy`. More than two classes share the hidden
+    layer.
 
     Parameters
     ----------
@@ -308,8 +309,8 @@ class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
-    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.energy`. The kink of the hinge is round within a hundredth of
-    the score. More than two classes share the hidden layer, one against the rest.
+    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.objective.energy`. The kink of the hinge is round within a
+    hundredth of the score. More than two classes share the hidden layer, one against the rest.
 
     Parameters
     ----------

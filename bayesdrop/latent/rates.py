@@ -1,7 +1,8 @@
 r"""Dropout rates of the inputs of a hidden layer, learnt by the sign rule of Zhuo, Zhu & Zhang (2015).
 
 For a linear score an entry speaks against its label where ``y_i w_d x_id < 0``. To first order a hidden layer is linear
-in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.energy`), so here
+in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.objective.energy`), so
+here
 
     n_d = Σ_i s_i 1(h_id x_id ≠ 0),      n⁻_d = Σ_i s_i 1(y_i h_id x_id < 0),
 
@@ -22,8 +23,8 @@ from ..designs import as_design
 from ..fitting.driver import Status, Trace
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
-from .energy import LatentEnergy, Parameters
-from .methods import LatentMethod, Plan
+from .minimisers.methods import LatentMethod, Plan
+from .objective.energy import LatentEnergy, Parameters
 
 __all__ = ["class_ratio", "learn_rates", "sign_counts"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..fitting.driver import Trace
 from ..fitting.overflow import refuse_overflow
-from .energy import LatentEnergy, Parameters
-from .methods import LatentMethod
+from .minimisers.methods import LatentMethod
+from .objective.energy import LatentEnergy, Parameters
 
 __all__ = ["random_start"]
 

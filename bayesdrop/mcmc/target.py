@@ -14,7 +14,7 @@ from .._validation import check_choice, check_count, shown
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
-from ..fitting.centring import Settled, settle
+from ..fitting.objective.centring import Settled, settle
 from ..model import Model
 from ..rates import RateMap
 from .propriety import check_proper

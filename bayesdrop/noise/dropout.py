@@ -39,7 +39,7 @@ class Dropout:
         a column, which is dense, of one sign, non-zero in more than half of the rows and has more than one value other
         than zero; standardised columns, dummies, counts of rare words and sparse columns keep zero. Anything but zero
         takes a dense matrix in memory and an intercept, without which ``"auto"`` is None. Fits and posteriors say what
-        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.centring`.
+        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.objective.centring`.
 
     Raises
     ------

@@ -121,7 +121,7 @@ def reliability_curve(
 
 def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
     """1.0 where the positive class came (n,), its name, and whether it is the smaller of two labels."""
-    from ..estimators.classes import unique_labels
+    from ..designs.rows import unique_labels
 
     refuse_masked(y, "y")
     y = np.asarray(y)

@@ -14,7 +14,7 @@ from .reading import check_fit, draws_of_variable
 from .style import BLUE, CHAIN_COLORS, GREY, VERMILLION, new_axes, new_figure, plain_frame, shortened
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["objective_trace", "ranks"]
 

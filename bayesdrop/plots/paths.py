@@ -200,7 +200,7 @@ def deletion_robustness(
     >>> ax.get_xlabel()
     'Probability that a feature is deleted at test time'
     """
-    from ..estimators.classes import unique_labels
+    from ..designs.rows import unique_labels
     from ..estimators.robustness import deletion_scorer
     from ..fitting.tuning.folds import standard_error
 

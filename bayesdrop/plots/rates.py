@@ -26,7 +26,7 @@ from .style import (
 )
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["rate_against_weight", "rates_forest"]
 

@@ -14,7 +14,7 @@ __all__ = ["check_fit", "draws_of_variable"]
 
 def check_fit(fit: Any, none: bool = False) -> None:
     """Raise an error unless ``fit`` is what ``bd.fit`` returned."""
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
     check_instance(fit, "fit", Fit, "what bd.fit returned", none=none, text=True)
 

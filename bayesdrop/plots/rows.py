@@ -10,7 +10,7 @@ from .reading import check_fit
 from .style import BLUE, GREY, VERMILLION, legend_above, light_grid, new_axes, plain_frame
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["row_weights"]
 

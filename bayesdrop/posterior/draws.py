@@ -5,7 +5,8 @@ Scores are computed a block of rows and draws at a time, so that memory is bound
     mean and variance   in closed form, for all draws of a block as columns of one product
     one noised score    entry by entry, from the noise's own sampler
 
-Where the noise is centred, rows and intercepts are those of ``X − c`` here: :mod:`bayesdrop.fitting.centring`.
+Where the noise is centred, rows and intercepts are those of ``X − c`` here:
+:mod:`bayesdrop.fitting.objective.centring`.
 """
 
 from __future__ import annotations

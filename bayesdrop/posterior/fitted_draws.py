@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fitting.result import Fit
+from ..fitting.results.result import Fit
 from ..noise.centre import centre_of
 from .draws import Draws, read_draws
 

@@ -23,7 +23,7 @@ import numpy as np
 from .._display import Shown
 from .._typing import Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
-from ..fitting.result import Fit
+from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws import Draws, blocks
 from .expected_response import expected_response

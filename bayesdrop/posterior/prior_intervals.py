@@ -14,7 +14,7 @@ from .arviz_groups.groups import dataset, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
 
 if TYPE_CHECKING:
-    from ..fitting.result import Fit
+    from ..fitting.results.result import Fit
 
 __all__ = ["drawn_prior_interval", "prior_interval"]
 

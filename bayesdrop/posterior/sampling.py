@@ -24,24 +24,24 @@ from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
 from ..fitting.by_formula import offset_beside, stated
-from ..fitting.result import centred_columns
+from ..fitting.results.result import centred_columns
 from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
 from ..mcmc.target import Problem, sampler_settings
 from ..model import Model, check_model
 from ..noise.centre import centre_of
-from .approximation_error import approximation_error
 from .arviz_groups.builder import Attributes, build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
 from .arviz_groups.summaries import THINNED, summary_groups
+from .diagnostics.run_warnings import warn_of_run
 from .draws import draws_of
 from .finishing import Finishing
 from .masks.expectation import MASKS
-from .pointwise import check_size, log_likelihood_group, streamed_group
 from .row_blocks import RowBlocks
-from .run_warnings import warn_of_run
+from .scores.approximation_error import approximation_error
+from .scores.pointwise import check_size, log_likelihood_group, streamed_group
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,7 +17,7 @@ from .._validation import check_count, check_flag, check_names, check_number, ch
 from ..data.dataset import Dataset, feature_names_of
 from ..description import attributes
 from ..designs import in_memory
-from ..fitting.centring import settle
+from ..fitting.objective.centring import settle
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
 from ..rates import RateMap

@@ -37,8 +37,8 @@ class Tuned:
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
         0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
         pairs, which are followed as they are. ``"loo"``: each row is left out by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.leave_one_out`). By default ``"loo"`` for tables that are not large and losses with
-        second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise.
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`). By default ``"loo"`` for tables that are not large and
+        losses with second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise.
     one_standard_error : bool
         Take the strongest noise whose loss is within a standard error of the best, in pairs.
 

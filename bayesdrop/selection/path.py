@@ -2,8 +2,8 @@
 
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
-neighbouring optima: each fit starts on a curve through those before (:mod:`bayesdrop.fitting.neighbours`), most of them
-from the largest rate down, and takes a step or two. The data are checked once.
+neighbouring optima: each fit starts on a curve through those before (:mod:`bayesdrop.fitting.minimisers.neighbours`),
+most of them from the largest rate down, and takes a step or two. The data are checked once.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
 from ..data.counts import check_responses
 from ..data.dataset import Dataset, as_dataset
-from ..fitting.centring import Settled, moved, settle
-from ..fitting.result import RatePosterior
+from ..fitting.objective.centring import Settled, moved, settle
+from ..fitting.results.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
 from ..rates import RateMap

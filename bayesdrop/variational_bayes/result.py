@@ -11,8 +11,8 @@ from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed, takes_seed
 from ..description import attributes
-from ..fitting.centring import moved
-from ..fitting.result import RatePosterior, centred_columns
+from ..fitting.objective.centring import moved
+from ..fitting.results.result import RatePosterior, centred_columns
 from ..noise.centre import centre_of
 from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords

@@ -27,7 +27,7 @@ def test_columns_become_features_and_groups(shop):
 def test_factors_are_those_of_a_formula(shop):
     """One name and one order of levels, whether a table or a formula makes the columns."""
     pytest.importorskip("formulaic")
-    from bayesdrop.data.formula import from_formula
+    from bayesdrop.data.formulas.formula import from_formula
 
     table, design = encode(shop, "bought"), from_formula("bought ~ color", shop)
     assert design.feature_names == table.feature_names[2:5]

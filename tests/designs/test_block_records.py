@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import block_records
-from bayesdrop.designs.block_records import is_same, record_of
+from bayesdrop.designs.blocks import records as block_records
+from bayesdrop.designs.blocks.records import is_same, record_of
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "strided"])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import sources
 from bayesdrop.designs.block_threads import Scratch, falling, in_threads
+from bayesdrop.designs.blocks import sources
 
 
 def matrix():

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import blocks, dense
+from bayesdrop.designs import dense
+from bayesdrop.designs.blocks import design as blocks
 from bayesdrop.designs.compiled.dense_rows import backward, forward, pair_backward, pair_forward
 from bayesdrop.designs.compiled.jit import available
 from bayesdrop.designs.dense import DenseDesign

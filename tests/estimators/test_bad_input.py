@@ -10,7 +10,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.softmax_energy import SoftmaxEnergy
+from bayesdrop.fitting.softmax.energy import SoftmaxEnergy
 from bayesdrop.moments import ScoreMoments
 
 RNG = np.random.default_rng(0)
@@ -53,6 +53,12 @@ FITS = {
 def test_data(fit, features, labels, message):
     with pytest.raises(ValueError, match=message):
         fit(features, labels)
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+def test_labels_without_an_order(fit):
+    with pytest.raises(TypeError, match=r"y: expected labels that are all numbers or all text, got array\(\['a', 1"):
+        fit(X, np.array(["a", 1] * 10, dtype=object))
 
 
 def test_three_classes_where_two_are_asked():
@@ -176,7 +182,7 @@ def test_what_is_no_minimiser(method, kind, message, rates):
 
 def test_types_of_components():
     with pytest.raises(
-        TypeError, match="preconditioner: expected an object such as bayesdrop.fitting.preconditioners.Jacobi"
+        TypeError, match="preconditioner: expected an object such as bayesdrop.fitting.solvers.preconditioners.Jacobi"
     ):
         bd.Newton(preconditioner="cholesky")
     with pytest.raises(TypeError, match="loss: expected an object such as bd.Logistic"):

@@ -10,7 +10,7 @@ import numpy as np
 
 import bayesdrop as bd
 from bayesdrop.designs import ShardedDesign
-from bayesdrop.fitting.preconditioners import Woodbury
+from bayesdrop.fitting.solvers.preconditioners import Woodbury
 
 TIGHT = bd.Newton(tol=1e-14)
 

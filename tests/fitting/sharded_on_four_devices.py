@@ -61,7 +61,7 @@ def test_an_offset():
 
 
 def test_expectation_maximisation_and_other_preconditioners():
-    from bayesdrop.fitting.preconditioners import Jacobi, Woodbury
+    from bayesdrop.fitting.solvers.preconditioners import Jacobi, Woodbury
 
     X, y, _ = problem(40)
     for method in (bd.EM(tol=1e-13), bd.Newton(1e-13, preconditioner=Woodbury()), bd.Newton(1e-13, 200, Jacobi())):

@@ -42,7 +42,7 @@ def test_fit(loss, rates, few):
 
 
 def test_wide_data_take_products_alone(monkeypatch):
-    from bayesdrop.designs import blocks
+    from bayesdrop.designs.blocks import design as blocks
 
     monkeypatch.setattr(blocks, "_GRAM_COLUMNS", 5)
     X, y, _ = problem(few=True)

@@ -11,7 +11,7 @@ from sklearn.linear_model import PoissonRegressor
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.exponential_moments import ExponentialMoments
+from bayesdrop.fitting.objective.exponential_moments import ExponentialMoments
 
 N, P = 40, 3
 RNG = np.random.default_rng(0)

@@ -8,12 +8,12 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.latent.covariances import EntryScores, ScoreCovariances
 from bayesdrop.latent.criteria import OneVersusRest, Softmax
-from bayesdrop.latent.energy import LatentEnergy, Parameters
-from bayesdrop.latent.pairs import UnitPairs
-from bayesdrop.latent.rows import blocks_of
-from bayesdrop.latent.whitening import Whitening
+from bayesdrop.latent.minimisers.whitening import Whitening
+from bayesdrop.latent.objective.covariances import EntryScores, ScoreCovariances
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
+from bayesdrop.latent.objective.pairs import UnitPairs
+from bayesdrop.latent.objective.rows import blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K = 31, 13, 5

@@ -11,11 +11,11 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.energy import Energy
-from bayesdrop.latent import rows as module
+from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.latent.criteria import OneVersusRest, Softmax, unpack
-from bayesdrop.latent.energy import LatentEnergy, Parameters
-from bayesdrop.latent.rows import blocks_of
+from bayesdrop.latent.objective import rows as module
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
+from bayesdrop.latent.objective.rows import blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4

@@ -8,11 +8,11 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.fitting.driver import Status, Trace
-from bayesdrop.latent.alternating import output_update
 from bayesdrop.latent.criteria import OneVersusRest, Softmax
-from bayesdrop.latent.energy import LatentEnergy, Parameters
+from bayesdrop.latent.minimisers.alternating import output_update
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
+from bayesdrop.latent.objective.rows import blocks_of
 from bayesdrop.latent.rates import sign_counts
-from bayesdrop.latent.rows import blocks_of
 
 N, P, K = 80, 5, 4
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.latent.alignment import align_units
-from bayesdrop.latent.density import LatentDensity
+from bayesdrop.latent.posterior.alignment import align_units
+from bayesdrop.latent.posterior.density import LatentDensity
 from bayesdrop.mcmc.hmc.density import DensityOperands
 from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.models import latent
@@ -78,8 +78,8 @@ def test_density_is_the_program(storage):
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
     from bayesdrop.latent.criteria import OneVersusRest
-    from bayesdrop.latent.energy import LatentEnergy, Parameters
-    from bayesdrop.latent.rows import blocks_of
+    from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
+    from bayesdrop.latent.objective.rows import blocks_of
 
     X, y, power = (part[3:] for part in problem())
     free = P if noise.has_rate else 0

@@ -23,7 +23,7 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.gibbs import marginalised as without_masks
-from bayesdrop.mcmc.hmc.learnt_scale import ScaleDensity, with_scales
+from bayesdrop.mcmc.hmc.scales.learnt import ScaleDensity, with_scales
 from bayesdrop.mcmc.scales import natural
 
 FALSE_ALARM = 1e-5

@@ -17,7 +17,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.fitting.many_classes import softmax_energy
 from bayesdrop.mcmc.hmc.binding import bind_density
-from bayesdrop.mcmc.hmc.class_density import contrasts
+from bayesdrop.mcmc.hmc.classes.density import contrasts
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
 

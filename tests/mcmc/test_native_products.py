@@ -11,8 +11,8 @@ from scipy import sparse
 from bayesdrop.designs.compiled.jit import available
 from bayesdrop.mcmc import matrix as matrices
 from bayesdrop.mcmc import native_products
-from bayesdrop.mcmc.hmc import direction_factor
-from bayesdrop.mcmc.hmc.direction_factor import DirectionFactor
+from bayesdrop.mcmc.hmc.approximations import direction_factor
+from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.matrix import PaddedLines, pair_product, product, samplers_matrix, squared_product
 from bayesdrop.mcmc.native_products import CompressedLines, compressed_lines, native, row_combinations, row_products
 

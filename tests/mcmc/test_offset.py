@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.mcmc.gibbs.joint_move import joint_moves
+from bayesdrop.mcmc.gibbs.moves.joint_move import joint_moves
+from bayesdrop.mcmc.hmc.approximations.noisy import noisy_approximation
+from bayesdrop.mcmc.hmc.approximations.normal import normal_approximation
+from bayesdrop.mcmc.hmc.approximations.scores import score_approximation
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.density import Density
-from bayesdrop.mcmc.hmc.noisy_approximation import noisy_approximation
-from bayesdrop.mcmc.hmc.normal_approximation import normal_approximation
-from bayesdrop.mcmc.hmc.score_approximation import score_approximation
 from bayesdrop.mcmc.hmc.score_space import ScoreHMCKernel, score_operands
 from bayesdrop.mcmc.target import Problem
 

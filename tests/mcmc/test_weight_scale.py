@@ -18,7 +18,7 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.gibbs.scale_moves import draw_along_rays, draw_given_weights
+from bayesdrop.mcmc.gibbs.moves.scales import draw_along_rays, draw_given_weights
 from bayesdrop.mcmc.hmc.binding import bind_start
 from bayesdrop.mcmc.run import driving
 from bayesdrop.mcmc.run.runner import as_key, run

@@ -6,8 +6,8 @@ import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
-from bayesdrop.posterior.approximation_error import errors_of
 from bayesdrop.posterior.draws import read_draws
+from bayesdrop.posterior.scores.approximation_error import errors_of
 
 MODELS = {
     "few masks": (bd.Model(rates=bd.Fixed(0.3)), 3),

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, Stratifi
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.newton import Newton
+from bayesdrop.fitting.minimisers.newton import Newton
 from bayesdrop.fitting.tuning.blocks import Block, BlockSolver
 from bayesdrop.fitting.tuning.families import families_of, scaled
 from bayesdrop.fitting.tuning.folds import Fold, few_rows, make_folds

@@ -7,7 +7,7 @@ single or double precision. Of the numbers of a place the left half meet X² if 
 ``right``; the others X. Imported only where Numba is (the extra ``fast``).
 
 Numba's cache on disk looks at the file of a loop alone: who changes an intrinsic removes what is cached of the loops
-that have it in them (``*.nbi``, here, beside :mod:`.lines` and :mod:`bayesdrop.fitting._coordinate_kernels`).
+that have it in them (``*.nbi``, here, beside :mod:`.lines` and :mod:`bayesdrop.fitting.kinked._coordinate_kernels`).
 """
 
 from __future__ import annotations

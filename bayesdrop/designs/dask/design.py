@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..base import Design
-from ..block_checks import as_matrix, check_finite, of_matrix
+from ..blocks.checks import as_matrix, check_finite, of_matrix
 from ..columns import ColumnsElsewhere
 from ..rows import Between, RowFunction
 from . import tasks

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import refuse_masked, refuse_scalar
-from ..rows import ALL_ZERO, NOT_ALL
+from ..rows import ALL_ZERO, NOT_ALL, unique_labels
 from . import tasks
 from .tasks import cluster_errors
 
@@ -145,7 +145,7 @@ class DaskRows:
         refuse_masked(y, "y")
         refuse_scalar(y, "y")
         y = self.vector(y, "y")
-        classes = np.unique(np.concatenate(self.gather(np.unique, y)))
+        classes = unique_labels(np.concatenate(self.gather(partial(unique_labels, name="y"), y)), "y")
         # Three of each, since labels that all differ look like measurements.
         check_classification_targets(np.repeat(classes, 3))
         return classes, self.rowwise(partial(np.searchsorted, classes), y)

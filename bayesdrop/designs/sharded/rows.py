@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import refuse_masked, refuse_scalar
-from ..rows import ALL_ZERO, LocalRows, check_sample_weight, code_labels
+from ..rows import ALL_ZERO, LocalRows, check_sample_weight, code_labels, unique_labels
 
 __all__ = ["ProcessRows"]
 
@@ -98,7 +98,7 @@ class ProcessRows(LocalRows):
             target = self._responses(y)
             return code_labels(target)[0]
 
-        classes = np.unique(np.concatenate(self.together(check)))
+        classes = unique_labels(np.concatenate(self.together(check)), "y")
         return classes, np.searchsorted(classes, target)
 
     def targets(self, y: Any) -> PerRow:

@@ -17,7 +17,7 @@ from ..._typing import Float
 from ...designs import Design
 from ...model import Model
 from ..block import fit_block
-from ..leave_one_out import left_out_scores
+from ..objective.leave_one_out import left_out_scores
 from .families import Family
 from .folds import Fold
 

@@ -17,8 +17,8 @@ from ...designs import Design
 from ...losses.softmax_forms import expected_softmax
 from ...model import Model
 from ..many_classes import ClassFit, class_chances, fit_classes, softmax_energy
-from ..row_weights import row_weights
-from ..softmax_leave_one_out import left_out_classes
+from ..objective.row_weights import row_weights
+from ..softmax.leave_one_out import left_out_classes
 from .blocks import Block, Held
 from .families import Family
 from .folds import Fold

@@ -31,7 +31,7 @@ class Fold:
     """How often each row is fitted, (n,), and the numbers of those that are held out, (m,).
 
     One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
-    (:mod:`bayesdrop.fitting.leave_one_out`).
+    (:mod:`bayesdrop.fitting.objective.leave_one_out`).
     """
 
     count: Float[np.ndarray, " n"]

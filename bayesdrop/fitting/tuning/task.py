@@ -12,9 +12,9 @@ from ..._typing import Float, Num, PerRow
 from ...designs import Design
 from ...losses.protocols import Curved
 from ...model import Model
-from ..newton import Newton
-from ..preconditioners import Cholesky
-from ..softmax_hessian import MOST_COORDINATES
+from ..minimisers.newton import Newton
+from ..softmax.hessian import MOST_COORDINATES
+from ..solvers.preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .calibration import HeldOut
 from .classes import JointSolver

@@ -7,7 +7,7 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
 prior of the rates, and ``σ²`` (else 1) may be unknown. One sweep is
 
 0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
-   a scale that weights share also given their directions (:mod:`.scale_moves`);
+   a scale that weights share also given their directions (:mod:`.moves.scales`);
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
    (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
 2. for each feature, with its mask column summed out: the weight, then the rate, by slice sampling; then the column;
@@ -37,13 +37,13 @@ from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from ...priors.rate_prior import log_rates
 from ..weight_scales import first_scales, recorded_scales, weight_precision
-from .features import FeatureStep, uniform_masks, update_feature
-from .hierarchy import draw_groups, log_beta_density, log_hyperprior
-from .interweaving import interweave
-from .joint_move import joint_moves
+from .moves.features import FeatureStep, uniform_masks, update_feature
+from .moves.hierarchy import draw_groups, log_beta_density, log_hyperprior
+from .moves.interweaving import interweave
+from .moves.joint_move import joint_moves
+from .moves.pseudo_marginal import first_metric
+from .moves.scales import draw_given_weights, move_scales
 from .noising_model import NoisingModel
-from .pseudo_marginal import first_metric
-from .scale_moves import draw_given_weights, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]

@@ -31,7 +31,7 @@ from ..placing import placed
 from ..weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 from .columns import Columns
-from .scale_moves import draw_along_rays, draw_given_weights
+from .moves.scales import draw_along_rays, draw_given_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
 

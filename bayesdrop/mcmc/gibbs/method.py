@@ -19,14 +19,14 @@ from ...rates import RateMap
 from ..placing import placed
 from ..run.runner import as_key
 from ..weight_scales import scale_operands
-from .class_masks import ClassMaskKernel
-from .classes import ClassGibbsKernel
+from .classes.kernel import ClassGibbsKernel
+from .classes.masks import ClassMaskKernel
 from .columns import dense_columns, sparse_columns
 from .filled_rows import filled_up
-from .hierarchy import hierarchy_operands
-from .interweaving import group_blocks
 from .kernel import GibbsKernel
 from .marginalised import bind_marginal
+from .moves.hierarchy import hierarchy_operands
+from .moves.interweaving import group_blocks
 from .state import Operands
 from .weights import DRAWS, cheapest
 
@@ -40,8 +40,8 @@ _TEMPERED = 0.2
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
 
-    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.mcmc.gibbs.classes`, or where each class
-    has its own rates :mod:`bayesdrop.mcmc.gibbs.class_masks`; neither makes joint moves.
+    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.mcmc.gibbs.classes.kernel`, or where each
+    class has its own rates :mod:`bayesdrop.mcmc.gibbs.classes.masks`; neither makes joint moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.mcmc.gibbs.marginalised`.

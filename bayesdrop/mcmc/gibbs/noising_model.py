@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from ..._typing import Float
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
-from .hierarchy import group_law
-from .pseudo_marginal import Cost, RowLikelihood
+from .moves.hierarchy import group_law
+from .moves.pseudo_marginal import Cost, RowLikelihood
 from .state import Operands, State
 
 __all__ = ["NoisingModel"]

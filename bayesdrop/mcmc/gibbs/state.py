@@ -15,9 +15,9 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ..weight_scales import ScaleOperands
 from .columns import Columns
-from .hierarchy import HierarchyOperands
-from .interweaving import GroupBlock
-from .pseudo_marginal import Metric
+from .moves.hierarchy import HierarchyOperands
+from .moves.interweaving import GroupBlock
+from .moves.pseudo_marginal import Metric
 
 __all__ = ["Operands", "State"]
 

@@ -18,21 +18,21 @@ from ...priors.learnt_scale import LearntScale
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
 from ..placing import placed
-from .class_density import ClassDensity, class_approximation
-from .class_factor import class_factor
-from .class_scores import class_scores, of_class_scores
+from .approximations.drawn import by_draws, drawn_approximation
+from .approximations.drawn_precision import direction_factor
+from .approximations.noisy import noisy_approximation
+from .approximations.normal import Factor, normal_approximation, score_spread
+from .approximations.row_factor import RowFactor, by_rows, row_factor
+from .approximations.scores import rounding_width
+from .classes.density import ClassDensity, class_approximation
+from .classes.factor import class_factor
+from .classes.scores import class_scores, of_class_scores
+from .classes.streamed_scores import streamed_class_scores
 from .density import Density, DensityOperands
-from .drawn_approximation import by_draws, drawn_approximation
-from .drawn_precision import direction_factor
-from .learnt_scale import best_scales, with_scale_map, with_scales
-from .noisy_approximation import noisy_approximation
-from .normal_approximation import Factor, normal_approximation, score_spread
-from .row_factor import RowFactor, by_rows, row_factor
 from .row_padding import padded_rows
-from .scale_map import ScaleMap
-from .score_approximation import rounding_width
-from .streamed_class_scores import streamed_class_scores
-from .structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map, rows_of
+from .scales.learnt import best_scales, with_scale_map, with_scales
+from .scales.scale_map import ScaleMap
+from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map, rows_of
 from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]

@@ -13,26 +13,26 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
+from .approximations.direction_factor import DirectionFactor
+from .approximations.drawn import by_draws
+from .approximations.normal import score_spread
+from .approximations.row_factor import RowFactor
 from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
-from .class_costs import ClassCosts
+from .classes.costs import ClassCosts
 from .density import Density
-from .direction_factor import DirectionFactor
-from .drawn_approximation import by_draws
 from .kernel import HMCKernel, HMCOperands
-from .learnt_scale import ScaleDensity
-from .mask_halves import LONGEST
-from .normal_approximation import score_spread
+from .masks.halves import LONGEST
+from .masks.kernel import SummedKernel, SummedOperands
+from .masks.row_sums import row_sums, rows_with_sums
 from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .recentring import recentred
-from .row_factor import RowFactor
-from .row_sums import row_sums, rows_with_sums
-from .scale_map import StretchFactor
-from .scale_slices import ScaleKernel
+from .scales.learnt import ScaleDensity
+from .scales.scale_map import StretchFactor
+from .scales.slices import ScaleKernel
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
-from .streamed_density import StreamedRows, one_pass
-from .streamed_kernel import StreamedKernel, StreamedOperands
-from .summed_kernel import SummedKernel, SummedOperands
+from .streamed.density import StreamedRows, one_pass
+from .streamed.kernel import StreamedKernel, StreamedOperands
 from .whitening import FactorMap
 
 __all__ = ["HMC"]
@@ -48,27 +48,28 @@ class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
-    and applied by rows (:mod:`bayesdrop.mcmc.hmc.row_factor`), by groups of chains that move side by side on the cores
-    of a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that move
-    (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the leading
-    directions (:mod:`bayesdrop.mcmc.hmc.drawn_approximation`), and Python goes through the rows. Many classes share its
-    eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or features
-    (:mod:`bayesdrop.mcmc.hmc.class_factor`). Learnt scales of the weights have each of these too, by a map that
-    decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scale_map`); up to eight are also drawn by slices, but of
-    many rows. The scores do not move by themselves there, and free rates are not drawn given the weights.
+    and applied by rows (:mod:`bayesdrop.mcmc.hmc.approximations.row_factor`), by groups of chains that move side by
+    side on the cores of a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that
+    move (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the
+    leading directions (:mod:`bayesdrop.mcmc.hmc.approximations.drawn`), and Python goes through the rows. Many classes
+    share its eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or
+    features (:mod:`bayesdrop.mcmc.hmc.classes.factor`). Learnt scales of the weights have each of these too, by a map
+    that decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`); up to eight are also drawn by
+    slices, but of many rows. The scores do not move by themselves there, and free rates are not drawn given the
+    weights.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The posterior says so in its attribute
     ``approximation`` and states the error: a row's, and that of the whole log-likelihood over the draws, which is what
     tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
     corrects the draws, ``bd.Gibbs()`` is exact, and so is ``masks="summed"``
-    (:mod:`bayesdrop.mcmc.hmc.summed_kernel`): a draw of that density is then a proposal, accepted by the likelihood of
+    (:mod:`bayesdrop.mcmc.hmc.masks.kernel`): a draw of that density is then a proposal, accepted by the likelihood of
     each row with all its masks summed, which costs about a quarter of a draw more on thousands of words.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
-    chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed_kernel`). Their approximation
+    chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their approximation
     is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500 coordinates
-    and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.streamed_class_scores`).
+    and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.classes.streamed_scores`).
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class HMC:
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[StreamedKernel, StreamedOperands]:
-        """Build the kernel of rows that are streamed, and its operands; see :mod:`.streamed_kernel`.
+        """Build the kernel of rows that are streamed, and its operands; see :mod:`.streamed.kernel`.
 
         Raises
         ------

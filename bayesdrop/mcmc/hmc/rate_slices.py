@@ -25,7 +25,7 @@ from ..._typing import Float
 from ..matrix import pair_product
 from ..slice_sampling import slice_sample
 from .density import Density, DensityOperands, Point
-from .streamed_density import StreamedRows
+from .streamed.density import StreamedRows
 
 __all__ = ["draw_rate", "draw_rates", "draw_rates_by_passes", "has_rates"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from ..._typing import Float
 from .density import Loadings, Point
 from .kernel import HMCOperands
-from .streamed_density import StreamedRows, Sums, evaluation_of, one_pass
+from .streamed.density import StreamedRows, Sums, evaluation_of, one_pass
 
 __all__ = ["recentred"]
 

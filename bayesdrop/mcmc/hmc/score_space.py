@@ -36,10 +36,10 @@ from ...data.dataset import Dataset
 from ...losses.protocols import Curved
 from ...model import Model
 from ...rates import RateMap
+from .approximations.row_factor import RowFactor, by_rows, row_factor, row_product, row_roots, without_noise
+from .approximations.scores import rounding_width, score_approximation
 from .density import Density, DensityOperands
 from .kernel import DIVERGED, draw_length, tuned_kicks
-from .row_factor import RowFactor, by_rows, row_factor, row_product, row_roots, without_noise
-from .score_approximation import rounding_width, score_approximation
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]

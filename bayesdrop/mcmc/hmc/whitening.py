@@ -2,7 +2,7 @@
 
 Shapes: ``C`` chains, ``D`` coordinates. The factor ``T`` is (D, D), (D,) if it is diagonal, or a :class:`FactorMap`,
 which multiplies by products: with the rows (:mod:`.row_factor`), some directions (:mod:`.direction_factor`), or
-eigenvectors that classes share (:mod:`.class_factor`).
+eigenvectors that classes share (:mod:`.classes.factor`).
 """
 
 from __future__ import annotations

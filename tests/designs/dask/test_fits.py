@@ -15,7 +15,7 @@ from sklearn.base import clone
 import bayesdrop as bd
 from bayesdrop.designs.dask import design as backend
 from bayesdrop.designs.dask import tasks
-from bayesdrop.fitting.preconditioners import Jacobi
+from bayesdrop.fitting.solvers.preconditioners import Jacobi
 
 MODELS = {
     "logistic": bd.Model(rates=bd.Fixed(0.3)),
@@ -209,6 +209,14 @@ def test_bad_clusters(keywords, words):
 def test_bad_labels_and_weights(two_classes, y, keywords, words):
     with pytest.raises(ValueError, match=words):
         bd.fit(MODELS["logistic"], cut(two_classes[0]), y, **keywords)
+
+
+@pytest.mark.parametrize("period", [1, 300])
+def test_labels_without_an_order(two_classes, period):
+    """Within a block, and of blocks that are each in order."""
+    y = np.resize(np.repeat(np.array(["a", 1], dtype=object), period), 600)
+    with pytest.raises(TypeError, match="y: expected labels that are all numbers or all text"):
+        bd.fit(MODELS["logistic"], cut(two_classes[0]), y)
 
 
 def test_bad_numbers(two_classes):

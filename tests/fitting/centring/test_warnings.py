@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.posterior.diagnostics import diagnose_groups
+from bayesdrop.posterior.diagnostics.diagnosis import diagnose_groups
 
 RNG = np.random.default_rng(1)
 Y = RNG.integers(0, 2, size=200)

@@ -17,7 +17,7 @@ import bayesdrop as bd
 import bayesdrop.noise
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.energy import Energy
+from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.models import counts, logistic, marginalised_dropout, normal_scores, quantile, ridge, svm, svr

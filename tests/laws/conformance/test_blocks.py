@@ -11,8 +11,10 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import bayesdrop as bd
-from bayesdrop.designs import Blocks, Design, as_design, blocks, sources
+from bayesdrop.designs import Blocks, Design, as_design
 from bayesdrop.designs import dense as dense_module
+from bayesdrop.designs.blocks import design as blocks
+from bayesdrop.designs.blocks import sources
 
 SAME = {"rtol": 1e-12, "atol": 1e-12}
 

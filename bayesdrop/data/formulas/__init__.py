@@ -1,0 +1,1 @@
+"""Columns from formulas: terms, encodings of categories, offsets, and a transformer for pipelines."""

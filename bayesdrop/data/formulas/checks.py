@@ -1,0 +1,120 @@
+"""What formulaic lets pass or does not know: levels, names and terms to refuse, labels, and entries without numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Bool, Shaped
+from ..frames import listed, refuse_kinds
+
+__all__ = ["check_columns", "check_finite", "is_label", "mark_missing", "with_label"]
+
+
+def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
+    """Refuse what formulaic lets pass: values that are no levels, contrasts without effect, names that repeat."""
+    from formulaic.transforms.contrasts import TreatmentContrasts
+
+    refuse_kinds([factor.expr for factor in spec.factor_contrasts if factor.expr in frame], frame)
+    for factor, state in spec.factor_contrasts.items():
+        default = type(state.contrasts) is TreatmentContrasts and state.contrasts == TreatmentContrasts()
+        if not (full_rank or default):
+            raise ValueError(
+                f"formula: the contrasts of {factor.expr!r} have no effect where every level has a column; pass "
+                "full_rank=True, or leave them out."
+            )
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"formula: two features would both be called {listed(repeated)}; rename a column.")
+    if not names:
+        raise ValueError("data: no features, for every factor has one level only; give rows that differ.")
+
+
+def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = False) -> None:
+    """Raise ValueError on infinite entries of compressed rows, and on NaN unless it is missing.
+
+    Unless the rows are ``new``, also on columns of NaN alone.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> check_finite(csr_array([[np.nan], [1.0]]), ["age"], "nan")
+    >>> check_finite(csr_array([[np.nan], [np.nan]]), ["scale(age)"], "nan")
+    Traceback (most recent call last):
+    ValueError: data: every entry of the terms 'scale(age)' is missing; a function of the whole column, such ...
+    """
+    wrong = ~np.isfinite(X.data) if missing is None else np.isinf(X.data)
+    bad = Counter(groups[j] for j in X.indices[wrong])
+    if bad:
+        counts = ", ".join(f"{term!r} ({count})" for term, count in bad.items())
+        raise ValueError(f"data: values that are infinite or no numbers in the terms {counts}; replace them.")
+    if missing is None or new:
+        return
+    empty = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) == X.shape[0]
+    if np.any(empty):
+        raise ValueError(
+            f"data: every entry of the terms {listed(dict.fromkeys(groups[j] for j in np.flatnonzero(empty)))} is "
+            "missing; a function of the whole column, such as scale or center, makes all of it NaN where one value is: "
+            "take the column itself, whose noise is centred where values are missing, or leave it out."
+        )
+
+
+def mark_missing(
+    X: np.ndarray, groups: list[str], spec: Any, levels: Mapping[str, tuple[str, list[Any]]], frame: Any
+) -> np.ndarray:
+    """Rows of a formula (n, p) with NaN in all columns of a term where one of its factors has no level.
+
+    A number that is missing is NaN already, in every column of its terms.
+
+    Parameters
+    ----------
+    X : array (n, p)
+        Features, changed in place.
+    groups : list of p str
+        The term of each column.
+    spec : formulaic.ModelSpec
+        The formula.
+    levels : mapping
+        Column and levels of each factor by its expression.
+    frame : pandas.DataFrame (n, ·)
+        The columns.
+
+    Returns
+    -------
+    array (n, p)
+        ``X``.
+    """
+    for term in spec.term_indices:
+        used = [levels[factor.expr][0] for factor in term.factors if factor.expr in levels]
+        columns = [j for j, group in enumerate(groups) if group == str(term)]
+        for column in used:
+            X[np.ix_(frame[column].isna().to_numpy(), columns)] = np.nan
+    return X
+
+
+def with_label(formula: Any) -> tuple[Any, str | None]:
+    """The formula without the label of ``response['label'] ~ …``, and the label; refuse what no term can be."""
+    if not isinstance(formula, str):
+        return formula, None
+    if re.search(r"\([^()|]*\|[^()|]*\)", formula):
+        raise ValueError(
+            f"formula: {formula!r} has a term by group, as (1|g), which is not read here. A random intercept is the "
+            "factor C(g) with a scale of weights that bd.sample learns, as by bd.Normal(bd.HalfNormal(1.0), "
+            "groups=design.groups). For nested and varying effects take bambi."
+        )
+    found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(['\"])(.*?)\2\]\s*~", formula)
+    if found is None:
+        return formula, None
+    return f"{found[1]} ~{formula[found.end() :]}", found[3]
+
+
+def is_label(y: Shaped[np.ndarray, " n"], label: str) -> Bool[np.ndarray, " n"]:
+    """True where the response is a label, which some rows have to have."""
+    chosen = np.array([str(value) for value in y]) == label
+    if not chosen.any():
+        raise ValueError(f"formula: no row has the label {label!r}; there are {listed(np.unique(y), 12)}.")
+    return chosen

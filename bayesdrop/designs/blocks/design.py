@@ -1,0 +1,394 @@
+"""A design matrix that is read a block of rows at a time, for data that outgrow memory.
+
+Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
+rows. Vectors of length n and p are held, two or three blocks at once, and no more. The next block is read and checked
+while the current one is worked on; in the passes of a sampler each core reads, checks and works on a block of its own,
+where those fit into a quarter of a gigabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from ..._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from ..._validation import check_count, check_flag, check_instance, check_names
+from ..base import Design
+from ..block_threads import Scratch, ahead, cores, falling, in_threads
+from ..columns import ColumnsElsewhere
+from ..rows import Between, LocalRows, RowFunction
+from .checks import as_matrix, of_matrix
+from .records import Record, is_same, record_of
+from .sources import Load, Make, open_source
+
+__all__ = ["Blocks"]
+
+# Up to so many columns one pass for a Gram matrix is cheaper than the passes of the conjugate gradients that it saves.
+_GRAM_COLUMNS = 2000
+# Columns of an outer Gram matrix that are computed at once.
+_OUTER_COLUMNS = 256
+# Bytes of the blocks that threads work on, two precisions of each.
+_HELD = 1 << 28
+_AGAIN = (
+    "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data in "
+    "every pass; make bd.Blocks anew from data that stand still"
+)
+
+
+class Blocks(ColumnsElsewhere, LocalRows):
+    """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
+
+    Making one reads the data once, checks them and records the size and sums of each block, so that data that change
+    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes five or
+    six passes a Newton step where p is at most 2000 and eight or so beyond, so that a fast local disk pays; a draw of
+    all chains by ``bd.HMC()`` takes one or two without masks.
+
+    Parameters
+    ----------
+    source : path, list of paths, list of matrices, or function
+        ``.npy`` (dense), ``.npz`` (of :func:`scipy.sparse.save_npz`), ``.parquet`` (extra ``parquet``) or ``.svmlight``
+        (``.svm``, ``.libsvm``, also with ``.gz``), whose labels are not read; or a function without arguments that
+        returns a fresh iterator of dense or scipy sparse matrices (n_i, p), the same ones at every call.
+    rows : int, optional
+        Most rows of a block of a file; by default a block of a dense file has a million entries. A ``.npz`` file
+        is one block, which must fit in memory three times.
+    columns : sequence of p str, optional
+        Names of the columns; of a Parquet file those to read, by default all.
+    threads : int, optional
+        Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
+        core.
+    progress : bool
+        Show a bar for each pass that takes more than a second.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        ``(n, p)``.
+    passes : int
+        How often the data have been read, the first time included.
+    columns : list of str or None
+        Names of the columns.
+
+    Raises
+    ------
+    TypeError
+        If the source is none of these, or an iterator that can be read only once.
+    ValueError
+        If a block is empty of columns, has other columns than the first, holds NaN, infinite values or other things
+        than real numbers; in any later pass if the data are no longer the same.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> parts = [rng.normal(size=(50, 3)) for _ in range(4)]
+    >>> y = np.concatenate([part[:, 0] > 0 for part in parts])
+    >>> X = bd.Blocks(lambda: iter(parts))
+    >>> X
+    Blocks(200 rows, 3 columns, 4 blocks)
+    >>> bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y).status.name
+    'CONVERGED'
+    """
+
+    # The protocol's promise; nothing here depends on the number of rows.
+    prefers_outer_gram = False
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        rows: int | None = None,
+        columns: Sequence[str] | None = None,
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        if rows is not None:
+            rows = check_count(rows, "rows")
+        self._most_threads = None if threads is None else check_count(threads, "threads")
+        check_flag(progress, "progress")
+        if columns is not None:
+            check_instance(columns, "columns", Sequence, "a list of names, one per column")
+            columns = check_names(columns, len(columns), "columns")
+        self._source = open_source(source, rows, columns)
+        self._records: list[Record] = []
+        self._masks: list[Bool[np.ndarray, " rows"]] | None = None
+        self._minimum: float | None = None
+        self._progress = progress
+        self.passes = 1
+        p = None
+        for number, (where, block) in enumerate(self._shown(ahead(self._numeric()))):
+            if p is None:
+                p = block.shape[1]
+                if p == 0:
+                    raise ValueError(f"source: {where} has no columns; at least one feature is needed.")
+            elif block.shape[1] != p:
+                raise ValueError(
+                    f"source: {where} (block {number} of all) has {block.shape[1]} columns, and the blocks before it "
+                    f"have {p}; every block needs the same columns in the same order."
+                )
+            self._records.append(record_of(block, where, self._end))
+            if block.shape[0]:
+                least = of_matrix(block).minimum()
+                self._minimum = least if self._minimum is None else min(self._minimum, least)
+        self.columns = self._source.columns
+        n = self._end
+        if p is None or n == 0:
+            raise ValueError("source: there are no rows; check that the files or the function are the right ones.")
+        if self.columns is not None and len(self.columns) != p:
+            raise ValueError(f"columns: expected {p} names, one per column, got {len(self.columns)}.")
+        self.shape: tuple[int, int] = (n, p)
+        self.prefers_gram = p <= _GRAM_COLUMNS
+
+    @property
+    def _end(self) -> int:
+        return sum(record.rows for record in self._records)
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        return f"Blocks({n} rows, {p} columns, {len(self._records)} blocks)"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.matrix()
+
+    def transposed(self, dtype: Any) -> Any:
+        """Refused; see :meth:`matrix`."""
+        return self.matrix()
+
+    def matrix(self) -> Any:
+        """Refused: the rows are never in memory at once."""
+        raise TypeError(
+            "X: bd.Blocks are read when needed and never held in memory at once. bd.fit, bd.sample with bd.HMC(), "
+            "bd.predict, bd.elpd, and fit and predict of the linear estimators take them; whatever keeps something for "
+            "every entry, such as samplers with their masks, does not. Pass an array or a scipy sparse matrix: all "
+            "rows if they fit in memory, a random sample of them, or one block after the other."
+        )
+
+    def __getitem__(self, keep: Any) -> Blocks:
+        """Rows that a boolean mask (n,) selects; they are left out as the blocks are read."""
+        keep = np.asarray(keep) if not isinstance(keep, tuple | slice) else np.empty(0)
+        if keep.dtype != bool or keep.shape != self.shape[:1]:
+            raise TypeError(
+                f"X: bd.Blocks take a boolean mask of {self.shape[0]} rows and no other index, since they are read in "
+                "order; pass an array or a scipy sparse matrix, or make bd.Blocks of the rows you want."
+            )
+        result = copy(self)
+        old = self._masks or [np.ones(record.rows, dtype=bool) for record in self._records]
+        result._masks, start = [], 0
+        for mask in old:
+            count = int(mask.sum())
+            part = mask.copy()
+            part[mask] = keep[start : start + count]
+            result._masks.append(part)
+            start += count
+        result.shape = (int(keep.sum()), self.shape[1])
+        result._minimum = None
+        return result
+
+    def _numeric(self) -> Generator[tuple[str, Any]]:
+        """Blocks as real matrices, compressed rows if sparse."""
+        for where, block in self._source.read():
+            yield where, as_matrix(block, f"source: {where}")
+
+    def _pieces(self) -> Generator[tuple[int, int, str, Load]]:
+        """Number, first row, words and what reads it, of each block; raise ValueError unless there are as many."""
+        number, start = -1, 0
+        for number, (where, load) in enumerate(self._source.pieces()):
+            if number >= len(self._records):
+                raise ValueError(
+                    f"source: {where} is one block more than the {len(self._records)} there were: {_AGAIN}."
+                )
+            yield number, start, where, load
+            start += self._records[number].rows if self._masks is None else int(self._masks[number].sum())
+        if number + 1 < len(self._records):
+            raise ValueError(
+                f"source: it ended after {number + 1} of {len(self._records)} blocks: {_AGAIN}. A function must return "
+                "a fresh iterator at every call, not the same one again."
+            )
+
+    def _design(self, number: int, start: int, where: str, load: Load, make: Make = np.empty) -> tuple[slice, Design]:
+        """A block, read, with where its rows stand; raise ValueError unless it is that of the first pass."""
+        block = as_matrix(load(make), f"source: {where}")
+        if not is_same(self._records[number], block, self.shape[1]):
+            raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
+        if self._masks is not None:
+            block = block[self._masks[number]]
+        return slice(start, start + block.shape[0]), of_matrix(block, self._records[number].binary)
+
+    def _checked(self) -> Generator[tuple[slice, Design]]:
+        """Blocks as designs with where their rows stand."""
+        with closing(self._pieces()) as pieces:
+            for piece in pieces:
+                yield self._design(*piece)
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
+        """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
+        self.passes += 1
+        return self._shown(ahead(self._checked()))
+
+    def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        """The same items, with a bar if it is wanted."""
+        if not self._progress:
+            return blocks
+        from tqdm.auto import tqdm
+
+        name, total = f"pass {self.passes} over the data", len(self._records) or None
+        return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
+
+    def _filled(
+        self, width: tuple[int, ...], part: Callable[[Design], Float[np.ndarray, "rows ..."]]
+    ) -> Float[np.ndarray, "n ..."]:
+        """What every block yields for its rows, (n, …)."""
+        result = np.empty((self.shape[0], *width))
+        for rows, block in self.parts():
+            result[rows] = part(block)
+        return result
+
+    def _summed(
+        self, shape: tuple[int, ...], part: Callable[[slice, Design], Float[np.ndarray, ...]]
+    ) -> Float[np.ndarray, ...]:
+        """Sum of what the blocks yield."""
+        total = np.zeros(shape)
+        for rows, block in self.parts():
+            total += part(rows, block)
+        return total
+
+    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
+        """``X w``."""
+        return self._filled(w.shape[1:], lambda block: block.matvec(w))
+
+    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
+        """``Xᵀ r``."""
+        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.rmatvec(r[rows]))
+
+    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
+        """``X² w``."""
+        return self._filled(w.shape[1:], lambda block: block.sq_matvec(w))
+
+    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
+        """``(X²)ᵀ r``."""
+        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.sq_rmatvec(r[rows]))
+
+    def pair_matvec(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """``(X w, X² w_sq)`` in one pass."""
+        n = self.shape[0]
+        first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
+        for rows, block in self.parts():
+            first[rows], second[rows] = block.pair_matvec(w, w_sq)
+        return first, second
+
+    def pair_rmatvec(
+        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)`` in one pass."""
+        return self._two_sums(r, r_sq, lambda rows, block: block.pair_rmatvec(r[rows], r_sq[rows]))
+
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` in one pass."""
+        return self._two_sums(r, r, lambda rows, block: block.sign_sums(r[rows]))
+
+    def _two_sums(
+        self,
+        r: Num[np.ndarray, "n K"],
+        other: Num[np.ndarray, "n L"],
+        part: Callable[[slice, Design], tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]],
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        p = self.shape[1]
+        first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *other.shape[1:]))
+        for rows, block in self.parts():
+            one, two = part(rows, block)
+            first += one
+            second += two
+        return first, second
+
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
+        """Both products in one pass; see :class:`.rows.LocalRows`."""
+        (n, p), K, L = self.shape, w.shape[1], w_sq.shape[1]
+        first, second = np.empty((n, K)), np.empty((n, L))
+        sums = np.zeros((p, K)), np.zeros((p, L)), np.zeros(K), np.zeros(L)
+        for rows, block in self.parts():
+            first[rows], second[rows] = block.pair_matvec(w, w_sq)
+            r, s = between(rows, first[rows], second[rows])
+            for total, part in zip(sums, (*block.pair_rmatvec(r, s), block.total(r), block.total(s)), strict=True):
+                total += part
+        return first, second, *sums
+
+    def product_sums(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+    ) -> tuple[Float[np.ndarray, ...], ...]:
+        """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
+        scratch = Scratch()
+
+        def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
+            here, block = self._design(number, start, where, load, scratch.empty)
+            return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
+
+        self.passes += 1
+        total: tuple[Any, ...] = ()
+        threads = self._threads()
+        sizes = falling(len(self._records) + 1, threads, self._source.at_once)
+        with closing(self._pieces()) as pieces:
+            # In the order of the rows, so that the sums do not depend on which thread was first.
+            for found in in_threads(self._shown(pieces), sums, threads, sizes):
+                total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
+        return total
+
+    def _threads(self) -> int:
+        """How many threads work on blocks: one for each core, as far as their blocks fit."""
+        largest = 16 * max(record.stored for record in self._records)
+        return int(np.clip(_HELD // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
+
+    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """See :class:`bayesdrop.designs.Design`; one pass."""
+        return [
+            function(block.matrix(), *(part[here] for part in rows)) for here, block in self.parts() if block.shape[0]
+        ]
+
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
+        forward, back = np.empty(left.shape), np.zeros(right.shape)
+        for rows, block in self.parts():
+            forward[rows], part = block.sampled_products(left[rows], right, square, linear)
+            back += part
+        return forward, back
+
+    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
+        """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
+        return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))
+
+    def grams(self, omega: Num[AnyArray, "n G"]) -> Float[np.ndarray, "G p p"]:
+        """``Xᵀ diag(ω_g) X`` of every column of ``ω``, in one pass."""
+        p = self.shape[1]
+        return self._summed((omega.shape[1], p, p), lambda rows, block: block.grams(omega[rows]))
+
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+        """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""
+        n = self.shape[0]
+        result = np.empty((n, n))
+        for start in range(0, n, _OUTER_COLUMNS):
+            some = slice(start, min(start + _OUTER_COLUMNS, n))
+            unit = np.zeros((n, some.stop - start))
+            unit[np.arange(start, some.stop), np.arange(some.stop - start)] = 1.0
+            result[:, some] = self.matvec(scale[:, None] * self.rmatvec(unit))
+        return result
+
+    def minimum(self) -> float:
+        """Smallest entry; known from the first pass unless rows were left out."""
+        if self._minimum is None:
+            self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
+        return self._minimum
+
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+        """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
+        for rows, block in self.parts():
+            for within, columns, values in block.entries():
+                yield within + rows.start, columns, values

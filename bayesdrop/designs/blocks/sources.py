@@ -1,0 +1,365 @@
+"""Where the blocks of rows of :class:`.blocks.design.Blocks` come from: files, a list of matrices, a function.
+
+A source is read from its start at every pass. It yields words for messages, and some rows as a dense or scipy sparse
+matrix, or what reads them, so that each thread can read its own. Files are read by ordinary reads rather than mapped
+into memory: a file that shrinks while it is mapped ends the process, while a short read is an error that can be told.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..._typing import Shaped
+from ..._validation import extra, shown
+from .file_sizes import check_archive, check_width, header, room
+
+__all__ = ["Files", "Made", "Source", "open_source"]
+
+# Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
+_ENTRIES = 1 << 20
+_LINES = 1 << 14
+# Rows of such a block are a multiple of these, of which compiled loops take some at a time.
+_EVEN = 32
+# Blocks of a dense file that a thread is given at once: to hand one over takes a tenth of what is done to it.
+_AT_ONCE = 4
+_ADVICE = (
+    "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
+    ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
+)
+
+
+# Room for so many numbers of a type, as numpy.empty makes it, and what reads a block, into such room if it can.
+Make = Callable[[int, Any], Shaped[np.ndarray, " count"]]
+Load = Callable[[Make], Any]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Protocol of a source."""
+
+    columns: list[str] | None
+    """Names of the columns, where the source has any."""
+
+    at_once: int
+    """Blocks that a thread may be given at once: several where they are small and nobody holds them before."""
+
+    def pieces(self) -> Iterator[tuple[str, Load]]:
+        """Blocks from the start, each as words that say where it is from and what any thread may call to read it."""
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """The same blocks, read."""
+
+
+def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Source:
+    """Return the source that the argument of :class:`.blocks.design.Blocks` stands for; raise TypeError if it is none.
+
+    Examples
+    --------
+    >>> next(open_source([np.ones((2, 3))], None, None).read())[1].shape
+    (2, 3)
+    """
+    if isinstance(source, str | os.PathLike):
+        return Files([Path(source)], rows, columns)
+    if isinstance(source, list | tuple) and source:
+        paths = [isinstance(part, str | os.PathLike) for part in source]
+        if all(paths):
+            return Files([Path(path) for path in source], rows, columns)
+        if not any(paths):
+            return Made(lambda: iter(source), columns)
+    if callable(source):
+        return Made(source, columns)
+    kind = type(source).__name__
+    if hasattr(source, "__next__"):
+        raise TypeError(
+            f"source: a fit reads the blocks several times, and this {kind} can be read only once; pass the function "
+            "that makes it, as in bd.Blocks(read) rather than bd.Blocks(read())."
+        )
+    raise TypeError(f"source: expected blocks of rows, got {kind}; {_ADVICE}.")
+
+
+class _InPieces:
+    pieces: Callable[[], Iterator[tuple[str, Load]]]
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """See :class:`Source`."""
+        for where, load in self.pieces():
+            yield where, load(np.empty)
+
+
+class Made(_InPieces):
+    """Blocks that a function makes anew at every call."""
+
+    at_once = 1
+
+    def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
+        self._make, self.columns = make, columns
+
+    def pieces(self) -> Iterator[tuple[str, Load]]:
+        """See :class:`Source`."""
+        blocks = self._make()
+        if not isinstance(blocks, Iterable):
+            raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
+        for number, block in enumerate(blocks):
+            yield f"block {number}", _there(block)
+
+
+class Files(_InPieces):
+    """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
+
+    def __init__(self, paths: list[Path], rows: int | None, columns: list[str] | None) -> None:
+        self._paths, self._rows, self.columns = paths, rows, columns
+        self._readers = [self._reader(path) for path in paths]
+        self._stamps = [_stamp(path) for path in paths]
+        self.at_once = _AT_ONCE if all(reader == self._npy for reader in self._readers) else 1
+        self._places: dict[Path, list[int] | None] = {}
+        text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
+        if text:
+            with _told(text[0]):
+                spans = [_span(path) for path in text]
+            self._zero_based = any(least == 0 for least, _ in spans)
+            self._width = max(most for _, most in spans) + self._zero_based
+            check_width(self._width, sum(path.stat().st_size for path in text))
+        if columns is None and all(reader == self._parquet for reader in self._readers):
+            with _told(paths[0]):
+                with _parquet_file(paths[0]) as file:
+                    self.columns = list(file.schema_arrow.names)
+
+    def _reader(self, path: Path) -> Callable[[Path], Iterator[Load]]:
+        name = path.name.removesuffix(".gz")
+        readers = {
+            ".npy": self._npy,
+            ".npz": self._npz,
+            ".parquet": self._parquet,
+            **dict.fromkeys((".svmlight", ".svm", ".libsvm"), self._svmlight),
+        }
+        reader = readers.get(Path(name).suffix)
+        if reader is None or (name != path.name and reader != self._svmlight):
+            raise ValueError(f"source: {path} is none of the known kinds of file; {_ADVICE}.")
+        return reader
+
+    def pieces(self) -> Iterator[tuple[str, Load]]:
+        """See :class:`Source`."""
+        for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
+            with _told(path):
+                _unchanged(path, stamp)
+                for number, load in enumerate(reader(path)):
+                    yield f"block {number} of {path}", partial(_loaded, path, stamp, load)
+
+    def _npy(self, path: Path) -> Iterator[Load]:
+        with path.open("rb") as file:
+            (n, p), by_columns, dtype = _header(file, 2)
+            begin = file.tell()
+            room(n * p * dtype.itemsize, path.stat().st_size - begin)
+        most = max(1, _ENTRIES // max(p, 1))
+        rows = self._rows or max(most - most % _EVEN, min(most, _EVEN))
+        for first in range(0, n, rows):
+            place = first, min(rows, n - first)
+            if by_columns:
+                yield partial(_by_columns, path, begin, dtype, (n, p), *place)
+            else:
+                yield partial(_by_rows, path, begin, dtype, p, *place)
+
+    def _npz(self, path: Path) -> Iterator[Load]:
+        yield lambda make: self._archive(path)
+
+    def _archive(self, path: Path) -> Any:
+        from scipy import sparse
+
+        # An open file rather than the path: NumPy leaves a file open that is no archive.
+        with path.open("rb") as file:
+            places = self._places.get(path)
+            if places is None:
+                check_archive(file)
+                file.seek(0)
+                block = sparse.load_npz(file)
+                file.seek(0)
+                self._places[path] = _places(file)
+            else:
+                # The first time the archive was checked; now its parts are read in one piece each, which takes a
+                # third of the time, and leaves the other threads alone.
+                data, indices, indptr, shape = (_array_at(file, place) for place in places)
+                block = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+        return block
+
+    def _parquet(self, path: Path) -> Iterator[Load]:
+        import pyarrow as pa
+
+        with _parquet_file(path) as file:
+            names = self.columns if self.columns is not None else list(file.schema_arrow.names)
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            if missing:
+                raise ValueError(f"there are no columns {missing}, only {file.schema_arrow.names}")
+            kinds = {name: file.schema_arrow.field(name).type for name in names}
+            other = {
+                name: str(kind)
+                for name, kind in kinds.items()
+                if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+            }
+            if other:
+                raise ValueError(f"expected numbers, got columns {other}; name the features in `columns`")
+            rows = self._rows or max(1, _ENTRIES // max(len(names), 1))
+            for batch in file.iter_batches(batch_size=rows, columns=names):
+                # A missing number becomes NaN, which the checks of every block refuse.
+                values = [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]
+                yield _there(np.column_stack(values))
+
+    def _svmlight(self, path: Path) -> Iterator[Load]:
+        from io import BytesIO
+
+        from sklearn.datasets import load_svmlight_file
+
+        with _text(path) as file:
+            while lines := list(islice(file, self._rows or _LINES)):
+                block, _ = load_svmlight_file(
+                    BytesIO(b"".join(lines)), n_features=self._width, zero_based=self._zero_based
+                )
+                yield _there(block)
+
+
+def _there(block: Any) -> Load:
+    """What reads a block that is in memory."""
+    return lambda make: block
+
+
+def _loaded(path: Path, stamp: tuple[int, int], load: Load, make: Make) -> Any:
+    """A block of a file that has not been written to."""
+    with _told(path):
+        try:
+            return load(make)
+        finally:  # it says more than what cannot be read
+            _unchanged(path, stamp)
+
+
+def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int, make: Make) -> Any:
+    """Rows ``first`` to ``first + count`` of a matrix that begins at a place of a file."""
+    # Without a buffer of its own the file is read to where the numbers are wanted.
+    with path.open("rb", buffering=0) as file:
+        file.seek(begin + first * p * dtype.itemsize)
+        return _exactly(file, make(count * p, dtype)).reshape(count, p)
+
+
+def _by_columns(path: Path, begin: int, dtype: Any, shape: tuple[int, int], first: int, count: int, make: Make) -> Any:
+    """The same of a matrix that lies by columns."""
+    n, p = shape
+    block = make(count * p, dtype).reshape(p, count)
+    with path.open("rb", buffering=0) as file:
+        for d in range(p):
+            file.seek(begin + (d * n + first) * dtype.itemsize)
+            _exactly(file, block[d])
+    return block.T
+
+
+class _told:
+    """Say which file it is that cannot be read; a file that is not there has words of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        known = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
+        if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed):
+            raise ValueError(
+                f"source: {self._path} cannot be read, it may be cut short or no such file: {error}. Write the file "
+                "anew and fit again."
+            ) from error
+
+
+class _Changed(ValueError):
+    """A file is not what it was; its message needs no more words."""
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
+    """Raise an error if the file has been written to since it was first seen."""
+    if _stamp(path) != stamp:
+        raise _Changed(
+            f"source: {path} has changed since bd.Blocks first read it, so that one fit would mix two versions of the "
+            "data; wait until it is written, make bd.Blocks anew and fit again."
+        )
+
+
+def _exactly(file: Any, values: Shaped[np.ndarray, " count"]) -> Shaped[np.ndarray, " count"]:
+    """Fill an array with what stands next in a file."""
+    raw, done = values.view(np.uint8), 0
+    while done < len(raw):
+        count = file.readinto(raw[done:])
+        if not count:
+            raise ValueError(f"the file ends early, {-(-(len(raw) - done) // values.itemsize)} numbers are missing")
+        done += count
+    return values
+
+
+def _places(file: Any) -> list[int] | None:
+    """Where data, indices, pointers and shape of compressed sparse rows begin in an archive; None if packed."""
+    names = [f"{part}.npy" for part in ("data", "indices", "indptr", "shape")]
+    with zipfile.ZipFile(file) as archive:
+        known = {part.filename: part for part in archive.infolist()}
+        if "format.npy" not in known or any(
+            name not in known or known[name].compress_type != zipfile.ZIP_STORED for name in names
+        ):
+            return None
+        with archive.open("format.npy") as part:
+            if np.lib.format.read_array(part, allow_pickle=False).item() not in (b"csr", "csr"):
+                return None
+        starts = [known[name].header_offset for name in names]
+    places = []
+    for start in starts:
+        # A local header: 30 bytes, of which the last four are the lengths of the name and of what follows it.
+        file.seek(start + 26)
+        name, extra = (int(part) for part in np.frombuffer(file.read(4), dtype="<u2"))
+        places.append(start + 30 + name + extra)
+    return places
+
+
+def _array_at(file: Any, place: int) -> Shaped[np.ndarray, " size"]:
+    """Array in NumPy's format that begins at a place of a file."""
+    file.seek(place)
+    (size,), _, dtype = _header(file, 1)
+    room(size * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell())
+    return _exactly(file, np.empty(size, dtype))
+
+
+def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:
+    """Shape, order and type of the array in NumPy's format at the place where the file stands."""
+    shape, by_columns, dtype = header(file)
+    if len(shape) != dimensions:
+        what = "a matrix" if dimensions == 2 else "a vector"
+        raise ValueError(f"expected {what} of numbers, got shape {shape} of {dtype}")
+    return shape, by_columns, dtype
+
+
+def _parquet_file(path: Path) -> Any:
+    return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
+
+
+def _text(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _span(path: Path) -> tuple[int, int]:
+    """Smallest and largest number of a feature in an svmlight file, whose indices ascend within a line."""
+    least, most = 1, 0
+    with _text(path) as file:
+        for line in file:
+            numbers = [word for word in line.split(b"#", 1)[0].split()[1:] if not word.startswith(b"qid")]
+            if numbers:
+                least = min(least, int(numbers[0].split(b":")[0]))
+                most = max(most, int(numbers[-1].split(b":")[0]))
+    return least, most

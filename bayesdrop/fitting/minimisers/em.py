@@ -1,0 +1,121 @@
+"""Expectation-maximisation, as in the papers.
+
+E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ`` with
+``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 10-16, 24-26 and 31-35; Zhuo, Zhu &
+Zhang 2015, eq. 20). The energy never rises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...losses.protocols import Augmented, require
+from ..objective.energy import Curvature, Energy
+from ..protocols import StepInfo
+from ..shapes import ProblemVector
+from ..solvers.preconditioners import Preconditioner, check_settings, choose_preconditioner, conjugate_gradient
+from ..state import PerProblem, SolverState
+
+__all__ = ["EM"]
+
+
+@dataclass(frozen=True)
+class EMMemory(PerProblem):
+    """What EM keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    gain
+        Decrease of the last step; NaN where it tells nothing of the next.
+    smoothing
+        At which that was.
+    """
+
+    gain: ProblemVector
+    smoothing: ProblemVector
+
+
+@dataclass(frozen=True)
+class EM:
+    """Expectation-maximisation.
+
+    Parameters
+    ----------
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most iterations; EM converges linearly and may need hundreds at small rates.
+    preconditioner : Preconditioner, optional
+        How the M-step is solved: ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` (conjugate gradients) of
+        :mod:`bayesdrop.fitting.solvers.preconditioners`; by default chosen by shape.
+    max_inner : int
+        Most conjugate-gradient steps in one M-step.
+
+    Examples
+    --------
+    >>> EM(max_iter=50).tol
+    1e-08
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+    preconditioner: Preconditioner | None = None
+    max_inner: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+
+    def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
+        """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if there is no such bound."""
+        require(energy.loss, Augmented, "EM", "use bd.Newton(), which needs derivatives only")
+        if not energy.loss.augmented or energy.plain_weight is not None:
+            raise ValueError(
+                f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), "
+                "which minimises every form."
+            )
+        state = SolverState.at(energy, weights, None, earlier)
+        return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
+
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+        """One E-step and one M-step; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        moments = energy.moments
+        omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
+        right = moments.mean_adjoint(kappa)
+        diagonal = np.broadcast_to(energy.precision, right.shape).copy()
+        diagonal[:-1] += moments.spread(omega)
+        curvature = Curvature(omega, diagonal)
+        solver = self.preconditioner or choose_preconditioner(moments.design)
+        precondition = solver.prepare(moments, omega, diagonal)
+        # Solve for the change of w: the tolerance is then relative to the step and not lost near the optimum.
+        current, _ = energy.product(state.weights, curvature, state.weights)
+        change, _, _ = conjugate_gradient(
+            lambda u: energy.product(state.weights, curvature, u),
+            right - current,
+            precondition,
+            np.full(right.shape[1], 1e-6),
+            self.max_inner,
+        )
+        weights = state.weights + change
+        mean, var = moments.scores(weights)
+        value = energy.value(weights, mean, var, state.smoothing)
+        gain = state.value - value
+        better = gain > 0
+        # After a large change of the smoothing the last gain is no sign of how fast steps contract.
+        before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.gain, np.nan)
+        # Linear convergence: what remains is the last gain times ρ/(1 − ρ), with ρ the ratio of successive gains.
+        known = better & (before > 0)
+        ratio = np.clip(gain / np.where(known, before, np.inf), 0.0, 0.999)
+        ended = SolverState(
+            weights=np.where(better, weights, state.weights),
+            mean=np.where(better, mean, state.mean),
+            var=np.where(better, var, state.var),
+            value=np.where(better, value, state.value),
+            smoothing=state.smoothing,
+            remaining=np.where(better, np.where(known, gain * ratio / (1 - ratio), np.inf), 0.0),
+            floor=state.floor,
+            memory=EMMemory(np.where(better, gain, np.nan), state.smoothing),
+        )
+        return ended, StepInfo(better)

@@ -1,0 +1,339 @@
+"""Newton's method on the marginalised energy itself, by inexact conjugate gradients.
+
+The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
+steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
+bends downwards. Two things keep the steps cheap and safe:
+
+- early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*, one at the
+  start and gone as soon as full steps succeed;
+- the terms of the Hessian in ``φ_mv`` and ``φ_vv`` double the passes over the data and change the step little, so
+  they are left out until a step contracts the error by less than a factor of ten. Where a factor of all rows is what a
+  step costs they are there from the start, and the damping is gone after one full step: one or two steps fewer of five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._typing import PerRow
+from ...losses.protocols import Curved, require
+from ..kinked.dual import solve_dual
+from ..kinked.problem import Dual
+from ..learning import Learning
+from ..objective.energy import Energy
+from ..protocols import StepInfo
+from ..shapes import ProblemVector, WeightBlock
+from ..solvers.preconditioners import (
+    Cholesky,
+    Jacobi,
+    Preconditioner,
+    check_settings,
+    choose_preconditioner,
+    conjugate_gradient,
+    rows_taken,
+)
+from ..solvers.prepared import prepare_near
+from ..state import SolverState
+from .least_squares import solve_least_squares
+from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
+from .quasi_newton import quasi_newton_step, worthwhile
+
+__all__ = ["Newton"]
+
+# Where there is hardly any noise the fit without it is the start, to this accuracy.
+_NEAR = 1e-3
+# Accuracy of the weights that learning of the rates starts from.
+_ROUGH = 1.0
+# Share of the goal that the last step aims at.
+_AIM = 0.25
+# A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
+_IDLE = 1e-2
+# Next to the optimum the terms of the variance are there from the first step if more is to be gained than this factor,
+# of smooth losses and of kinked ones, which ask more of them.
+_SHORTER = (1e3, 10.0)
+# There the share of the goal that a step aims at: kinked losses are held to a bound, which asks for a smaller gradient.
+_NEAR_AIM = (0.25, 0.0025)
+# And the least residual: more accuracy is lost to the change of the curvature.
+_RESIDUAL = 0.003
+# Standard deviations of the scores that fall below this share of those before leave sharper kinks.
+_SHARPER = 0.25
+# Below this they are sharp, as a share of a margin.
+_SHARP = 0.01
+# Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
+_HEAVY = 1.5
+# Products of a step from which on a preconditioner of an earlier step or fit is made anew.
+_PRODUCTS = 6
+# Columns from which on one of an earlier step costs less than the products that another would save.
+_WIDE = 32
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Inexact Newton's method; for kinked losses on sparse rows after coordinate descent on the dual (:mod:`.dual`).
+
+    Parameters
+    ----------
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+    preconditioner : Preconditioner, optional
+        ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
+    max_inner : int
+        Most conjugate-gradient steps in one Newton step.
+
+    Examples
+    --------
+    >>> Newton(tol=1e-10).max_iter
+    200
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 200
+    preconditioner: Preconditioner | None = None
+    max_inner: int = 500
+
+    def __post_init__(self) -> None:
+        check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+
+    def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
+        """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
+        require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
+        near = earlier is not None and earlier.weights is not weights
+        if earlier is not None and near and not self._serves(earlier, energy, weights):
+            earlier, near = None, False
+        if earlier is not None:
+            state = SolverState.at(energy, weights, None, earlier)
+            memory = NewtonMemory.blank(state.smoothing, earlier.memory)
+            if near:
+                everywhere = np.ones_like(memory.near)
+                memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
+            return state.changed(memory=self._all_terms_if_small(energy, memory))
+        if self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+            known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
+            return exact.state.changed(memory=known)
+        begun = bool(np.any(weights[:-1]))
+        if (dual := solve_dual(energy, weights, self.tol)) is not None:
+            return self._after(dual, energy, begun)
+        if not begun and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
+            return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
+        return self._fresh(energy, SolverState.at(energy, weights, None), begun)
+
+    def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
+        """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
+        begun = bool(np.any(weights[:-1]))
+        if (dual := solve_dual(learning.energy, weights, self.tol, learning)) is not None:
+            return self._after(dual, learning.energy, begun)
+        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+        return replace(self, tol=max(self.tol, _ROUGH)).init(learning.energy, weights)
+
+    def _after(self, dual: Dual, energy: Energy, begun: bool) -> SolverState:
+        """Where a dual ended, without smoothing; where it has not ended, with no more than what is missing."""
+        state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+        state = self._fresh(energy, state, begun and energy.moments.has_variance)
+        pull = None if energy.moments.has_variance else dual.pull
+        return state.changed(memory=state.memory.changed(pull=pull))
+
+    def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
+        """Before the first step, at weights that may have been ``begun`` by a fit nearby."""
+        memory = NewtonMemory.blank(state.smoothing, None)
+        if begun:
+            # Full steps succeed at once; those that do not bring the damping back.
+            memory = memory.changed(damping=np.zeros_like(memory.damping))
+        memory = self._all_terms_if_small(energy, memory)
+        if self.preconditioner is None and worthwhile(energy):
+            memory = memory.changed(pairs=())
+        return state.changed(memory=memory)
+
+    def _all_terms_if_small(self, energy: Energy, memory: NewtonMemory) -> NewtonMemory:
+        small = self.preconditioner is None and self._is_small(energy)
+        return memory.changed(slow=np.ones_like(memory.slow)) if small else memory
+
+    @staticmethod
+    def _is_small(energy: Energy) -> bool:
+        """Whether a step costs a factor of all rows, beside which products are nothing."""
+        design = energy.moments.design
+        return energy.convex and design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
+
+    @staticmethod
+    def _preconditioner(energy: Energy) -> Preconditioner:
+        """That of the shape; the diagonal where much noise on kinks makes that most of the matrix, at many columns."""
+        solver = choose_preconditioner(energy.moments.design)
+        gain, _, quadratic, _, _ = energy.moments.coefficients
+        many = isinstance(solver, Cholesky) and energy.moments.design.shape[1] >= solver.shared_from
+        heavy = energy.loss.kinked and many and np.all(quadratic >= _HEAVY * gain**2)
+        return Jacobi() if heavy else solver
+
+    @staticmethod
+    def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
+        """Whether Newton's method is to go on from a fit at other rates.
+
+        That fit may have come from the dual, so that no step has said anything of the energy. Kinks must be round
+        without smoothing: at weights of zero the bound of a kinked loss has a kink of its own, and where kinks are much
+        sharper than they were, the dual is quicker.
+        """
+        if not np.all(earlier.memory.calibration > 0):
+            return False
+        if not energy.loss.kinked:
+            return True
+        count = energy.moments.design.total(np.ones_like(earlier.var))
+        before, now = (
+            energy.moments.design.total(np.sqrt(var)) / count for var in (earlier.var, energy.moments.variance(weights))
+        )
+        return bool(np.all((now > _SHARPER * before) & (now > _SHARP)))
+
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+        """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        if ((state.smoothing == 0) & (state.remaining <= goal)).all():
+            return state, StepInfo(np.ones(len(state.value), dtype=bool))
+        memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
+        first = memory.first_order or FirstOrder.at(energy, state)
+        memory = memory.changed(first_order=first, pull=None)
+        if memory.pairs is not None:
+            found = quasi_newton_step(energy, state, memory)
+            if found is not None:
+                return found
+            memory = memory.changed(pairs=None, factored=None)
+        slopes, gradient, spread = first
+        exact = bool(memory.slow.any())
+        curvature = energy.curvature(slopes, spread, memory.damping, exact)
+        # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
+        upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
+        solver = self.preconditioner or self._preconditioner(energy)
+        # Kinks without noise are sharpened from step to step, and their curvature with them.
+        smooth = not energy.loss.kinked or energy.moments.has_variance
+        serves = memory.near.any() or (smooth and energy.moments.design.shape[1] >= _WIDE)
+        known = memory.factored if serves else None
+        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
+        precondition = factored.apply
+        size = square(gradient, precondition)
+        remaining = state.remaining
+        doubted = np.isfinite(state.floor) & (remaining > goal)
+        if (memory.calibration > 0).all():
+            # The rates or the smoothing may have moved by too little to matter.
+            remaining = SAFETY * memory.calibration * size
+            if ((remaining <= goal) & ~doubted).all():
+                memory = memory.changed(factored=factored)
+                return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+            if not exact and np.any(memory.near & (remaining > _SHORTER[energy.loss.kinked] * goal)):
+                exact, curvature = True, energy.curvature(slopes, spread, memory.damping, True)
+        reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
+        memory = memory.changed(reference=reference)
+        forcing = np.minimum(0.2, (size / reference) ** 0.15)
+        # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
+        left = np.maximum(SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        left = np.where(doubted, np.maximum(left, state.remaining), left)
+        forcing = np.where(
+            memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
+        )
+        wanted = np.sqrt(_NEAR_AIM[energy.loss.kinked] * goal / left)
+        forcing = np.where(memory.near, np.clip(wanted, _RESIDUAL, 0.5), forcing)
+        direction, tangent, products = conjugate_gradient(
+            lambda u: energy.product(state.weights, curvature, u),
+            -gradient,
+            precondition,
+            forcing,
+            self.max_inner,
+            energy.moments.design.persist,
+        )
+        if not tangent:  # the gradient is exactly zero
+            ended = state.changed(remaining=np.zeros_like(size), memory=memory)
+            return ended, StepInfo(np.zeros(size.shape, dtype=bool))
+        slope = np.einsum("ij,ij->j", gradient, direction)
+        ended, length = _search(energy, state, direction, tangent, slope)
+        first = FirstOrder.at(energy, ended)
+        memory = learn_from(memory, length, -0.5 * slope, size, first)
+        after = square(first.gradient, precondition)
+        spent = doubted & (-0.5 * slope <= _IDLE * goal) & (after > 0.5 * size)
+        remaining = SAFETY * memory.calibration * after
+        memory = memory.changed(factored=factored if products <= _PRODUCTS else None)
+        return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
+
+
+class _Place(NamedTuple):
+    """Weights (p + 1, K) on the way, the moments of their scores (n, K), and the slope of the variance if asked."""
+
+    weights: WeightBlock
+    mean: PerRow
+    var: PerRow
+    var_slope: Callable[[], PerRow]
+
+
+def _search(
+    energy: Energy, state: SolverState, direction: WeightBlock, tangent: tuple[PerRow, ...], slope: ProblemVector
+) -> tuple[SolverState, ProblemVector]:
+    """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
+
+    The mean scores are linear in the length, and their variances quadratic, so that other lengths cost no pass over the
+    data (:mod:`.exponential_moments` apart). A full step
+    that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
+    halved.
+    """
+    moments = energy.moments
+    slack = 8 * np.finfo(float).eps * np.abs(state.value)
+    length = np.ones_like(slope)
+    weights = state.weights + direction
+    mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
+    value = energy.value(weights, mean, var, state.smoothing)
+    good = value <= state.value + GAIN * slope + slack
+    if np.all(good):
+        return state.changed(weights=weights, mean=mean, var=var, value=value), length
+    path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
+
+    def at(length: ProblemVector) -> _Place:
+        var, var_slope = path(length)
+        mean, var = moments.design.persist(state.mean + length * tangent[0], var)
+        return _Place(state.weights + length * direction, mean, var, var_slope)
+
+    length = np.where(good, 1.0, _shorten(energy, state, direction, at, tangent[0], slope))
+    for _ in range(40):
+        weights, mean, var, _ = at(length)
+        value = energy.value(weights, mean, var, state.smoothing)
+        settled = value <= state.value + 1e-4 * length * slope + slack
+        if np.all(settled):
+            break
+        length = np.where(settled, length, 0.5 * length)
+    else:
+        length = np.where(settled, length, 0.0)
+        weights, mean, var = (
+            np.where(settled, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
+        )
+        value = np.where(settled, value, state.value)
+    return state.changed(weights=weights, mean=mean, var=var, value=value), length
+
+
+def _shorten(
+    energy: Energy,
+    state: SolverState,
+    direction: WeightBlock,
+    at: Callable[[ProblemVector], _Place],
+    mean_slope: PerRow,
+    slope: ProblemVector,
+) -> ProblemVector:
+    """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
+
+    def slope_at(length: ProblemVector) -> ProblemVector:
+        weights, mean, var, var_slope = at(length)
+        parts = energy.derivatives(mean, var, state.smoothing)
+        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * var_slope())
+        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
+
+    low, high = np.zeros_like(slope), np.ones_like(slope)
+    at_low, at_high = slope.copy(), slope_at(high)
+    crossing = at_high > 0
+    best = high.copy()
+    for _ in range(4):
+        safe = np.where(crossing, at_high - at_low, 1.0)
+        best = np.where(crossing, high - at_high * (high - low) / safe, high)
+        here = slope_at(best)
+        up = here > 0
+        # The end that stays counts half, so that it moves at the next step.
+        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        low, high = np.where(up, low, best), np.where(up, best, high)
+        if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
+            break
+    return best

@@ -1,0 +1,210 @@
+"""The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
+
+    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),    c = C × row weight
+
+Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
+a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
+loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
+(Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
+everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from ..._typing import Float, PerRow
+from ...losses import Derivatives, Loss
+from ...losses.base import Pseudo
+from ...losses.protocols import Augmented, Curved, PiecewiseLinear
+from ...moments import ScoreMoments
+from ..shapes import FeatureBlock, ProblemVector, WeightBlock
+
+__all__ = ["Curvature", "Energy"]
+
+# Variance of an entry's noise, relative to its square, that is hardly any: a rate of a thousandth.
+_LITTLE = 1e-3
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)``, and the diagonal ``P + 2q(c φ_v)``.
+
+    ``mean_var`` and ``var_var`` are None where the model leaves out the terms through which a step changes the
+    variance's slope: a product then costs half the passes over the data.
+    """
+
+    mean_mean: PerRow
+    diagonal: WeightBlock
+    mean_var: PerRow | None = None
+    var_var: PerRow | None = None
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of a block of problems.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise and rates.
+    loss : Loss
+        Marginalised loss.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
+    weight : array (n, 1) or (n, K)
+        ``C`` times the row weight.
+    precision : array (p + 1, 1)
+        Prior precision, 0 for the intercept.
+    plain_weight : array (n, 1) or (n, K), optional
+        The ``d`` of the loss without noise; it may be negative.
+    offset : array (n, 1), optional
+        Known part of every row's score.
+    """
+
+    moments: ScoreMoments
+    loss: Loss
+    target: PerRow
+    weight: PerRow
+    precision: Float[np.ndarray, "q 1"]
+    plain_weight: PerRow | None = None
+    offset: PerRow | None = None
+
+    @property
+    def convex(self) -> bool:
+        """True if the energy is known to be convex."""
+        return self.loss.convex and self.plain_weight is None
+
+    @property
+    def has_all_rows(self) -> bool:
+        """True if vectors over the rows are arrays of this process, and no other process has some of the rows.
+
+        What is summed over them without the design is a sum over all rows only then.
+        """
+        return isinstance(self.target, np.ndarray) and len(self.target) == self.moments.design.shape[0]
+
+    @cached_property
+    def kinks(self) -> list[tuple[PerRow, PerRow, PerRow]]:
+        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (n, K) each, one or two of them a row."""
+        shape = self.target.shape
+        weight = np.broadcast_to(self.weight, shape)
+        centre, low, high, width = cast(PiecewiseLinear, self.loss).interval(self.target, weight)
+        centre = np.broadcast_to(centre if self.offset is None else centre - self.offset, shape)
+        if not np.any(width):
+            return [(centre, low, high)]
+        zero = np.zeros(shape)
+        return [(centre - width, zero, high), (centre + width, low, zero)]
+
+    def starting_energy(self) -> Energy | None:
+        """Energy whose minimum is the place to start from; None if any place will do.
+
+        Of the valleys of an energy that is not convex it is the one below the fit without noise. The Gaussian form of
+        a kinked loss is flat wherever the noise does not reach the kink, zero weights for one, while the augmentation
+        bound is curved everywhere.
+        """
+        if not self.convex:
+            return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+        return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
+
+    def nearly_noiseless(self) -> Energy:
+        """The energy without noise where there is hardly any; else the energy itself."""
+        gain, _, quadratic, linear, constant = self.moments.coefficients
+        little = np.max(quadratic, initial=0.0) <= _LITTLE * np.min(gain, initial=1.0) ** 2
+        if not little or np.any(linear) or np.any(constant):
+            return self
+        return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+
+    def select(self, columns: Any) -> Energy:
+        """Keep the given problems."""
+
+        def part(rows: PerRow) -> PerRow:
+            return rows[:, columns] if rows.shape[1] > 1 else rows
+
+        plain, offset = (None if rows is None else part(rows) for rows in (self.plain_weight, self.offset))
+        return replace(
+            self, moments=self.moments.select(columns), target=self.target[:, columns], weight=part(self.weight),
+            plain_weight=plain, offset=offset,
+        )  # fmt: skip
+
+    def scores(self, mean: PerRow) -> PerRow:
+        """Mean scores (n, K) from their linear parts (n, K): with the offset, if there is one."""
+        return mean if self.offset is None else mean + self.offset
+
+    def value(
+        self, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
+    ) -> ProblemVector:
+        """Energy of each problem, (K,), given the moments of the scores' linear parts."""
+        design, mean = self.moments.design, self.scores(mean)
+        cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
+        if self.plain_weight is not None:
+            cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
+        return np.asarray(0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost))
+
+    def derivatives(
+        self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
+    ) -> Derivatives:
+        """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved, which a minimiser asks for."""
+        loss = cast(Curved, self.loss)
+        design, widths, mean = self.moments.design, mean.shape[1:] * len(Derivatives._fields), self.scores(mean)
+        parts = design.rowwise(loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
+        slopes = Derivatives(*(self.weight * part for part in parts))
+        if self.plain_weight is not None:
+            plain = cast(Curved, self.loss.plain)
+            parts = design.rowwise(plain.derivatives, self.target, mean, 0 * var, widths=widths)
+            more = Derivatives(*parts)
+            slopes = slopes._replace(
+                mean=slopes.mean + self.plain_weight * more.mean,
+                mean_mean=slopes.mean_mean + self.plain_weight * more.mean_mean,
+            )
+        return Derivatives(*design.persist(*slopes))
+
+    def pseudo(self, mean: PerRow, var: PerRow) -> Pseudo:
+        """Pseudo-observations ``exp(κs − ½ωs²)`` of the linear parts ``s`` of the scores; the loss is Augmented."""
+        loss, design = cast(Augmented, self.loss), self.moments.design
+        parts = design.rowwise(
+            loss.pseudo, self.target, self.scores(mean), var, self.weight, widths=var.shape[1:] * 2
+        )  # fmt: skip
+        omega, kappa = parts
+        return Pseudo(*design.persist(omega, kappa if self.offset is None else kappa - omega * self.offset))
+
+    def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
+        """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
+        back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
+        return back + self.precision * weights, spread
+
+    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector, exact: bool) -> Curvature:
+        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,).
+
+        At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
+        """
+        diagonal = np.repeat(self.precision, spread.shape[1], axis=1)
+        diagonal[:-1] += 2 * spread
+        parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
+        if np.any(damping):
+            keep = 1 - damping
+            parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
+        persist = self.moments.design.persist
+        return Curvature(persist(parts[0])[0], diagonal, *(persist(*parts[1:]) if exact else ()))
+
+    def product(
+        self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock
+    ) -> tuple[WeightBlock, tuple[PerRow, ...]]:
+        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` for the short model."""
+        moments = self.moments
+        mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
+        if mean_var is None or var_var is None:
+            mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
+            return back + curvature.diagonal * direction, (mean,)
+
+        def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
+            return (
+                mean_mean[rows] * mean + mean_var[rows] * var,
+                mean_var[rows] * mean + var_var[rows] * var,
+            )
+
+        mean, var, back = moments.normal_product(weights, direction, curved)
+        return back + curvature.diagonal * direction, (mean, var)

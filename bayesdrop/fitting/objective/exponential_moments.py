@@ -1,0 +1,226 @@
+r"""Exact moments of ``e^s`` under any noise, in the place of the mean and the variance of the score.
+
+    E e^s = exp(m + v/2),      v = 2 Σ_d [log E e^{w_d x̃_d} − w_d E x̃_d],
+
+which a loss that is ``exponential`` takes for its ``v``: the variance with all later cumulants added, nonnegative and,
+for a normal noise, the variance itself. It is no quadratic form of the weights, so that its slopes are those at a
+point. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` under the law that is tilted by ``e^{w_d x̃}``,
+
+    ∂v_i/∂w_d = 2(μ_id − E x̃_id),      ∂²v_i/∂w_d² = 2τ_id,
+
+and no mixed derivatives. Everything else of Newton's method stays as it is. ``τ`` is a difference quotient of ``μ``: it
+shapes a step and no result.
+
+Beyond the limit of a moment-generating function ``v`` is a large number, from which a line search steps back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._typing import AnyArray, Float, PerRow
+from ...designs import Design
+from ...moments import ScoreMoments
+from ...noise import Noise
+
+__all__ = ["ExponentialMoments", "moments_for"]
+
+# What stands for an infinite or overflowing v.
+_HUGE = 1e20
+_QUOTIENT = 1e-4
+# Entries of a dense matrix that are worked on at once.
+_BLOCK = 1 << 20
+
+
+class _Tilt(NamedTuple):
+    """``∂v/∂w`` of some rows: entries of ``change``, dense or sparse, and in every row ``always`` (p,)."""
+
+    rows: slice
+    change: Any
+    always: Any
+
+    def forward(self, u: Float[np.ndarray, "p 1"]) -> Float[np.ndarray, "m 1"]:
+        return np.asarray(self.change @ u) + self.always @ u
+
+    def backward(self, r: Float[np.ndarray, "m 1"]) -> Float[np.ndarray, "p 1"]:
+        return np.asarray(self.change.T @ r) + self.always[:, None] * r.sum(axis=0)
+
+
+class ExponentialMoments(ScoreMoments):
+    """Mean of the score and the ``v`` of ``E e^s = exp(m + v/2)``, for one problem; see :class:`.ScoreMoments`.
+
+    Raises
+    ------
+    TypeError
+        If the rows are not in the memory of this process, or in blocks that it reads.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        noise: Noise,
+        rate: Float[AnyArray, "p _"],
+        fit_intercept: bool = True,
+        centre: Float[np.ndarray, " p"] | None = None,
+    ) -> None:
+        super().__init__(design, noise, rate, fit_intercept, centre)
+        if not isinstance(design.zeros(1), np.ndarray):
+            raise TypeError(
+                'expectation: "exact" goes through the entries of X, which are elsewhere; take expectation="gaussian", '
+                "which needs products only, or give an array, scipy sparse or bd.Blocks."
+            )
+        own = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
+        self._gain, self._shift = own.gain, own.shift
+        self._rates = np.broadcast_to(np.asarray(rate, dtype=np.float64)[:, 0], (design.shape[1],))
+        self._origin = np.zeros(design.shape[1]) if centre is None else centre
+        self._known: tuple[Any, list[_Tilt]] = (None, [])
+
+    def select(self, columns: Any) -> ScoreMoments:
+        """There is one problem."""
+        return self
+
+    def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
+        """Mean of the score and ``v``, (n, 1) each."""
+        return self.mean(weights), self.variance(weights)
+
+    def variance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
+        """``v``, (n, 1)."""
+        result = np.zeros((self.design.shape[0], 1))
+        for rows, change, always in self._sums(weights, self._excess):
+            result[rows, 0] = 2 * (np.asarray(change.sum(axis=1)).ravel() + always.sum())
+        return np.clip(result, 0.0, _HUGE)
+
+    def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
+        """Directional derivatives ``(dm, dv)`` along ``direction``."""
+        slope = np.zeros((self.design.shape[0], 1))
+        for tilt in self._tilts(weights):
+            slope[tilt.rows] = tilt.forward(direction[:-1])
+        return self.mean(direction), slope
+
+    def adjoint(
+        self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
+    ) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]]:
+        """Adjoint of the tangent, (p + 1, 1), and ``Σ_i s_i τ_id``, (p, 1)."""
+        spread = np.zeros((self.design.shape[1], 1))
+        for rows, change, always in self._sums(weights, self._tilted_variance):
+            spread += _Tilt(rows, change, always).backward(for_var[rows])
+        return self._pull_back(weights, for_mean, for_var), spread
+
+    def normal_product(
+        self,
+        weights: Float[np.ndarray, "q K"],
+        direction: Float[np.ndarray, "q K"],
+        between: Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]],
+    ) -> tuple[PerRow, PerRow, Float[np.ndarray, "q K"]]:
+        """The tangent, and the adjoint of ``between`` of it."""
+        tangent = self.tangent(weights, direction)
+        return *tangent, self._pull_back(weights, *between(slice(None), *tangent))
+
+    def path(
+        self,
+        weights: Float[np.ndarray, "q K"],
+        direction: Float[np.ndarray, "q K"],
+        var: PerRow,
+        end: PerRow,
+        slope: PerRow | None,
+    ) -> Callable[[Any], tuple[PerRow, Callable[[], PerRow]]]:
+        """See :meth:`.ScoreMoments.path`; every length costs a pass over the entries."""
+
+        def at(length: Float[np.ndarray, " K"]) -> tuple[PerRow, Callable[[], PerRow]]:
+            there = weights + length * direction
+            return self.variance(there), lambda: self.tangent(there, direction)[1]
+
+        return at
+
+    def _pull_back(
+        self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
+    ) -> Float[np.ndarray, "q K"]:
+        result = self.mean_adjoint(for_mean)
+        for tilt in self._tilts(weights):
+            result[:-1] += tilt.backward(for_var[tilt.rows])
+        return result
+
+    def _tilts(self, weights: Float[np.ndarray, "q K"]) -> Iterator[_Tilt]:
+        """``∂v/∂w``; that of rows in memory is kept while the weights are the same."""
+        if self._known[0] is weights:
+            yield from self._known[1]
+            return
+        kept = []
+        for rows, change, always in self._sums(weights, self._deviation):
+            tilt = _Tilt(rows, 2 * change, 2 * always)
+            kept.append(tilt)
+            yield tilt
+        if self.design.scans_columns:
+            self._known = weights, kept
+
+    def _sums(self, weights: Float[np.ndarray, "q K"], function: Any) -> Iterator[tuple[slice, Any, Any]]:
+        """A function of ``(w, x − c, column)`` at all entries of some rows: ``(rows, change, always)``.
+
+        The function's value at an entry is that of ``change`` plus its column's of ``always``; where zeros are not
+        stored ``always`` is the value of a zero.
+        """
+        w, p = weights[:-1, 0], self.design.shape[1]
+        columns = np.arange(p)
+        for rows, part in self.design.parts():
+            matrix = part.matrix()
+            if not part.is_sparse:
+                for start in range(0, len(matrix), max(1, _BLOCK // p)):
+                    some = matrix[start : start + max(1, _BLOCK // p)].astype(np.float64)
+                    here = slice(rows.start + start, rows.start + start + len(some))
+                    yield here, _finite(function(w, some - self._origin, columns)), np.zeros(p)
+                continue
+            zero = _finite(function(w, -self._origin, columns))
+            change, index = matrix.astype(np.float64).tocsr(copy=True), matrix.indices
+            values = _finite(function(w[index], change.data - self._origin[index], index))
+            change.data = values - zero[index]
+            yield rows, change, zero
+
+    def _expected(self, x: Float[AnyArray, ...], column: Any) -> Any:
+        return self._gain[column] * x + self._shift[column]
+
+    def _excess(self, t: Any, x: Any, column: Any) -> Any:
+        return self.noise.log_mgf(t, x, self._rates[column]) - t * self._expected(x, column)
+
+    def _deviation(self, t: Any, x: Any, column: Any) -> Any:
+        return self.noise.log_mgf_slope(t, x, self._rates[column]) - self._expected(x, column)
+
+    def _tilted_variance(self, t: Any, x: Any, column: Any) -> Any:
+        step = _QUOTIENT / (1 + np.abs(x))
+        above, below = (self.noise.log_mgf_slope(t + h, x, self._rates[column]) for h in (step, -step))
+        return np.maximum(above - below, 0.0) / (2 * step)
+
+
+def _finite(values: Any) -> Any:
+    return np.clip(np.nan_to_num(values, nan=_HUGE, posinf=_HUGE, neginf=-_HUGE), -_HUGE, _HUGE)
+
+
+def moments_for(
+    exponential: bool,
+    design: Design,
+    noise: Noise,
+    rate: Float[AnyArray, "p _"],
+    fit_intercept: bool = True,
+    centre: Float[np.ndarray, " p"] | None = None,
+) -> ScoreMoments:
+    """Moments of the scores, exact for ``E e^s`` if ``exponential``; the others are those of :class:`.ScoreMoments`.
+
+    Those of a noise without variance, and of a normal one, are the plain ones.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> from bayesdrop.noise import Dropout
+    >>> moments = moments_for(True, as_design(np.ones((1, 1))), Dropout(), np.full((1, 1), 0.5), False)
+    >>> mean, var = moments.scores(np.array([[2.0], [0.0]]))
+    >>> bool(np.isclose(np.exp(mean + var / 2), (1 + np.exp(2.0)) / 2))
+    True
+    """
+    plain = ScoreMoments(design, noise, rate, fit_intercept, centre)
+    if not exponential or not plain.has_variance:
+        return plain
+    if not any(np.any(part) for part in noise.expansion(np.asarray(rate, dtype=np.float64))[:3]):
+        return plain
+    return ExponentialMoments(design, noise, rate, fit_intercept, centre)

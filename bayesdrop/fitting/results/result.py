@@ -1,0 +1,394 @@
+"""What a fit returns: plain arrays with names, a table, and files that load again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._atomic_files import write_netcdf
+from ..._display import Shown
+from ..._typing import Float, Num
+from ..._validation import check_number
+from ...priors.rate_prior import map_arrays
+from .saved import fit_dataset, fit_fields, load_dataset
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ...data.formulas.formula import FormulaDesign
+    from ...model import Model
+    from ..driver import Status
+    from ..tuning.selection import Selection
+    from .auxiliary import Auxiliary
+
+__all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
+
+PLUG_IN_CAVEAT = (
+    "The plug-in interval ignores the uncertainty of weights and masks and may be narrower or wider than the "
+    "posterior's; bd.sample gives the posterior."
+)
+
+
+def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
+    """In how many columns a dropped entry does not become 0, in words.
+
+    Examples
+    --------
+    >>> centred_columns(np.array([3.0, 0.0]))
+    'noise about a centre in 1 of 2 columns, about 0 in the others'
+    """
+    moved, p = int(np.sum(centre != 0)), len(centre)
+    rest = "" if moved == p else ", about 0 in the others"
+    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{rest}"
+
+
+@dataclass(frozen=True)
+class RatePosterior:
+    """Plug-in posterior of the dropout rates, the law of each given its counts of signs.
+
+    It ignores the uncertainty of weights and masks, which it takes to be the fitted ones and their signs: it may be
+    narrower or wider than the posterior that ``bd.sample`` draws from, and lie elsewhere.
+
+    Attributes
+    ----------
+    law : UpdatedRateLaw of shape (k,) or (k, K)
+        ``law.a`` and ``law.b`` are the shape parameters under a Beta prior.
+    occurrences : array (k,) or (k, K)
+        Weighted number of non-zero entries behind each rate; 0 means that the rate is the prior's.
+    names : list of k str
+        Features or groups.
+    dim : str
+        ``"feature"`` or ``"group"``.
+
+    Examples
+    --------
+    >>> from bayesdrop.priors.beta_law import BetaLaw
+    >>> RatePosterior(BetaLaw(np.array([3.0]), np.array([1.0])), np.array([2.0]), ["x0"], "feature").mean
+    array([0.75])
+    """
+
+    law: Any
+    occurrences: Num[np.ndarray, "*rates"]
+    names: list[str]
+    dim: str
+
+    @property
+    def mean(self) -> Float[np.ndarray, "*rates"]:
+        """Posterior mean, (k,) or (k, K)."""
+        return np.asarray(self.law.mean())
+
+    @property
+    def mode(self) -> Float[np.ndarray, "*rates"]:
+        """Posterior mode, the learnt rate."""
+        return np.asarray(self.law.mode())
+
+    def interval(self, probability: float = 0.9) -> tuple[Float[np.ndarray, "*rates"], Float[np.ndarray, "*rates"]]:
+        """Highest-density interval of the given probability: the shortest, which holds the learnt rate always.
+
+        The rates are often learnt as 0 or 1 exactly, which an equal-tailed interval leaves out.
+
+        Raises
+        ------
+        ValueError
+            If ``probability`` is not in (0, 1).
+        """
+        check_number(probability, "probability", above=0, below=1)
+        low, high = self.law.interval(probability)
+        return low, high
+
+    def take(self, chosen: Any) -> RatePosterior:
+        """The rates of the given numbers, in their order.
+
+        Examples
+        --------
+        >>> from bayesdrop.priors.beta_law import BetaLaw
+        >>> law = BetaLaw(np.array([3.0, 1.0]), np.array([1.0, 2.0]))
+        >>> both = RatePosterior(law, law.a + law.b - 2, ["a", "b"], "feature")
+        >>> both.take([1]).names
+        ['b']
+        """
+        return replace(
+            self,
+            law=map_arrays(lambda part: part[chosen], self.law),
+            occurrences=self.occurrences[chosen],
+            names=[self.names[j] for j in chosen],
+        )
+
+    def flat(self, classes: list[str]) -> RatePosterior:
+        """The rates of all classes one after another, (K k,), each named with its class.
+
+        Examples
+        --------
+        >>> from bayesdrop.priors.beta_law import BetaLaw
+        >>> law = BetaLaw(np.array([[3.0, 1.0]]), np.array([[1.0, 2.0]]))
+        >>> RatePosterior(law, law.a + law.b - 2, ["a"], "feature").flat(["red", "blue"]).names
+        ['a (red)', 'a (blue)']
+        """
+        return replace(
+            self,
+            law=map_arrays(lambda part: part.T.ravel(), self.law),
+            occurrences=self.occurrences.T.ravel(),
+            names=[f"{name} ({label})" for label in classes for name in self.names],
+        )
+
+    @property
+    def never_seen(self) -> list[str]:
+        """Names whose features are all zero: their rate is the prior's."""
+        empty = np.atleast_2d(np.asarray(self.occurrences).T).T.max(axis=1) == 0
+        return [name for name, unseen in zip(self.names, empty, strict=True) if unseen]
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Shown):
+    """Fitted weights and rates.
+
+    Attributes
+    ----------
+    weight : array (p,) or (K, p)
+        Weights of the features, un-noised; of many classes, (K, p), which sum to zero over them where they share rates.
+    intercept : float or array (K,)
+        Intercept.
+    rates : array (p,) or (K, p)
+        Dropout rate of each feature, or of each class and feature under ``bd.Softmax(class_rates=True)``.
+    rate_posterior : RatePosterior or None
+        Plug-in posterior of the free rates; None if they are fixed.
+    objective_trace : array (iterations,)
+        Energy after each iteration. It may rise where the rates moved, never at fixed rates.
+    status : Status
+        How the fit ended; ``status.value`` says what to do.
+    n_iter : int
+        Iterations.
+    feature_names, classes, model
+        What was fitted.
+    centre : array (p,) or None
+        Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
+    selection : Selection or None
+        What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
+    formula : FormulaDesign or None
+        How a formula made the features, so that ``predict`` takes data frames with its columns; not saved.
+    offset : array (n,) or None
+        Known part of the score of each row that was fitted; new rows need one then.
+    """
+
+    weight: Float[np.ndarray, "*classes p"]
+    intercept: float | Float[np.ndarray, " K"]
+    rates: Float[np.ndarray, "*rates p"]
+    rate_posterior: RatePosterior | None
+    objective_trace: Float[np.ndarray, " iterations"]
+    status: Status
+    n_iter: int
+    feature_names: list[str]
+    classes: Any
+    model: Model
+    centre: Float[np.ndarray, " p"] | None = None
+    selection: Selection | None = None
+    formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
+    offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
+    _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def auxiliary(self) -> Auxiliary:
+        """Expected auxiliary variable of each row at the optimum, found by EM or not; its ``omega`` is (n,).
+
+        See :class:`bayesdrop.fitting.results.auxiliary.Auxiliary`; ``bd.plots.row_weights`` draws it.
+
+        Raises
+        ------
+        ValueError
+            If the loss was fitted in a form without auxiliary variables, or the rows lie on a cluster or on several
+            devices.
+        """
+        if self._auxiliary is not None:
+            return self._auxiliary
+        loss = self.model.loss
+        if loss.augmented:
+            raise ValueError(
+                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster or on devices, "
+                "or the fit was read from a file; fit a part of the rows that fits into memory."
+            )
+        raise ValueError(
+            f"auxiliary: {loss!r} was fitted without auxiliary variables, as its derivatives are all that the fit "
+            'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
+        )
+
+    def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> Any:
+        """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            New rows; a data frame's columns are matched by name. Of a fit by a formula a data frame with the columns
+            that it names.
+        corrupted_inputs : bool
+            Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
+        offset : array (n,) or float, optional
+            Known part of the score of each row, needed if the fit had one; of a formula it is read from a data frame.
+
+        Returns
+        -------
+        Prediction
+            Probabilities as ``predict_proba`` of the estimators has them, means or expected counts; without the
+            uncertainty of the weights, so ``sd``, ``low`` and ``high`` are None.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), [[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> fit.predict([[-4.0], [5.0]]).label.tolist()
+        ['no', 'yes']
+        """
+        # Through the front door: predictions are made of draws, which are made of fits.
+        import bayesdrop
+
+        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
+
+    def encoded(self, X: Any) -> Any:
+        """Rows as the formula of this fit encodes them; what is no table, or has the features themselves, as it is.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit("ill ~ C(ward)", {"ward": [1, 2, 2, 1], "ill": ["no", "yes", "yes", "no"]})
+        >>> fit.encoded({"ward": [2]}).toarray().tolist()
+        [[0.0, 1.0]]
+        """
+        formula = self._formula_of(X)
+        return X if formula is None else formula.transform(X)
+
+    def own_offset(self, X: Any, offset: Any) -> Any:
+        """The offset that came with new rows, or that which the formula of this fit reads from their columns.
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> data = {"events": [1, 0, 2, 5], "age": [3.0, 1.0, 4.0, 2.0], "days": [10.0, 20, 30, 40]}
+        >>> fit = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.1)), "events ~ age + offset(np.log(days))", data)
+        >>> fit.own_offset({"age": [2.0], "days": [1.0]}, None).tolist()
+        [0.0]
+        """
+        formula = self._formula_of(X)
+        if formula is None or formula.offset is None or offset is not None:
+            return offset
+        return formula.offset_of(X)
+
+    def _formula_of(self, X: Any) -> FormulaDesign | None:
+        """The formula that encodes such rows; None if they are no table, or have the features themselves."""
+        columns = list(X) if isinstance(X, Mapping) else getattr(X, "columns", None)
+        if columns is None or {str(name) for name in columns} == set(self.feature_names):
+            return None
+        return self.formula
+
+    def summary(self, *, probability: float = 0.9) -> Any:
+        """Weights and rates as a table, one row per feature, and class if there are many.
+
+        Parameters
+        ----------
+        probability : float
+            What the plug-in intervals of learnt rates hold, those of highest density, in (0, 1).
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``weight``; ``scaled_weight``, what multiplies the feature in the mean score, ``(1 − rate) · weight`` under
+            biased dropout; ``rate``; and, of learnt rates, ``rate_low`` and ``rate_high``.
+
+        Raises
+        ------
+        ValueError
+            If ``probability`` is not in (0, 1).
+
+        Examples
+        --------
+        >>> import bayesdrop as bd
+        >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.5)), [[-1.0], [-2.0], [1.0], [3.0]], [0, 0, 1, 1])
+        >>> table = fit.summary()
+        >>> bool(table.loc["x0", "scaled_weight"] == table.loc["x0", "weight"] / 2)
+        True
+        """
+        from .summary import summary_frame
+
+        return summary_frame(self, probability)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The fit as an :class:`xarray.Dataset`, on ``feature``, ``group``, ``class`` and ``iteration``."""
+        return fit_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> Fit:
+        """The fit that :meth:`to_dataset` made; without the rows' ``auxiliary`` and the ``selection``.
+
+        Raises
+        ------
+        ValueError
+            If it is no such dataset, or the model had components of your own.
+        """
+        fields = fit_fields(data)
+        rates = fields.pop("rate_posterior")
+        return cls(**fields, rate_posterior=None if rates is None else RatePosterior(**rates))
+
+    def save(self, path: Any) -> None:
+        """Write :meth:`to_dataset` to a netCDF file, whole or not at all; read it with :meth:`load`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder of ``path`` does not exist.
+        IsADirectoryError
+            If ``path`` is a folder.
+        """
+        write_netcdf(self.to_dataset(), path)
+
+    @classmethod
+    def load(cls, path: Any) -> Fit:
+        """Read what :meth:`save` wrote; nothing in the file is run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no fit, or one of a model with components of your own.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import bayesdrop as bd
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.nc"
+        >>> bd.fit(bd.Model(C=0.5), [[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"]).save(path)
+        >>> bd.Fit.load(path)
+        <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
+        """
+        return cls.from_dataset(load_dataset(path))
+
+    def __repr__(self) -> str:
+        count = len(self.feature_names)
+        features = f"{count} feature{'s' * (count != 1)}"
+        return f"<Fit: {type(self.model.loss).__name__} loss, {features}, C = {self.model.C:g}, {self.status.name}>"
+
+    def __str__(self) -> str:
+        lines = [
+            f"{type(self.model.loss).__name__} loss, {len(self.feature_names)} features, C = {self.model.C:g}",
+            f"{self.status.value} ({self.n_iter} iterations, energy {self.objective_trace[-1]:.6g})",
+        ]
+        if self.centre is not None:
+            lines.append(centred_columns(self.centre))
+        posterior = self.rate_posterior
+        if posterior is not None:
+            if posterior.occurrences.ndim > 1:
+                posterior = posterior.flat([str(label) for label in self.classes])
+            order = np.argsort(posterior.mode, kind="stable")
+            shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
+            part = posterior.take(shown)
+            width = max(len("rate of"), *(len(name) for name in part.names))
+            lines.append(f"{'rate of':<{width}}  learnt  90 % plug-in interval")
+            ends = zip(part.names, part.mode, *part.interval(0.9), strict=True)
+            rows = [f"{name:<{width}}  {mode:6.3f}  [{low:.3f}, {high:.3f}]" for name, mode, low, high in ends]
+            if len(shown) < len(order):
+                rows.insert(6, f"… {len(order) - len(shown)} more …")
+            lines += [*rows, PLUG_IN_CAVEAT]
+            if posterior.never_seen:
+                lines.append(f"never seen, at their prior: {', '.join(posterior.never_seen[:10])}")
+        return "\n".join(lines)

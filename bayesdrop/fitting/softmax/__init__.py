@@ -1,0 +1,1 @@
+"""Joint fits of many classes: energy, curvature and minimiser."""

@@ -1,0 +1,260 @@
+r"""Energy of softmax regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
+
+With what the noise adds to the loss of a row, ``R`` of :mod:`bayesdrop.losses.softmax_forms`, which does not depend on
+the label, so that rows without one have it too, as they propose:
+
+    U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
+
+With masks and rates for each class by itself the scores of a row are independent: their covariance is diagonal, and
+only the variances are computed.
+
+The second-order model of :mod:`.softmax.fit` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float, Int, PerRow
+from ...losses.base import choose_form
+from ...losses.softmax_forms import FORMS, log_sum_exp
+from ...moments import ScoreMoments
+from ..solvers.preconditioners import Apply, choose_preconditioner
+from .curvature import ByEntries, ByFeature, NoiseCurvature
+
+__all__ = ["SoftmaxEnergy"]
+
+# Classes from which on single entries cost less than pairs of classes.
+_MANY = 6
+
+
+def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
+    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2) or their diagonals (n, K)."""
+    first, second = _pairs_of(K, flat.shape[1] == K)
+    if len(first) == K:
+        result = np.zeros((len(flat), K, K))
+        result[:, first, second] = flat
+        return result
+    place = np.empty((K, K), dtype=int)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    return np.take(flat, place.ravel(), axis=1).reshape(-1, K, K)  # six times as fast as two assignments
+
+
+def _pairs_of(K: int, own: bool) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Classes of each pair whose covariance is not zero: each with itself if masks are its ``own``, else all pairs."""
+    first, second = (np.arange(K), np.arange(K)) if own else np.triu_indices(K)
+    return first, second
+
+
+def _row_terms(
+    form: str,
+    mean: Float[np.ndarray, "n K"],
+    code: Int[np.ndarray, "n 1"],
+    loss_weight: Float[np.ndarray, "n 1"],
+    noise_weight: Float[np.ndarray, "n 1"] | None = None,
+    cov: Float[np.ndarray, "n pairs"] | None = None,
+) -> tuple[Float[np.ndarray, "n _"], ...]:
+    """What rows add to the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the slopes
+    and curvatures in the covariances of the pairs of classes, (n, pairs) each.
+    """
+    level, probability = log_sum_exp(mean)
+    own = np.arange(mean.shape[1]) == code
+    cost = loss_weight * (level[:, None] - np.sum(np.where(own, mean, 0.0), axis=1, keepdims=True))
+    for_mean = loss_weight * (probability - own)
+    if noise_weight is None or cov is None:
+        return cost, for_mean, probability
+    extra, slope, to_cov, curve = FORMS[form](mean, _square(cov, mean.shape[1]))
+    first, second = _pairs_of(mean.shape[1], cov.shape[1] == mean.shape[1])
+    factor = np.where(first == second, 1.0, 2.0) * noise_weight
+    return (
+        cost + noise_weight * extra[:, None],
+        for_mean + noise_weight * slope,
+        probability,
+        factor * to_cov[:, first, second],
+        factor * curve[:, first, second],
+    )
+
+
+def _plain_terms(
+    mean: Float[np.ndarray, "n K"],
+    code: Int[np.ndarray, "n 1"],
+    loss_weight: Float[np.ndarray, "n 1"],
+    noise_weight: Float[np.ndarray, "n 1"],
+) -> tuple[Float[np.ndarray, "n _"], ...]:
+    """The first three of :func:`_row_terms`, and ``√d π`` (n, K)."""
+    terms = _row_terms("taylor", mean, code, loss_weight)
+    return *terms, np.sqrt(noise_weight) * terms[2]
+
+
+def _penalty_terms(
+    probability: Float[np.ndarray, "n K"],
+    noise_weight: Float[np.ndarray, "n 1"],
+    var: Float[np.ndarray, "n K"],
+    tilted: Float[np.ndarray, "n K"],
+) -> tuple[Float[np.ndarray, "n 1"], Float[np.ndarray, "n K"]]:
+    """The quadratic penalty of rows (n, 1) and its slopes in the means (n, K), for ``tilted = √d V π``."""
+    tilted = np.sqrt(noise_weight) * tilted
+    along = 0.5 * noise_weight * var - tilted
+    across = np.sum(probability * along, axis=1, keepdims=True)
+    penalty = across + 0.5 * np.sum(probability * tilted, axis=1, keepdims=True)
+    return penalty, probability * (along - across)
+
+
+@dataclass(frozen=True)
+class SoftmaxEnergy:
+    """Energy of the joint problem.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise and rates, (p, 1) if all classes share the masks, else (p, K).
+    form : str
+        ``"taylor"`` or ``"gaussian"``.
+    n_classes : int
+        ``K``.
+    code : int array (n,)
+        Class of each row; rows without a label have any class and ``loss_weight`` 0.
+    loss_weight, noise_weight : array (n,)
+        The weights ``c`` and ``d``.
+    precision : array (p + 1, 1)
+        Prior precision, 0 for the intercepts.
+    class_masks : bool
+        Every class drops entries by itself.
+    by_entries : bool, optional
+        Whether the quadratic penalty goes by single entries and not by pairs of classes; by default where it can and
+        classes are many enough for that to cost less.
+    """
+
+    moments: ScoreMoments
+    form: str
+    n_classes: int
+    code: PerRow
+    loss_weight: PerRow
+    noise_weight: PerRow
+    precision: Float[np.ndarray, "q 1"]
+    class_masks: bool = False
+    by_entries: bool | None = None
+    noisy: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        choose_form(FORMS, self.form, "softmax")
+        # Of some row, wherever it is.
+        size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
+        object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
+        able = self.form == "taylor" and not self.class_masks and self.moments.leaves_zeros
+        if self.by_entries is None:
+            object.__setattr__(self, "by_entries", able and self.n_classes >= _MANY)
+        elif self.by_entries and not able:
+            raise ValueError("by_entries: expected the Taylor form, shared masks and noise that leaves zeros alone.")
+
+    @cached_property
+    def _pairs(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        # Only where they are needed: single entries make no K² numbers.
+        return _pairs_of(self.n_classes, self.class_masks)
+
+    def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
+        """Covariances of the scores, (n, K, K)."""
+        return _square(self._covariances(weights), self.n_classes)
+
+    def _covariances(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
+        """Covariances of the pairs of classes, (n, pairs)."""
+        first, second = self._pairs
+        return self.moments.covariance(np.take(weights[:-1], first, axis=1) * np.take(weights[:-1], second, axis=1))
+
+    def value(self, weights: Float[np.ndarray, "q K"]) -> float:
+        """Energy at the weights (p + 1, K)."""
+        return self.evaluate(weights)[0]
+
+    def evaluate(
+        self, weights: Float[np.ndarray, "q K"]
+    ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]:
+        """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds."""
+        by_entries = self.noisy and self.by_entries
+        terms = self._terms_by_entries(weights) if by_entries else self._terms_by_pairs(weights)
+        cost, for_mean, probability, for_weight, curvature = terms
+        total = 0.5 * np.sum(self.precision * weights**2) + self.moments.design.total(cost)[0]
+        gradient = self.moments.mean_adjoint(for_mean) + self.precision * weights
+        if for_weight is not None:
+            gradient[:-1] += for_weight
+        return float(total), gradient, probability, curvature
+
+    def _terms_by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
+        """Of the rows: energy, slope in the means, softmax; of the weights: what the slopes in the covariances come to;
+        and what the noise adds to the curvature. With the covariance of every pair of classes.
+        """
+        K, design = self.n_classes, self.moments.design
+        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
+        widths = [1, K, K]
+        if self.noisy:
+            given += [self.noise_weight[:, None], self._covariances(weights)]
+            widths += [len(self._pairs[0])] * 2
+        parts = design.persist(*design.rowwise(partial(_row_terms, self.form), *given, widths=widths))
+        if not self.noisy:
+            return *parts, None, None
+        slope = ByFeature(self._by_feature(parts[3])).times(weights[:-1])
+        return *parts[:3], slope, ByFeature(self._by_feature(parts[4]))
+
+    def _terms_by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
+        """The same of the quadratic penalty, by its entries; see :mod:`.softmax.curvature`."""
+        K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
+        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None], noise_weight]
+        cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *given, widths=[1, K, K, K]))
+        tilted, back = self.moments.sampled_products(left, weights[:-1])
+        given = [probability, noise_weight, self.moments.variance(weights), tilted]
+        penalty, slope = design.rowwise(_penalty_terms, *given, widths=[1, K])
+        curvature = ByEntries.at(self.moments, probability, noise_weight, left)
+        for_weight = curvature.level * weights[:-1] - back
+        return *design.persist(cost + penalty, for_mean + slope), probability, for_weight, curvature
+
+    def _by_feature(self, to_cov: PerRow) -> Float[np.ndarray, "p K K"]:
+        """Second derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights of each feature, (p, K, K).
+
+        Whole matrices and not their triangles: products with them then are ones of matrices, forty times as fast.
+        """
+        result = _square(self.moments.spread(to_cov), self.n_classes)
+        k = np.arange(self.n_classes)
+        result[:, k, k] *= 2
+        return result
+
+    def product(
+        self,
+        probability: PerRow,
+        noise_curvature: NoiseCurvature | None,
+        direction: Float[np.ndarray, "q K"],
+    ) -> Float[np.ndarray, "q K"]:
+        """Model's Hessian times ``u``: ``Pu + Mᵀ c A'' M u + ∂V u``."""
+
+        def curved(rows: slice, mean: PerRow) -> PerRow:
+            part = probability[rows]
+            return self.loss_weight[rows, None] * part * (mean - np.sum(part * mean, axis=1, keepdims=True))
+
+        result = self.moments.mean_normal_product(direction, curved)[1] + self.precision * direction
+        if noise_curvature is not None:
+            result[:-1] += noise_curvature.times(direction[:-1])
+        return result
+
+    def _by_class(
+        self, probability: PerRow, noise_curvature: NoiseCurvature | None
+    ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
+        """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
+        own = np.repeat(self.precision, probability.shape[1], axis=1)
+        if noise_curvature is not None:
+            own[:-1] += noise_curvature.diagonal()
+        return self.loss_weight[:, None] * probability * (1 - probability), own
+
+    def diagonal(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Float[np.ndarray, "q K"]:
+        """Diagonal of the model's Hessian, (p + 1, K)."""
+        omega, own = self._by_class(probability, noise_curvature)
+        return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
+
+    def preconditioner(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Apply:
+        """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
+
+        It is far off where all classes move alike, and there the gradient has no part.
+        """
+        omega, own = self._by_class(probability, noise_curvature)
+        return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)

@@ -1,0 +1,202 @@
+"""Newton's method for the softmax: truncated steps on a second-order model that is never negative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float
+from ..driver import Trace, minimise
+from ..overflow import double_range
+from ..protocols import OneProblem, StepInfo
+from ..solvers.preconditioners import Apply, conjugate_gradient
+from ..solvers.secants import Pair, remember, two_loops
+from .curvature import NoiseCurvature
+from .dense import DenseNewton, DenseState, has_matrix
+from .energy import SoftmaxEnergy
+
+__all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
+
+# The fit without noise, from which that with noise starts, need be no more accurate.
+_MODEST = 1e-2
+# A step by the preconditioner and the secants that would have to be shorter is one by the model.
+_SHORT = 0.1
+# Steps that a factor of dense rows serves.
+_STEPS = 4
+# What must remain, relative to the goal, for the model to be solved on sparse data with noise.
+_NEAR = 4.0
+# Share of the goal that the last step aims at.
+_AIM = 0.25
+
+
+@dataclass(frozen=True)
+class SoftmaxState(OneProblem):
+    """Where Newton's method is, and :meth:`SoftmaxEnergy.evaluate` there.
+
+    Attributes
+    ----------
+    weights, gradient : array (p + 1, K)
+        Weights of all classes and the gradient of the energy.
+    value, remaining : array (1,)
+        Energy and estimated suboptimality.
+    probability, noise_curvature
+        Softmax of the rows, and what the noise adds to the curvature.
+    memory : float
+        Size of the largest gradient so far.
+    pairs : tuple of Pair
+        What the last steps changed.
+    factored : tuple, optional
+        Preconditioner of an earlier step, and how many it has served, while it does.
+    """
+
+    weights: Float[np.ndarray, "q K"]
+    value: Float[np.ndarray, " 1"]
+    gradient: Float[np.ndarray, "q K"]
+    probability: Any
+    noise_curvature: NoiseCurvature | None
+    remaining: Float[np.ndarray, " 1"]
+    memory: float
+    pairs: tuple[Pair, ...] = ()
+    factored: tuple[Apply, int] | None = None
+
+    @classmethod
+    def at(
+        cls,
+        weights: Any,
+        evaluated: tuple[float, Any, Any, Any],
+        remaining: float,
+        memory: float,
+        pairs: tuple[Pair, ...] = (),
+        factored: tuple[Apply, int] | None = None,
+    ) -> SoftmaxState:
+        """The state at weights where the energy is evaluated."""
+        value, slope, softmax, curvature = evaluated
+        left = np.array([remaining])
+        return cls(weights, np.array([value]), slope, softmax, curvature, left, memory, pairs, factored)
+
+    @property
+    def objective(self) -> Float[np.ndarray, " 1"]:
+        """The energy; see :class:`bayesdrop.fitting.protocols.State`."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class SoftmaxNewton:
+    """Newton's method with back-tracking, all classes jointly: truncated solutions of the model, corrected by secants.
+
+    With noise the model leaves out that the penalty follows the means, and its steps alone are twice too long; the last
+    steps show what it leaves out. Without noise it is exact. A product with the model of large data costs a third of
+    the energy itself, and there the preconditioner with the last steps stands for it until the optimum is near, which
+    the model then confirms.
+
+    Parameters
+    ----------
+    max_inner : int
+        Most conjugate-gradient steps in one step.
+    """
+
+    max_inner: int = 500
+
+    def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
+        """See :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
+
+    def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
+        """One step; where no length will do it is tried once more by the model, without the secants."""
+        value, gradient = float(state.value[0]), state.gradient
+        design = energy.moments.design
+        precondition, age = state.factored or (energy.preconditioner(state.probability, state.noise_curvature), 0)
+        size = float(np.sum(gradient * precondition(gradient)))
+        reference = max(state.memory, size, np.finfo(float).tiny)
+        far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
+        far = bool(far and not (design.prefers_gram or design.prefers_outer_gram))
+        slack = 8 * np.finfo(float).eps * abs(value)
+        slope = 0.0
+        seen = state.pairs if energy.noisy or far else ()
+        tries: list[tuple[tuple[Pair, ...], bool]] = [(seen, far), ((), False)] if seen or far else [((), False)]
+        for pairs, scaled in tries:
+            if scaled:
+                inverse = _scaled(precondition, pairs, gradient)
+            else:
+                inner = min(0.3 if energy.noisy else 0.1, (size / reference) ** 0.25)
+                # No more accuracy than the goal asks for: what is left falls by the square of the relative residual.
+                inner = max(inner, min(0.5, float(np.sqrt(_AIM * goal[0] / max(state.remaining[0], goal[0])))))
+                inverse = partial(self._solve, energy, state, precondition, inner)
+            direction = two_loops(gradient, pairs, inverse)
+            slope, length = float(np.sum(gradient * direction)), 1.0
+            while length > (_SHORT if scaled else 1e-10) and -slope > 0:
+                there = state.weights + length * direction
+                evaluated = energy.evaluate(there)
+                if evaluated[0] <= value + 1e-4 * length * slope + slack:
+                    pairs = remember(pairs, length * direction, evaluated[1] - gradient)
+                    serves = design.prefers_gram and length == 1.0 and age + 1 < _STEPS
+                    kept = (precondition, age + 1) if serves else None
+                    # The decrement of a truncated step, with a margin of four.
+                    moved = SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs, kept)
+                    return moved, StepInfo(np.array([True]))
+                length *= 0.5
+        return replace(state, remaining=np.array([-0.5 * slope]), memory=reference), StepInfo(np.array([False]))
+
+    def _solve(
+        self,
+        energy: SoftmaxEnergy,
+        state: SoftmaxState,
+        precondition: Apply,
+        tolerance: float,
+        right: Float[np.ndarray, "q K"],
+    ) -> Float[np.ndarray, "q K"]:
+        """The model's inverse Hessian times a right-hand side, to a relative tolerance."""
+        shape = right.shape
+        solution, _, _ = conjugate_gradient(
+            lambda u: (energy.product(state.probability, state.noise_curvature, u.reshape(shape)).reshape(-1, 1), ()),
+            right.reshape(-1, 1),
+            lambda r: precondition(r.reshape(shape)).reshape(-1, 1),
+            np.array([tolerance]),
+            self.max_inner,
+        )
+        return solution.reshape(shape)
+
+
+def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.ndarray, "q K"]) -> Apply:
+    """The preconditioner times a number: from the last pair, or so that the first step gains one at most."""
+    if pairs:
+        last = pairs[-1]
+        scale = 1 / (last.inverse * float(np.vdot(last.change, precondition(last.change))))
+    else:
+        scale = min(1.0, float(np.vdot(gradient, precondition(gradient))) ** -0.5)
+    return lambda right: scale * precondition(right)
+
+
+@double_range()
+def fit_softmax(
+    energy: SoftmaxEnergy,
+    weights: Float[np.ndarray, "q K"],
+    tol: float,
+    max_iter: int,
+    earlier: DenseState | None = None,
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
+    """Minimise the energy from the weights; without noise first, since the noised one is not convex.
+
+    Of tables there is also a state, which is the ``earlier`` one of a fit at other rates.
+    """
+    with energy.moments.design.at_work():
+        return _fit_softmax(energy, weights, tol, max_iter, earlier)
+
+
+def _fit_softmax(
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int, earlier: DenseState | None
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
+    if energy.noisy and not np.any(weights):
+        plain = replace(energy, noise_weight=0 * energy.noise_weight)
+        weights, _, _ = _fit_softmax(plain, weights, max(tol, _MODEST), max_iter, None)
+    trace = Trace()
+    if energy.noisy and has_matrix(energy):
+        dense = DenseNewton()
+        ended, _ = minimise(dense, energy, dense.init(energy, weights, earlier), tol, max_iter, trace)
+        return ended.weights, trace, ended
+    method = SoftmaxNewton()
+    state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
+    return state.weights, trace, None

@@ -1,0 +1,201 @@
+r"""Hessian of the softmax energy as one matrix, for tables.
+
+A number that is added to the weights of all classes changes no score's share, so that the weights of the classes less
+those of the last, ``θ_k = w_k − w_K``, are all there is, and at the best common number the prior is that of
+``P ⊗ (1 − 11ᵀ/K)``. In ``θ`` the derivatives of the loss are those in ``w_k``, ``k < K``. With the mean ``x̃`` and the
+variances ``v`` of the noised features of a row, ``S = ∂R/∂V`` and the third derivatives ``T`` of ``log Σ exp``, which
+are expectations under the noise where ``R`` is one, a row adds to the block of classes ``k`` and ``l``
+
+    x̃ x̃ᵀ (cA'' + d ∂²R/∂m²)_kl + d x̃ (v∘t_kl)ᵀ + d (v∘t_kl) x̃ᵀ + 2d diag(v) S_kl,        t_kl = Σ_j T_klj w_j,
+
+for ``2 ∂²R/∂m∂V = T`` by Price's theorem. The fourth derivatives of the Gaussian form, ``∂²R/∂V²``, are left out; the
+Taylor form has none, and its Hessian is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..._typing import Float
+from ...losses.softmax_cumulants import ClassMoments, class_moments, mean_curvature
+from ...losses.softmax_forms import FORMS, log_sum_exp
+from ..overflow import double_range, refuse_overflow
+from .energy import SoftmaxEnergy
+
+__all__ = ["MOST_COORDINATES", "RowTerms", "SoftmaxHessian", "noised_rows"]
+
+# Numbers in one array of the rows that are held at once.
+_MOST = 250_000
+
+# Coordinates up to which there is a matrix: its factor costs as much as the products, and 50 MB.
+MOST_COORDINATES = 2500
+
+
+@dataclass(frozen=True)
+class RowTerms:
+    """Some rows and what they add to the energy's derivatives, ``J = K − 1``.
+
+    Attributes
+    ----------
+    raw : array (m, p)
+        As they are given.
+    x : array (m, p + 1)
+        Means of the noised features, and the intercept's one.
+    var : array (m, p), optional
+        Their variances; None without noise.
+    first, second : array (m, J), (m, J, J)
+        Derivatives in the mean scores.
+    for_cov : array (m, K, K), optional
+        Derivatives in the covariances, of rows with noise.
+    moments : ClassMoments, optional
+        For the third derivatives.
+    noise_weight : array (m,)
+        ``d``.
+    """
+
+    raw: Float[np.ndarray, "m p"]
+    x: Float[np.ndarray, "m q"]
+    var: Float[np.ndarray, "m p"] | None
+    first: Float[np.ndarray, "m J"]
+    second: Float[np.ndarray, "m J J"]
+    for_cov: Float[np.ndarray, "m K K"] | None
+    moments: ClassMoments | None
+    noise_weight: Float[np.ndarray, " m"]
+
+
+def noised_rows(
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True
+) -> Iterator[tuple[slice, RowTerms]]:
+    """Rows of the energy with their terms at the weights, so many at a time that they take little room.
+
+    Not ``whole`` they are those of the second-order model.
+    """
+    K, (_, p) = energy.n_classes, energy.moments.design.shape
+    parts = (np.broadcast_to(np.asarray(part), (p, 1))[:, 0] for part in energy.moments.coefficients)
+    gain, shift, quadratic, linear, constant = parts
+    first, second = np.triu_indices(K)
+    products = weights[:-1, first] * weights[:-1, second]
+    for rows, part in energy.moments.design.parts(max(1, _MOST // (K * max(K, 2 * p)))):
+        if not part.shape[0]:
+            continue
+        given = part.matrix()
+        raw = np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
+        x = np.column_stack([raw * gain + shift, np.full(len(raw), float(energy.moments.fit_intercept))])
+        mean, c, d = x[:, :-1] @ weights[:-1] + weights[-1], energy.loss_weight[rows], energy.noise_weight[rows]
+        probability = log_sum_exp(mean)[1]
+        curvature = -probability[:, :, None] * probability[:, None, :]
+        curvature[:, np.arange(K), np.arange(K)] += probability
+        slope = c[:, None] * (probability - (np.arange(K) == energy.code[rows][:, None]))
+        bend = c[:, None, None] * curvature
+        if not energy.noisy:
+            yield rows, RowTerms(raw, x, None, slope[:, :-1], bend[:, :-1, :-1], None, None, d)
+            continue
+        var = (quadratic * raw + linear) * raw + constant
+        cov = np.empty((len(raw), K, K))
+        cov[:, first, second] = cov[:, second, first] = var @ products
+        _, extra, for_cov, positive = FORMS[energy.form](mean, cov)
+        slope += d[:, None] * extra
+        if not whole:
+            yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], positive, None, d)
+            continue
+        found = class_moments(energy.form, mean, cov)
+        bend += d[:, None, None] * mean_curvature(found, mean, cov)
+        yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, found, d)
+
+
+@dataclass(frozen=True)
+class SoftmaxHessian:
+    """Cholesky factor of the Hessian in ``θ``.
+
+    Attributes
+    ----------
+    factor : tuple
+        Of :func:`scipy.linalg.cho_factor`, of ``J (p + 1)`` coordinates, class by class.
+    n_classes : int
+        ``K``.
+    """
+
+    factor: Any
+    n_classes: int
+
+    @classmethod
+    @double_range()
+    def at(cls, energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True) -> SoftmaxHessian:
+        """The Hessian at the weights; where that is not positive, or not ``whole``, the second-order model, which is.
+
+        Raises
+        ------
+        ValueError
+            If it is beyond double precision.
+        """
+        if whole and energy.noisy:
+            try:
+                return cls._factored(_assembled(energy, weights, whole), energy.n_classes)
+            except np.linalg.LinAlgError:
+                pass
+        return cls._factored(_assembled(energy, weights, False), energy.n_classes)
+
+    @classmethod
+    def _factored(cls, matrix: Float[np.ndarray, "D D"], n_classes: int) -> SoftmaxHessian:
+        refuse_overflow(curvature=matrix)
+        # A relative ridge at round-off keeps a nearly singular matrix factorisable.
+        matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
+        return cls(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False), n_classes)
+
+    def solve(self, right: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
+        """Inverse Hessian times a gradient whose classes sum to zero, as weights that do."""
+        found = linalg.cho_solve(self.factor, right[:, :-1].T.ravel(), check_finite=False)
+        theta = np.append(found.reshape(self.n_classes - 1, -1).T, np.zeros((len(right), 1)), axis=1)
+        return theta - theta.mean(axis=1, keepdims=True)
+
+    def inverse(self) -> Float[np.ndarray, "J q J q"]:
+        """The inverse Hessian."""
+        found, _ = linalg.lapack.dpotri(self.factor[0], lower=True)
+        lower = np.tril(found, -1)
+        J = self.n_classes - 1
+        return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
+
+
+def _assembled(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool) -> Float[np.ndarray, "D D"]:
+    J, (q, K) = energy.n_classes - 1, weights.shape
+    result = np.zeros((J, q, J, q))
+    d = np.arange(q)
+    prior = np.broadcast_to(energy.precision, (q, 1))[:, 0]
+    for k in range(J):
+        for ell in range(k + 1):
+            result[k, d, ell, d] = ((k == ell) - 1 / K) * prior
+            if not energy.moments.fit_intercept:
+                result[k, -1, ell, -1] = float(k == ell)
+    for _, rows in noised_rows(energy, weights, whole):
+        _add(result, rows, weights[:-1])
+    for k in range(J):
+        for ell in range(k):
+            result[ell, :, k, :] = result[k, :, ell, :]  # blocks are symmetric
+    return result.reshape(J * q, J * q)
+
+
+def _add(result: Float[np.ndarray, "J q J q"], rows: RowTerms, weights: Float[np.ndarray, "p K"]) -> None:
+    """Add some rows to the lower blocks."""
+    J, p = len(result), len(weights)
+    d, var = np.arange(p), None
+    if rows.var is not None and rows.for_cov is not None:
+        var = rows.noise_weight[:, None] * rows.var
+        own = var.T @ (2 * rows.for_cov[:, :J, :J]).reshape(-1, J * J)
+        for k in range(J):
+            for ell in range(k + 1):
+                result[k, d, ell, d] += own[:, k * J + ell]
+    third: Any = ((k, None) for k in range(J))
+    if rows.moments is not None and var is not None:
+        third = rows.moments.third(weights, var, J)
+    for k, mixed in third:
+        right = (rows.x[:, None] * rows.second[:, k, : k + 1, None]).reshape(len(rows.x), -1)
+        result[k, :, : k + 1] += (rows.x.T @ right).reshape(p + 1, k + 1, p + 1)
+        if mixed is not None:
+            both = (rows.x.T @ mixed.reshape(len(mixed), -1)).reshape(p + 1, k + 1, p)
+            result[k, :, : k + 1, :-1] += both
+            result[k, :-1, : k + 1] += both.transpose(2, 1, 0)

@@ -1,0 +1,1 @@
+"""Linear systems of a step: factors, preconditioners, conjugate gradients, and pairs of secants."""

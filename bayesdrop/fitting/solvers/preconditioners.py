@@ -1,0 +1,315 @@
+"""Linear systems ``(D + MᵀΩM) x = r`` with a symmetric positive definite matrix.
+
+One conjugate-gradient loop for a block of ``K`` systems, and three preconditioners chosen by shape: a Cholesky
+factor of the matrix (few columns), the Woodbury identity on an n × n matrix (few rows) and the diagonal (sparse or
+large). With one of the first two the loop is iterative refinement and ends after a step or two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from ..._typing import Float, PerRow
+from ..._validation import check_count, check_instance, check_number
+from ...designs import Design
+from ...moments import ScoreMoments
+from ..overflow import refuse_overflow
+from ..shapes import FeatureBlock, ProblemVector, WeightBlock
+from .factors import Factor, factor, solved
+
+__all__ = [
+    "Cholesky",
+    "Jacobi",
+    "Preconditioner",
+    "Woodbury",
+    "check_settings",
+    "choose_preconditioner",
+    "conjugate_gradient",
+    "factored",
+    "rows_taken",
+]
+
+# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: with four of them it
+# is right to about a half, with a hundred to a tenth, and conjugate gradients do the rest. In between it takes so many
+# that its matrix costs this share of a product with all rows, which is bound by memory while that is not.
+_ROWS_PER_COLUMN = (4, 40)
+_SHARE = 14.0
+# Where all rows cost no more than so many multiplications, all are taken.
+_ENOUGH = 6e7
+Vector: TypeAlias = Float[np.ndarray, "..."]
+Apply = Callable[[WeightBlock], WeightBlock]
+
+
+@runtime_checkable
+class Preconditioner(Protocol):
+    """Protocol: ``prepare`` returns a map ``r ↦ z`` on blocks (p + 1, K)."""
+
+    def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
+        """Approximate inverse of ``diag(diagonal) + MᵀΩM`` for ``ω >= 0`` (n, K) and ``diagonal`` (p + 1, K)."""
+
+
+def check_settings(tol: Any, max_iter: Any, max_inner: Any, preconditioner: Any) -> None:
+    """Raise if a setting of a minimiser that solves linear systems makes no sense.
+
+    Examples
+    --------
+    >>> check_settings(1e-8, 200, 500, None)
+    """
+    check_number(tol, "tol", least=0)
+    check_count(max_iter, "max_iter")
+    check_count(max_inner, "max_inner")
+    expected = "an object such as bayesdrop.fitting.solvers.preconditioners.Jacobi()"
+    check_instance(preconditioner, "preconditioner", Preconditioner, expected, none=True)
+
+
+def choose_preconditioner(design: Design) -> Preconditioner:
+    """Cholesky for few columns, Woodbury for few rows, else the diagonal.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> choose_preconditioner(as_design(np.ones((20, 3))))
+    Cholesky(shared_from=200)
+    """
+    if design.prefers_gram:
+        return Cholesky()
+    return Woodbury() if design.prefers_outer_gram else Jacobi()
+
+
+@dataclass(frozen=True)
+class Jacobi:
+    """The diagonal of the matrix.
+
+    Examples
+    --------
+    >>> Jacobi()
+    Jacobi()
+    """
+
+    def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
+        """See :class:`Preconditioner`."""
+        whole = diagonal + moments.diagonal(omega)
+        # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
+        refuse_overflow(curvature=whole)
+        inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
+        return lambda r: inverse * r
+
+
+def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:
+    """Keep rows drawn systematically with chances in proportion to ``ω``, with weights that stand for all of them.
+
+    One row for each ``step`` of weight, for ``ω`` (n, K) and ``step`` (K,); rows with much weight are all there.
+    """
+    return np.stack([_thin_column(*column) for column in zip(omega.T, step, strict=True)], axis=1)
+
+
+def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray, " n"]:
+    running = np.cumsum(omega)
+    result = np.zeros_like(omega)
+    if len(omega) and running[-1] > 0:
+        size = max(1, round(running[-1] / step))
+        rows = np.searchsorted(running, (np.arange(size) + 0.5) / size * running[-1])
+        np.add.at(result, np.minimum(rows, len(omega) - 1), running[-1] / size)
+    return result
+
+
+def rows_taken(n: int, p: int) -> int:
+    """Rows of which the Cholesky preconditioner is made.
+
+    Examples
+    --------
+    >>> rows_taken(1000, 20), rows_taken(20_000, 100)
+    (1000, 2772)
+    """
+    least, most = _ROWS_PER_COLUMN
+    size = round((p + 1) * min(max(_SHARE * n / (p + 1) ** 2, least), most))
+    return size if n > max(2 * size, _ENOUGH / (p + 1) ** 2) else n
+
+
+def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Factor:
+    """Cholesky factor of a symmetric matrix, which is overwritten, with something added to its diagonal."""
+    whole = matrix.diagonal() + diagonal
+    refuse_overflow(curvature=whole)
+    # A relative ridge at round-off keeps a nearly singular matrix factorisable.
+    np.fill_diagonal(matrix, whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300)
+    return factor(matrix)
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
+
+    Where there are many more rows than columns it is the matrix of a sample of them, at a fraction of the cost. The
+    constant part ``h`` of the noise's mean is left out: the factor is a preconditioner, and no loss of
+    accuracy follows.
+
+    Attributes
+    ----------
+    shared_from : int
+        Columns from which on three problems or more share the factor of their mean matrix, on the scale of each.
+
+    Examples
+    --------
+    >>> Cholesky()
+    Cholesky(shared_from=200)
+    """
+
+    shared_from: int = 200
+
+    def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
+        """See :class:`Preconditioner`."""
+        p, K = moments.design.shape[1], omega.shape[1]
+        gain = np.broadcast_to(moments.coefficients.gain, (p, K))
+        if K > 2 and p >= self.shared_from:
+            size = np.mean(diagonal + moments.diagonal(omega), axis=0)
+            mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
+            shared = self._factors(moments, *mean)[0]
+            scale = size.mean() / size
+            return lambda r: scale * solved(shared, r)
+        factors = self._factors(moments, gain, omega, diagonal)
+        if K == 1:
+            return lambda r: solved(factors[0], r)
+        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
+
+    @staticmethod
+    def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Factor]:
+        """One factor for each column of the blocks."""
+        (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
+        size = rows_taken(n, p)
+        if size < n:
+            step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
+            (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
+        total = design.total(omega)
+        border = gain * design.rmatvec(omega)
+        factors = []
+        for k in range(K):
+            matrix = np.zeros((p + 1, p + 1))
+            matrix[:-1, :-1] = design.gram(omega[:, k]) * (gain[:, k, None] * gain[:, k])
+            if moments.fit_intercept:
+                matrix[-1, :-1] = matrix[:-1, -1] = border[:, k]
+                matrix[-1, -1] = total[k]
+            else:
+                matrix[-1, -1] = 1.0
+            factors.append(factored(matrix, diagonal[:, k]))
+        return factors
+
+
+@dataclass(frozen=True)
+class Woodbury:
+    """Inverse through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``, one per column of the block.
+
+    The intercept, which has no prior, is eliminated by its Schur complement.
+
+    Examples
+    --------
+    >>> Woodbury()
+    Woodbury()
+    """
+
+    def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
+        """See :class:`Preconditioner`."""
+        design = moments.design
+        n, p = design.shape
+        gain = np.broadcast_to(moments.coefficients.gain, (p, omega.shape[1]))
+        solvers = []
+        for k in range(omega.shape[1]):
+            root, scale, inverse = np.sqrt(omega[:, k]), gain[:, k], 1 / diagonal[:-1, k]
+            inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
+            inner[np.diag_indices(n)] += 1.0
+            refuse_overflow(curvature=inner.diagonal())
+            known = factor(inner)
+
+            def block(
+                r: Vector, root: Vector = root, scale: Vector = scale, inverse: Vector = inverse, known: Factor = known
+            ) -> Vector:
+                z = inverse * r
+                inside = solved(known, root * design.matvec(scale * z))
+                return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
+
+            border = scale * design.rmatvec(omega[:, k])
+            through = block(border)
+            schur = omega[:, k].sum() + diagonal[-1, k] - border @ through
+
+            def solve(
+                r: Vector, block: Any = block, border: Vector = border, through: Vector = through, schur: Any = schur
+            ) -> Vector:
+                z = block(r[:-1])
+                if not moments.fit_intercept:
+                    return np.append(z, r[-1])
+                top = (r[-1] - border @ z) / schur
+                return np.append(z - through * top, top)
+
+            solvers.append(solve)
+        return lambda r: np.stack([solvers[k](r[:, k]) for k in range(r.shape[1])], axis=1)
+
+
+def conjugate_gradient(
+    product: Callable[[WeightBlock], tuple[WeightBlock, tuple[PerRow, ...]]],
+    right: WeightBlock,
+    precondition: Apply,
+    tolerance: ProblemVector,
+    max_iter: int,
+    persist: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
+) -> tuple[WeightBlock, tuple[PerRow, ...], int]:
+    """Solve ``A x = right`` for a block of columns, each with its own step lengths.
+
+    Parameters
+    ----------
+    product : callable
+        ``u ↦ (A u, extras)``; the extras are linear in ``u`` and are returned for the solution ``x``.
+    right : array (q, K)
+        Right-hand sides.
+    precondition : callable
+        ``r ↦ z``, approximate inverse of A.
+    tolerance : array (K,)
+        Relative residual in the preconditioned norm at which a column stops.
+    max_iter : int
+        Most products.
+    persist : callable, optional
+        ``Design.persist``, for extras that are vectors over its rows.
+
+    Returns
+    -------
+    x : array (q, K)
+    extras : tuple of arrays
+    iterations : int
+    """
+    x = np.zeros_like(right)
+    extras: tuple[PerRow, ...] = ()
+    residual = right.copy()
+    z = precondition(residual)
+    direction = z.copy()
+    rho = np.einsum("ij,ij->j", residual, z)
+    limit = tolerance**2 * rho
+    active = rho > 0
+    iteration = 0
+    while iteration < max_iter and np.any(active):
+        applied, parts = product(direction)
+        curvature = np.einsum("ij,ij->j", direction, applied)
+        bent = active & ~(curvature > 0)
+        active &= curvature > 0
+        alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
+        if iteration == 0:
+            # The matrix is not positive along the first direction: take that direction, for the caller to search.
+            alpha = np.where(bent, 1.0, alpha)
+        x += alpha * direction
+        extras = persist(
+            *(alpha * part for part in parts)
+            if iteration == 0
+            else (total + alpha * part for total, part in zip(extras, parts, strict=True))
+        )
+        residual -= alpha * applied
+        iteration += 1
+        z = precondition(residual)
+        fresh = np.einsum("ij,ij->j", residual, z)
+        active &= fresh > limit
+        if not np.any(active):
+            break
+        direction = z + np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0) * direction
+        rho = fresh
+    return x, extras, iteration

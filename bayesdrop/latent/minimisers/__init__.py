@@ -1,0 +1,1 @@
+"""Ways down the energy of a hidden layer."""

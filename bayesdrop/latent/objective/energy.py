@@ -1,0 +1,248 @@
+r"""Energy of a predictor with one hidden layer of ``K`` units whose inputs are noised (Chen, Zhu, Chen & Chen 2015).
+
+A row has pre-activations ``u = αᵀx̃ + a``, hidden features ``h = σ(u)`` and scores ``s = Wᵀh + b`` of ``M`` problems.
+Under the noise ``u`` has a mean ``ū`` and a covariance ``S``, ``S_kl = Σ_d Var(x̃_d) α_dk α_dl``, and to first order
+around the mean (their sections 4.2 and 5.2)
+
+    E s = Wᵀσ(ū) + b,      Cov(s) = QᵀSQ,      Q = diag(σ'(ū)) W.
+
+One problem has ``v = Var(s)``; several, one against the rest, have a variance each, and the softmax all covariances.
+The energy is
+
+    U = ½ Σ_k α_kᵀPα_k + ½‖W‖² + C Σ_i s_i φ(y_i, E s_i, Cov(s_i)),
+
+and neither intercept is penalised. Since ``σ'`` and ``S`` both depend on ``α``, the gradient has cross terms that the
+printed one lacks: it keeps only a feature's product with itself. Nothing of size (n, p) is formed; how the covariances
+are summed is said in :mod:`.covariances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from ..._typing import Float
+from ...designs import Design, as_design
+from ...moments import ScoreMoments
+from ...noise import Noise
+from ...noise.centre import require_zero_centre
+from ..criteria import Criterion
+from .covariances import ScoreCovariances
+from .rows import Block, Rows, principal_axes
+
+__all__ = [
+    "Evaluation",
+    "LatentEnergy",
+    "Parameters",
+    "hidden_moments",
+]
+
+
+class Parameters(NamedTuple):
+    """Weights of both layers.
+
+    Attributes
+    ----------
+    hidden : array (p + 1, K)
+        ``α``, the hidden intercepts ``a`` in the last row.
+    output : array (K + 1, M)
+        ``W``, the intercepts ``b`` in the last row.
+    """
+
+    hidden: Float[np.ndarray, "_ K"]
+    output: Float[np.ndarray, "_ M"]
+
+    def flatten(self) -> Float[np.ndarray, " D"]:
+        """All numbers as one vector."""
+        return np.concatenate([self.hidden.ravel(), self.output.ravel()])
+
+    def like(self, flat: Float[np.ndarray, " D"]) -> Parameters:
+        """The inverse of :meth:`flatten`, in the shapes of these parameters."""
+        cut = self.hidden.size
+        return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
+
+
+class Evaluation(NamedTuple):
+    """The energy, or what some rows add to it, at given weights.
+
+    Attributes
+    ----------
+    value : float
+        What is minimised, the kink of a loss smoothed.
+    gradient : Parameters
+        Gradient of ``value``.
+    objective : float
+        The same with the loss as it is: what is reported.
+    """
+
+    value: float
+    gradient: Parameters
+    objective: float
+
+
+def hidden_moments(
+    moments: ScoreMoments, hidden: Float[np.ndarray, "_ K"]
+) -> tuple[Float[np.ndarray, "m K"], Float[np.ndarray, "m L"] | None]:
+    """Mean (m, K) of the pre-activations and their covariances, pair by pair (m, K(K + 1)/2), None without noise."""
+    mean = moments.mean(hidden)
+    if not moments.has_variance:
+        return mean, None
+    first, second = np.triu_indices(hidden.shape[1])
+    return mean, moments.covariance(hidden[:-1, first] * hidden[:-1, second])
+
+
+@dataclass(frozen=True)
+class LatentEnergy:
+    """The energy and its exact gradient.
+
+    Attributes
+    ----------
+    blocks : sequence of Block
+        The rows, one block after the other.
+    noise : Noise
+        Feature noise.
+    rate : array (p,)
+        Dropout rates.
+    criterion : Criterion
+        Marginalised loss.
+    precision : array (p,)
+        Prior precision of the hidden weights of each feature; that of the output weights is 1.
+    fit_intercept : bool
+        The intercepts of both layers are free.
+    keep_variance : bool
+        If false the variance of the noise is forgotten, and only its mean kept.
+    """
+
+    blocks: Rows
+    noise: Noise
+    rate: Float[np.ndarray, " p"]
+    criterion: Criterion
+    precision: Float[np.ndarray, " p"]
+    fit_intercept: bool = True
+    keep_variance: bool = True
+
+    def __post_init__(self) -> None:
+        require_zero_centre(self.noise, "a hidden layer")
+
+    def moments(self, design: Design) -> ScoreMoments:
+        """Moments of the noised features of some rows."""
+        moments = ScoreMoments(design, self.noise, self.rate[:, None], self.fit_intercept)
+        return moments if self.keep_variance else moments.without_variance()
+
+    def moments_of(self, block: Block) -> ScoreMoments:
+        """Moments of the noised features of a block."""
+        return self.moments(as_design(block.X) if block.design is None else block.design)
+
+    def _covariances(self, parameters: Parameters) -> ScoreCovariances:
+        hidden, weight = parameters.hidden[:-1], parameters.output[:-1]
+        return ScoreCovariances(hidden, weight, self.criterion.pairs(weight.shape[1]))
+
+    def scores(
+        self, block: Block, parameters: Parameters
+    ) -> tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
+        """Mean (m, M) of the scores of some rows and, with noise, covariances (m, J) of the criterion's pairs."""
+        moments = self.moments_of(block)
+        unit: Float[np.ndarray, "m K"] = expit(moments.mean(parameters.hidden))
+        score = unit @ parameters.output[:-1] + parameters.output[-1]
+        if not moments.has_variance:
+            return score, None
+        route = self._covariances(parameters).route(moments, block.nonzeros)
+        return score, route.forward(moments, unit * (1 - unit))[0]
+
+    @cached_property
+    def without_variance(self) -> LatentEnergy:
+        """The energy that forgets the variance of the noise."""
+        return replace(self, keep_variance=False)
+
+    @cached_property
+    def input_axes(self) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, "q q"]]:
+        """Eigenvalues and axes of ``Σ_i C s_i E x̃x̃ᵀ``, ``x̃`` ending with a 1, in units of the prior; q = p + 1."""
+        gram, total, weight = self.blocks.second_moments
+        gain, shift, *spread = (np.broadcast_to(part, total.shape) for part in self.noise.coefficients(self.rate))
+        mean = gain * total + shift * weight
+        cross = (gain * total)[:, None] * shift
+        matrix = np.zeros((len(total) + 1, len(total) + 1))
+        matrix[:-1, :-1] = gain[:, None] * gram * gain + cross + cross.T + weight * (shift[:, None] * shift)
+        if self.keep_variance:
+            quadratic, linear, constant = spread
+            matrix[range(len(total)), range(len(total))] += (
+                quadratic * np.diag(gram) + linear * total + constant * weight
+            )
+        matrix[-1, :-1] = matrix[:-1, -1] = mean
+        matrix[-1, -1] = weight
+        root = np.sqrt(np.where(self.precision > 0, self.precision, 1.0))
+        matrix[:-1] /= root[:, None]
+        matrix[:, :-1] /= root
+        return principal_axes(matrix, self.fit_intercept)
+
+    @property
+    def row_weight(self) -> float:
+        """``C Σ s_i``."""
+        return float(sum(block.weight.sum() for block in self.blocks))
+
+    @property
+    def has_variance(self) -> bool:
+        """True if the noise gives the scores a variance."""
+        coefficients = self.noise.coefficients(self.rate)
+        parts = (coefficients.quadratic, coefficients.linear, coefficients.constant)
+        return self.keep_variance and any(bool(np.any(part)) for part in parts)
+
+    def prior(self, parameters: Parameters) -> tuple[float, Parameters]:
+        """Penalty of the weights and its gradient."""
+        scaled = self.precision[:, None] * parameters.hidden[:-1]
+        value = 0.5 * np.sum(scaled * parameters.hidden[:-1]) + 0.5 * np.sum(parameters.output[:-1] ** 2)
+        none = np.zeros((1, 1))
+        return float(value), Parameters(
+            np.concatenate([scaled, np.broadcast_to(none, (1, scaled.shape[1]))]),
+            np.concatenate([parameters.output[:-1], np.broadcast_to(none, (1, parameters.output.shape[1]))]),
+        )
+
+    def value_and_gradient(self, parameters: Parameters) -> Evaluation:
+        """``U`` and its gradient."""
+        penalty, slope = self.prior(parameters)
+        value, gradient, objective = self.of_rows(self.blocks, parameters)
+        both = Parameters(slope.hidden + gradient.hidden, slope.output + gradient.output)
+        return Evaluation(penalty + value, self.zero_fixed_intercepts(both), penalty + objective)
+
+    def zero_fixed_intercepts(self, gradient: Parameters) -> Parameters:
+        """Leave out the intercepts if there are none."""
+        if not self.fit_intercept:
+            gradient.hidden[-1] = 0
+            gradient.output[-1] = 0
+        return gradient
+
+    def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> Evaluation:
+        """What some rows add to the energy, and to its gradient."""
+        covariances = self._covariances(parameters)
+        total, rounded = 0.0, 0.0
+        hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
+        for block in blocks:
+            moments = self.moments_of(block)
+            unit: Float[np.ndarray, "m K"] = expit(moments.mean(parameters.hidden))
+            slope = unit * (1 - unit)
+            score = unit @ parameters.output[:-1] + parameters.output[-1]
+            for_mean, cov = np.zeros_like(unit), None
+            if moments.has_variance:
+                route = covariances.route(moments, block.nonzeros)
+                cov, kept = route.forward(moments, slope)
+                value, for_score, for_cov = self.criterion(block.target, score, cov)
+                for_slope = route.backward(moments, slope, block.weight[:, None] * for_cov, kept)
+                for_mean += for_slope * slope * (1 - 2 * unit)
+            else:
+                value, for_score, _ = self.criterion(block.target, score, None)
+            for_score = block.weight[:, None] * for_score
+            for_mean += slope * (for_score @ parameters.output[:-1].T)
+            total += float(block.weight @ value)
+            rounded += float(np.sum(block.weight * self.criterion.excess(block.target, score, cov, value)))
+            output[:-1] += unit.T @ for_score
+            output[-1] += for_score.sum(axis=0)
+            hidden += moments.mean_adjoint(for_mean)
+        for_hidden, for_output = covariances.gradient()
+        hidden[:-1] += for_hidden
+        output[:-1] += for_output
+        return Evaluation(total, Parameters(hidden, output), total - rounded)

@@ -1,0 +1,211 @@
+"""Posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates, as ArviZ takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._validation import check_count, check_flag, drawn_seed, shown, takes_seed
+from ...data.counts import check_responses
+from ...data.dataset import Dataset, as_dataset
+from ...description import attributes
+from ...losses.protocols import Scored, require
+from ...model import Model, check_model, require_complete
+from ...noise.centre import require_zero_centre
+from ...posterior.arviz_groups.builder import build_groups, provenance
+from ...posterior.arviz_groups.constants import model_constants, model_coords
+from ...posterior.arviz_groups.groups import assemble
+from ...posterior.arviz_groups.responses import observed_group
+from ...posterior.diagnostics.run_warnings import warn_of_run
+from ...posterior.sampling import check_counts
+from .alignment import align_units
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ...mcmc.run.runner import Run
+
+__all__ = ["sample_latent"]
+
+
+@takes_seed
+def sample_latent(
+    model: Model,
+    X: Any,
+    y: Any,
+    *,
+    n_hidden: int = 5,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    seed: Any = 0,
+    method: Any = None,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    progress: bool = True,
+) -> Any:
+    """Draw from the posterior of a predictor with one hidden layer of logistic units.
+
+    The density is that of :mod:`bayesdrop.latent.posterior.density`: the noise of the inputs is carried through the
+    units to first order, as in ``bd.LatentDropoutSVC``, and the score that results is taken as normal. Hidden weights
+    have the model's ``weight_prior``, output weights a standard normal, hidden intercepts ``N(0, 3²)``.
+
+    Permuted or turned units are the same predictor, so the draws of all chains are brought to one labelling
+    (:func:`bayesdrop.latent.posterior.alignment.align_units`). Modes that differ by more show as a large R-hat of the
+    weights; rates, ``lp`` and predictions do not depend on labels at all.
+
+    Parameters
+    ----------
+    model : Model
+        Loss, noise, rates, ``C`` and weight prior (normal).
+    X : array, data frame or scipy sparse (n, p)
+        Features. Sparse input is never made dense.
+    y : sequence of n labels or numbers
+        Two classes, or numbers for a loss of regression.
+    n_hidden : int
+        Hidden units, at least 1.
+    draws, tune, chains : int
+        Draws kept of each chain, draws thrown away before them, and chains.
+    seed : int, numpy.random.Generator, RandomState or JAX key
+        Same seed, same result, on one machine.
+    method : NUTS, optional
+        ``bd.NUTS()`` by default.
+    sample_weight : array (n,), optional
+        Row weights, >= 0.
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        ``posterior`` has ``hidden_weight`` (chain, draw, hidden, feature), ``output_weight`` (chain, draw, hidden),
+        ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed;
+        ``observed_data`` as ``bd.sample`` has it. The attribute ``complete`` is 0 if the run was interrupted.
+
+    Raises
+    ------
+    ValueError
+        If the data or a count do not fit, or the weight prior is not normal.
+
+    Warns
+    -----
+    IncompleteWarning
+        If the run was interrupted from the keyboard; the draws that were finished are there.
+    MixingWarning
+        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
+        (:func:`bayesdrop.diagnose`), or some effective sample size below 400.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> import warnings
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # a few draws, for show
+    ...     post = bd.sample_latent(bd.Model(), X, y, n_hidden=2, draws=5, tune=5, chains=2, progress=False)
+    >>> bd.groups.dataset(post, "posterior")["hidden_weight"].shape
+    (2, 5, 2, 2)
+    """
+    from ...mcmc.hmc.nuts import NUTS
+
+    check_model(model)
+    check_count(tune, "tune")
+    check_counts(draws, tune, chains)
+    check_count(n_hidden, "n_hidden", most=10**6)
+    check_flag(progress, "progress")
+    seed = drawn_seed(seed)
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
+            f"{model.loss!r}."
+        )
+    require_zero_centre(model.noise, "a hidden layer")
+    require_complete(model, "a hidden layer")
+    data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
+    method = NUTS() if method is None else method
+    if not isinstance(method, NUTS):
+        raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
+    result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress)
+    groups = _groups(model, data, result)
+    attrs = provenance(
+        inference_method="mcmc", method=repr(method), target="hidden layer", model=repr(model), seed=seed, run=result,
+        tune=int(tune),
+    )  # fmt: skip
+    attrs |= attributes(model, data.classes)
+    attrs |= {
+        "n_hidden": int(n_hidden),
+        "units": "aligned: permuted and turned to the labelling of the most probable draw",
+        "approximation": "noise is carried through the hidden layer to first order and scores are taken as normal",
+    }
+    for group in groups.values():
+        group.attrs.update(attrs)
+    warn_of_run(groups, attrs, draws)
+    return assemble(groups, attrs)
+
+
+def _run(
+    model: Model, data: Dataset, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any, progress: bool
+) -> Any:
+    """Draws of the whitened sampler, by name."""
+    import jax
+    import jax.numpy as jnp
+
+    from ...mcmc.hmc.binding import operands_of
+    from ...mcmc.hmc.nuts import NUTSKernel, NUTSOperands
+    from ...mcmc.run.runner import as_key, run
+    from .density import LatentDensity
+
+    rate_map = model.bind(data.feature_names)
+    p = len(data.feature_names)
+    model.noise.check(data.design.minimum())
+    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
+        real = partial(jnp.asarray, dtype=method.dtype)
+        loss = require(
+            model.loss.plain, Scored, "the posterior of a hidden layer", "write its cost under normal scores"
+        )
+        density = LatentDensity(loss, model.noise, units, p, model.fit_intercept, rate_map.size, rate_map.dim)
+        operands = operands_of(model, data, rate_map, method.dtype)
+        kernel = NUTSKernel(density, tune, float(method.target_accept), int(method.max_tree_depth))
+        whitened = NUTSOperands(operands, real(np.zeros(density.size)), real(np.ones(density.size)))
+        return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress)
+
+
+def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
+    """Draws with their units aligned, and the data, as groups."""
+    draws = result.draws
+    hidden = np.asarray(draws["hidden_weight"])
+    chains, count, units, p = hidden.shape
+    total = chains * count
+    nothing = np.zeros((chains, count, units))
+    aligned = align_units(
+        hidden.reshape(total, units, p),
+        np.reshape(draws.get("hidden_intercept", nothing), (total, units)),
+        np.reshape(draws["output_weight"], (total, units)),
+        np.reshape(draws.get("intercept", nothing[:, :, 0]), total),
+        reference=int(np.argmax(draws["lp"])),
+        turn=model.fit_intercept,
+    )
+    names = ("hidden_weight", "hidden_intercept", "output_weight", "intercept")
+    by_chain = {
+        name: np.reshape(value, (chains, count, *np.shape(value)[1:]))
+        for name, value in zip(names, aligned, strict=True)
+    }
+    rate_map = model.bind(data.feature_names)
+    return build_groups(
+        draws | by_chain,
+        variables=result.variables,
+        statistics=result.statistics,
+        coords=model_coords(rate_map, data.feature_names) | {"hidden": [f"hidden{k}" for k in range(units)]},
+        observed=observed_group(data.target, data.classes, binary=model.loss.binary),
+        constants=model_constants(
+            model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The feature-noising model of many classes: kernel, state and moves."""

@@ -1,0 +1,1 @@
+"""Many classes, jointly: density, curvature and factors of the softmax."""

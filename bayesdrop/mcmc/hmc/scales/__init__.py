@@ -1,0 +1,1 @@
+"""Priors that are scale mixtures: the map that decouples scales from weights, and moves along it."""

@@ -1,0 +1,1 @@
+"""Rows that are read a block at a time: density and sampler."""

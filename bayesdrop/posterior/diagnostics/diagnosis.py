@@ -1,0 +1,350 @@
+"""How the chains of a posterior went, in plain words, with what to do about each problem.
+
+R-hat and effective sample sizes are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), E-BFMI that of
+Betancourt (2016). The thresholds stand here and nowhere else; what thousands of R-hats may be beyond theirs is a law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._display import Shown
+from ..arviz_groups.groups import dataset, group_names
+from ..arviz_groups.stored_rate_prior import read_rate_prior
+from ..arviz_groups.summaries import SUMMARY, THINNED
+from ..draws import read_group
+from .advice import columns_advice, more_draws
+from .largest_r_hat import draws_to_agree, r_hat_limits
+from .mixing import Extreme, extreme_of, mixing
+from .problems import Problem, approximation_problem, approximation_words, chain_problems
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "diagnose", "diagnose_groups"]
+
+R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
+_ENERGY_LIMIT = 0.3
+_ACCEPTANCE_LIMIT = 0.1
+# A posterior interval at least so wide, relative to the prior's, says nothing that the prior did not.
+_HARDLY_NARROWER = 0.9
+_PROBABILITY = 0.9
+# Fewer draws of a chain cannot be split in two.
+_LEAST_DRAWS = 4
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Shown):
+    """How the chains went; ``print`` says it in words.
+
+    Attributes
+    ----------
+    chains, draws : int
+        Chains, and draws of each.
+    r_hat, ess_bulk, ess_tail : Extreme or None
+        Largest R-hat and smallest effective sample sizes with the variable they belong to; None where there are too
+        few chains or draws to tell, or nothing varies. Variables whose draws were not kept count by R-hat of values and
+        batch means (:mod:`bayesdrop.mcmc.run.summary`), and have no tail.
+    divergences : int or None
+        Divergent trajectories; None for a sampler that has none.
+    acceptance_rate : float or None
+        Mean acceptance rate, if the sampler has one.
+    e_bfmi : float or None
+        Smallest energy fraction of a chain, if the sampler records energies.
+    n_rates : int
+        Number of free rates.
+    undetermined : list of str
+        Those of them whose 90 % interval is at least nine tenths as wide as the prior's.
+    complete : bool
+        False if the run ended before it had the draws that were asked for.
+    problems : list of Problem
+        What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
+    approximation : str
+        What the sampler approximates and how well, or what :func:`bayesdrop.reweight` made of it; empty if it is exact.
+    r_hat_limit : float
+        What the largest R-hat may be: 1.01, or more where chains that agree have more in one of so many numbers
+        (:func:`bayesdrop.largest_r_hat`).
+    r_hat_words : str
+        Why it is more, and what draws 1.01 takes.
+
+    Examples
+    --------
+    >>> Diagnosis(4, 1000, Extreme(1.002, "rate of age"), None, None).ok
+    True
+    """
+
+    chains: int
+    draws: int
+    r_hat: Extreme | None
+    ess_bulk: Extreme | None
+    ess_tail: Extreme | None
+    divergences: int | None = None
+    acceptance_rate: float | None = None
+    e_bfmi: float | None = None
+    n_rates: int = 0
+    undetermined: list[str] = field(default_factory=list)
+    complete: bool = True
+    problems: list[Problem] = field(default_factory=list)
+    approximation: str = ""
+    r_hat_limit: float = R_HAT_LIMIT
+    r_hat_words: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True if there is no problem."""
+        return not self.problems
+
+    @property
+    def advice(self) -> str:
+        """All problems with what to do about them, each advice said once; empty if there is none."""
+        return " ".join(self._sentences())
+
+    def _sentences(self) -> list[str]:
+        texts: dict[str, list[str]] = {}
+        for problem in self.problems:
+            texts.setdefault(problem.advice, []).append(problem.text)
+        return [f"{'; '.join(found)}. {advice}" for advice, found in texts.items()]
+
+    def __repr__(self) -> str:
+        count = len(self.problems)
+        found = f"{count} problem{'s' * (count != 1)}" if count else "no problems"
+        return f"<Diagnosis: {self.chains} chains of {self.draws} draws, {found}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
+        lines[0] += "" if self.complete else ", ended early"
+        if self.r_hat is not None:
+            limit = f"{self.r_hat_limit:.3f}, {self.r_hat_words}" if self.r_hat_words else str(R_HAT_LIMIT)
+            lines.append(f"largest R-hat {self.r_hat.value:.3f} ({self.r_hat.name}); wanted: at most {limit}")
+        for kind, size in (("bulk", self.ess_bulk), ("tail", self.ess_tail)):
+            if size is not None:
+                lines.append(
+                    f"smallest {kind} effective sample size {size.value:,.0f} ({size.name}); "
+                    f"wanted: at least {ESS_LIMIT}"
+                )
+        if self.divergences is not None:
+            lines.append(f"divergent trajectories: {self.divergences}")
+        if self.acceptance_rate is not None:
+            lines.append(f"acceptance rate {self.acceptance_rate:.2f}")
+        if self.e_bfmi is not None:
+            lines.append(f"smallest E-BFMI {self.e_bfmi:.2f}; wanted: at least {_ENERGY_LIMIT}")
+        if self.n_rates:
+            lines.append(self._determined())
+        if self.approximation:
+            lines.append(self.approximation)
+        if self.ok:
+            lines.append("Nothing speaks against these draws.")
+        lines += [f"Problem: {sentence}" for sentence in self._sentences()]
+        return "\n".join(lines)
+
+    def _determined(self) -> str:
+        count, several = len(self.undetermined), self.n_rates > 1
+        if not count:
+            return (
+                f"all {self.n_rates} rates are narrower than their priors"
+                if several
+                else "the rate is narrower than its prior"
+            )
+        named = ", ".join(self.undetermined[:5]) + (f" and {count - 5} more" if count > 5 else "")
+        return (
+            f"the data do not determine {count} of {self.n_rates} rate{'s' * several}: 90 % intervals hardly "
+            f"narrower than the prior's ({named}); {'share rates by bd.PerGroup or bd.Shared, or ' * several}"
+            f"give {'them' if several else 'it'} a prior"
+        )
+
+
+def diagnose(post: Any) -> Diagnosis:
+    """Say how the chains went: mixing, divergences, and which rates the data determine.
+
+    An R-hat is a problem above 1.01, or, in a posterior of 500 numbers and more, of a number with 400 effective draws
+    and more, above what chains that agree have in one of so many numbers with probability 0.99
+    (:mod:`bayesdrop.posterior.diagnostics.largest_r_hat`).
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read. Only the group ``posterior`` is needed.
+
+    Returns
+    -------
+    Diagnosis
+        Its ``print`` says everything in words; ``problems`` lists what is wrong with what to do.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is no posterior.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    >>> posterior = xr.Dataset({"weight": (("chain", "draw", "feature"), draws)}, coords={"feature": ["age", "size"]})
+    >>> print(diagnose(bd.groups.assemble({"posterior": posterior})))
+    4 chains of 1,000 draws
+    largest R-hat 1.00... (weight of ...); wanted: at most 1.01
+    smallest bulk effective sample size ... (weight of ...); wanted: at least 400
+    smallest tail effective sample size ... (weight of ...); wanted: at least 400
+    Nothing speaks against these draws.
+    """
+    posterior = read_group(post, "posterior")
+    groups = {"posterior": posterior}
+    more = ("sample_stats", "constant_data", SUMMARY, THINNED)
+    groups |= {name: dataset(post, name) for name in group_names(post) if name in more}
+    return diagnose_groups(groups, {**getattr(post, "attrs", {}), **posterior.attrs})
+
+
+def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) -> Diagnosis:
+    """:func:`diagnose` of datasets that are not assembled yet."""
+    posterior = groups["posterior"]
+    missing = [dim for dim in ("chain", "draw") if dim not in posterior.sizes]
+    if missing or not posterior.data_vars:
+        raise ValueError(f"post: expected variables on chain and draw in the posterior, got {dict(posterior.sizes)}.")
+    # Deterministic copies of the data, say, have no draws.
+    posterior = posterior[[name for name, part in posterior.items() if {"chain", "draw"} <= set(part.dims)]]
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    more = columns_advice(attrs) or more_draws(attrs, posterior)
+    problems: list[Problem] = []
+    complete = bool(attrs.get("complete", 1))
+    if not complete:
+        text = f"the run ended early, after {draws} draws of each chain"
+        problems.append(Problem(text, "Run it to its end."))
+    broken = [str(name) for name, part in posterior.items() if not np.all(np.isfinite(part.values))]
+    if broken:
+        problems.append(
+            Problem(
+                f"draws of {', '.join(broken)} are not finite",
+                "Bring the features to a common scale, lower C, or sample in double precision.",
+            )
+        )
+    if draws >= _LEAST_DRAWS and not broken and not attrs.get("reweighted"):
+        problems.extend(chain_problems(posterior))
+    r_hat, bulk, tail, limit, words = _mixing_extremes(
+        posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
+    )
+    stats = groups.get("sample_stats")
+    divergences = acceptance = energy = None
+    if stats is not None:
+        divergences, acceptance, energy = _from_stats(stats, draws, problems)
+    at_hand = posterior if "rate" in posterior else groups.get(THINNED, posterior)
+    rates, undetermined = _undetermined(at_hand, groups.get("constant_data"))
+    wrong = approximation_problem(attrs, chains * draws)
+    if wrong is not None:
+        problems.append(wrong)
+    return Diagnosis(
+        chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
+        approximation_words(attrs, chains * draws), limit, words,
+    )  # fmt: skip
+
+
+def _mixing_extremes(
+    posterior: xr.Dataset,
+    summary: xr.Dataset | None,
+    chains: int,
+    draws: int,
+    broken: bool,
+    problems: list[Problem],
+    more: str,
+) -> tuple[Extreme | None, Extreme | None, Extreme | None, float, str]:
+    if draws < _LEAST_DRAWS:
+        text = f"draws: {draws} draw{'s' * (draws != 1)} of each chain are too few for any diagnostic"
+        problems.append(Problem(text, "Take hundreds."))
+        return None, None, None, R_HAT_LIMIT, ""
+    if chains < 2:
+        text = "chains: one chain cannot show whether it has converged (R-hat)"
+        problems.append(Problem(text, "Run at least 2, better 4."))
+    if broken:
+        return None, None, None, R_HAT_LIMIT, ""
+    found = mixing(posterior)
+    if summary is not None:
+        # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
+        for kind, name in (("r_hat", "r_hat"), ("ess_bulk", "ess")):
+            found[kind] = found[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
+    r_hat = extreme_of(found["r_hat"], np.nanargmax) if chains > 1 else None
+    bulk, tail = (extreme_of(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
+    limit, words = R_HAT_LIMIT, ""
+    if r_hat is not None and r_hat.value > R_HAT_LIMIT:
+        limits = r_hat_limits(posterior, found, R_HAT_LIMIT, ESS_LIMIT)
+        limit, words = _own_limit(r_hat, limits, found, chains, draws)
+        # How many times what chains that agree may have.
+        excess = ((found["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(found["r_hat"] > limits)
+        worst = extreme_of(excess, np.nanargmax)
+        far = None if worst is None else extreme_of(found["r_hat"].where(excess == worst.value), np.nanargmax)
+        if far is not None:
+            above, why = _own_limit(far, limits, found, chains, draws)
+            text = f"{'the largest' if far == r_hat else 'an'} R-hat is {far.value:.3f} ({far.name}), above "
+            text += (f"{above:.3f}, {why}" if why else str(R_HAT_LIMIT)) + ": the chains disagree"
+            problems.append(Problem(text, more))
+    least = min((size for size in (bulk, tail) if size is not None), default=None)
+    if least is not None and least.value < ESS_LIMIT:
+        text = f"the smallest effective sample size is {least.value:.0f} ({least.name}), below {ESS_LIMIT}"
+        problems.append(Problem(text, more))
+    return r_hat, bulk, tail, limit, words
+
+
+def _own_limit(
+    r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset], chains: int, draws: int
+) -> tuple[float, str]:
+    """What an R-hat may be, and words about it where that is more than usual."""
+    limit = extreme_of(limits.where(found["r_hat"] == r_hat.value), np.nanargmin)
+    if limit is None or limit.value <= R_HAT_LIMIT:
+        return R_HAT_LIMIT, ""
+    sizes = np.concatenate([np.ravel(part.values) for part in found["ess_bulk"].values()])
+    sizes = sizes[~np.isnan(sizes)]
+    words = f"as chains that agree may have in one of {len(sizes):,} numbers of such effective sizes"
+    wanted = draws_to_agree(sizes, chains, draws, R_HAT_LIMIT)
+    return limit.value, words + (f"; {R_HAT_LIMIT} takes about {wanted:,} draws of each" if wanted > draws else "")
+
+
+def _from_stats(
+    stats: xr.Dataset, draws: int, problems: list[Problem]
+) -> tuple[int | None, float | None, float | None]:
+    divergences = acceptance = energy = None
+    if "diverging" in stats:
+        divergences = int(stats["diverging"].sum())
+        if divergences:
+            problems.append(
+                Problem(
+                    f"{divergences} of {stats['diverging'].size} trajectories diverged, so parts of the posterior may "
+                    "be missing",
+                    "Raise tune, take smaller steps, or use method=bd.Gibbs(), which has none.",
+                )
+            )
+    if "acceptance_rate" in stats:
+        acceptance = float(np.nanmean(stats["acceptance_rate"].values))
+        if acceptance < _ACCEPTANCE_LIMIT:
+            text = f"only {100 * acceptance:.0f} % of the moves were accepted"
+            problems.append(Problem(text, "Raise tune, take smaller steps, or use another method."))
+    if "energy" in stats and draws >= _LEAST_DRAWS:
+        values = stats["energy"].transpose("chain", "draw").values.astype(float)
+        spread = values.var(axis=1)
+        steps = np.mean(np.diff(values, axis=1) ** 2, axis=1)
+        if np.any(spread > 0):
+            energy = float(np.min(steps[spread > 0] / spread[spread > 0]))
+            if energy < _ENERGY_LIMIT:
+                text = f"the smallest E-BFMI is {energy:.2f}, below {_ENERGY_LIMIT}: energies are explored slowly"
+                problems.append(Problem(text, "Raise tune and draws, or bring the features to a common scale."))
+    return divergences, acceptance, energy
+
+
+def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[int, list[str]]:
+    """Number of free rates, and the names of those whose posterior is hardly narrower than the prior."""
+    law = None if constant is None or "rate" not in posterior else read_rate_prior(constant)
+    if law is None:
+        return 0, []
+    own = ("class",) if "class" in posterior["rate"].dims else ()
+    rate = posterior["rate"].transpose("chain", "draw", *own, ...)
+    dim = rate.dims[-1]
+    tails = np.array([(1 - _PROBABILITY) / 2, (1 + _PROBABILITY) / 2])
+    low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
+    prior = law.quantile(tails[1]) - law.quantile(tails[0])
+    wide = high - low >= _HARDLY_NARROWER * prior
+    names = [str(name) for name in rate[dim].values]
+    if wide.ndim > 1:
+        names = [f"{name} ({label})" for label in rate["class"].values for name in names]
+    return wide.size, [name for name, there in zip(names, wide.ravel(), strict=True) if there]

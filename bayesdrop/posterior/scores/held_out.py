@@ -1,0 +1,278 @@
+r"""Scores of rows that a posterior has not seen: expected log predictive densities, of given rows or by K folds.
+
+    elpd = Σ_i log (1/S) Σ_s p(y_i | w_s, b_s, η_s),      se = √(n Var_i)
+
+with the noise of each row averaged over, as in :mod:`.pointwise` (Vehtari, Gelman & Gabry 2017, equations 1 and 23).
+Leave-one-out scores need no second run and are to be preferred where their Pareto k are small; these are for where
+they are not, and for rows of their own.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..._display import Shown
+from ..._typing import Float, PerRow
+from ..._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown, takes_seed
+from ...data.counts import check_responses
+from ...data.dataset import as_dataset, check_offset
+from ...designs import as_design, as_local_design, as_sampling_design
+from ...designs.rows import check_sample_weight
+from ...fitting.tuning.folds import shuffled_folds
+from ...model import Model, check_model
+from ..draws import Draws, read_draws
+from ..fitted_draws import read_result
+from ..new_rows import match_columns, match_offset
+from ..row_blocks import row_blocks
+from ..sampling import sample
+from .pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
+
+__all__ = ["Elpd", "elpd", "kfold"]
+
+
+@dataclass(frozen=True, repr=False)
+class Elpd(Shown):
+    """Expected log predictive density of rows that were held out; larger is better.
+
+    Attributes
+    ----------
+    pointwise : array (n,)
+        Log predictive density of each row.
+    how : str
+        How the rows were held out, in words.
+
+    Examples
+    --------
+    >>> one, other = Elpd(np.array([-1.0, -2.0]), "new rows"), Elpd(np.array([-1.5, -2.5]), "new rows")
+    >>> one.minus(other)
+    (1.0, 0.0)
+    >>> print(one)
+    elpd -3.00 ± 0.71 (2 rows, new rows; ± is one standard error)
+    """
+
+    pointwise: Float[np.ndarray, " n"]
+    how: str = "new rows"
+
+    @property
+    def elpd(self) -> float:
+        """Sum over the rows."""
+        return float(np.sum(self.pointwise))
+
+    @property
+    def se(self) -> float:
+        """Its standard error, from how the rows differ; NaN of a single row."""
+        return _standard_error(self.pointwise)
+
+    def minus(self, other: Elpd) -> tuple[float, float]:
+        """Difference to the score of another model on the same rows, and its standard error in pairs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``other`` is no ``Elpd``, or one of another number of rows.
+        """
+        check_instance(other, "other", Elpd, "what bd.elpd or bd.kfold returned")
+        if len(other.pointwise) != len(self.pointwise):
+            raise ValueError(
+                f"other: expected scores of the same {len(self.pointwise)} rows, got {len(other.pointwise)}."
+            )
+        difference = self.pointwise - other.pointwise
+        return float(difference.sum()), _standard_error(difference)
+
+    def __repr__(self) -> str:
+        return f"<Elpd: {self}>"
+
+    def __str__(self) -> str:
+        n = len(self.pointwise)
+        rows = f"{n} row{'s' * (n != 1)}, {self.how}"
+        return f"elpd {self.elpd:.2f} ± {self.se:.2f} ({rows}; ± is one standard error)"
+
+
+def _standard_error(values: Float[np.ndarray, " n"]) -> float:
+    return float(np.sqrt(len(values)) * np.std(values, ddof=0)) if len(values) > 1 else float("nan")
+
+
+def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
+    """Log predictive densities of new rows, by a posterior or a point fit.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree, or Fit
+        What ``bd.sample`` or ``bd.fit`` returned; a fit is a posterior of one draw.
+    X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
+        New rows with the columns of the old ones; those with names are matched by name. ``bd.Blocks`` are read a block
+        at a time, and a Dask collection is scored by its workers.
+    y : sequence (n,)
+        Their labels, numbers or counts.
+    offset : array (n,) or float, optional
+        Known part of the score of each row, needed if those that were sampled or fitted had one.
+
+    Returns
+    -------
+    Elpd
+        The score of each row, their sum and its standard error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is something else, or the rows or responses do not fit it.
+
+    Warns
+    -----
+    PseudoLikelihoodWarning
+        If the loss is no likelihood, or ``C`` raises it to a power; see :func:`bayesdrop.loo`.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False, weight_prior=bd.Normal(1e-6))
+    >>> fit = bd.fit(model, [[1.0], [2.0]], [0.5, -0.5])
+    >>> elpd(fit, [[3.0]], [0.0])  # the standard normal density at 0
+    <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
+    """
+    draws = read_result(post)
+    pointwise = _pointwise(draws, X, y, offset)
+    warn_of_pseudo_likelihood(draws, weighted=False)
+    return Elpd(pointwise)
+
+
+def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
+    """Log predictive density of each row."""
+    streamed = row_blocks(X, draws)
+    matrix = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
+    refuse_masked(y, "y")
+    refuse_scalar(y, "y")
+    design, loss = as_design(matrix) if streamed is None else streamed.design, draws.model.loss
+    if loss.binary or loss.multiclass:
+        came, n = np.asarray(y), design.shape[0]
+        if came.shape != (n,):
+            raise ValueError(f"y: expected {n} labels, one for each row of X, got shape {came.shape}.")
+        target = coded_response(draws, came).astype(np.float64)
+    else:
+        target = design.targets(y)
+        check_responses(loss, design, target, fit_intercept=False)
+    known = match_offset(draws, offset, design.shape[0])
+    if streamed is None:
+        return _log_means(draws, matrix, target, known)
+    more = () if known is None else (design.targets(known),)
+    return np.concatenate(streamed.each(partial(_log_means, draws), target, *more))
+
+
+def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None = None) -> Float[np.ndarray, " n"]:
+    """Log predictive density of some rows in memory."""
+    group = log_likelihood_group(draws, matrix, target, np.ones(len(target)), offset=offset)
+    logs = group["y"].values.reshape(-1, len(target))
+    return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
+
+
+@takes_seed
+def kfold(
+    model: Model,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    seed: Any = 0,
+    sample_weight: Any = None,
+    offset: Any = None,
+    feature_names: Sequence[str] | None = None,
+    **options: Any,
+) -> Elpd:
+    """Expected log predictive density by K-fold cross-validation: K posteriors, each of all rows but one fold.
+
+    Parameters
+    ----------
+    model, X, y, sample_weight, offset, feature_names
+        As of :func:`bayesdrop.sample`. Held-out rows count alike, whatever their weights.
+    cv : int or splitter
+        Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
+        test folds hold each row once.
+    seed : int, numpy.random.Generator or RandomState
+        Of the folds and the draws.
+    **options
+        Those of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
+
+    Returns
+    -------
+    Elpd
+        The score of each row, by the posterior that has not seen it; in the order of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of :func:`bayesdrop.sample`, or if the folds do not hold each row once.
+
+    Warns
+    -----
+    PseudoLikelihoodWarning
+        As :func:`elpd`; the warnings of ``bd.sample`` come from each run.
+
+    Notes
+    -----
+    Vehtari, Gelman & Gabry (2017), section 2.4, without their correction for the rows that are missing in each run.
+    It costs K runs, and each new number of rows a compilation; :func:`bayesdrop.loo` needs none of them.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
+    >>> X, y = np.arange(12.0)[:, None] / 6, np.arange(12.0) / 6
+    >>> found = kfold(model, X, y, cv=2, draws=400, chains=2, progress=False)
+    >>> found.pointwise.shape, found.how
+    ((12,), '2 folds')
+    """
+    check_model(model)
+    seed = check_seed(seed)
+    loss = model.loss
+    data = as_dataset(
+        X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass, model.missing
+    )
+    if data.design.is_streamed:
+        raise TypeError(
+            "X: bd.kfold deals rows into folds, and these are not in memory. Hold some blocks or files out by hand, "
+            "bd.sample the others by bd.HMC() and score those by bd.elpd(post, X, y); or pass an array or a scipy "
+            "sparse matrix: all rows if they fit in memory, or a random sample of them."
+        )
+    # Rows as a design, which knows of the missing ones.
+    rows: Any = as_local_design(data.design)
+    labels, weight = np.asarray(y), check_sample_weight(sample_weight, rows.shape[0])
+    known = None if offset is None else check_offset(offset, rows.shape[0])
+    folds = _folds(cv, rows.matrix(), labels, seed, classes=loss.binary or loss.multiclass)
+    pointwise = np.full(len(labels), np.nan)
+    draws: Any = None
+    for train, test in folds:
+        given = None if sample_weight is None else weight[train]
+        post = sample(
+            model, rows[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
+            offset=None if known is None else known[train], **options,
+        )  # fmt: skip
+        draws = read_draws(post, few=True)
+        pointwise[test] = _pointwise(draws, rows[test], labels[test], None if known is None else known[test])
+    weighted = sample_weight is not None or options.get("class_weight") is not None
+    warn_of_pseudo_likelihood(draws, weighted)
+    return Elpd(pointwise, f"{len(folds)} folds")
+
+
+def _folds(cv: Any, X: Any, y: Any, seed: int, *, classes: bool) -> list[Any]:
+    """Pairs of rows to train and to test on, which hold each row once."""
+    n = X.shape[0]
+    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
+        count = check_count(cv, "cv", 2, n)
+        cv = shuffled_folds(count, classes=classes, seed=seed % 2**32)
+        least = int(np.unique(y, return_counts=True)[1].min()) if classes else n
+        if least < count:
+            raise ValueError(f"cv: expected at most {least} folds, as many as the rarest class has rows, got {count}.")
+    if isinstance(cv, type) or not all(callable(getattr(cv, name, None)) for name in ("split", "get_n_splits")):
+        raise TypeError(f"cv: expected a number of folds or a splitter such as KFold(5), got {shown(cv)}.")
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n, 1)), y)]
+    held = np.sort(np.concatenate([test for _, test in folds]))
+    if not np.array_equal(held, np.arange(n)):
+        raise ValueError(f"cv: expected test folds that hold each of the {n} rows once, got those of {shown(cv)}.")
+    return folds

@@ -1,0 +1,397 @@
+r"""The log likelihood of each row, its masks summed out, and leave-one-out scores from it.
+
+    log p(y_i | w, b, η) = log Σ_α p(α | η) p(y_i | s_i(α))^{s_i},      p(y | s) = exp{−C loss(y, s)} × constant
+
+The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
+masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
+of the logarithm of 0.002 at most (:mod:`.masks.expectation`); no masks are drawn, for the logarithm of an average over
+drawn ones is low by half its relative variance, and leave-one-out scores would punish a model for having noise. These
+scores are those of Vehtari, Gelman & Gabry (2017).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..._typing import Float, Int, PerRow, Shaped
+from ..._validation import check_count, refuse_masked
+from ...designs import as_design
+from ...losses.protocols import Scored, Simulated, require
+from ...moments import ScoreMoments
+from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
+from ..arviz_groups.groups import extend, group_names
+from ..arviz_groups.responses import read_response
+from ..draws import Draws, blocks, read_draws, read_group, stored_offset
+from ..masks.class_chances import class_log_likelihood
+from ..masks.expectation import MASKS, expectation
+from ..new_rows import match_columns
+from ..row_blocks import RowBlocks, row_blocks
+from ..simulation import check_rows
+from .smoothed_loo import smoothed_loo
+from .stored_likelihood import GROUP, STEP, open_group, write_group
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "check_size",
+    "coded_response",
+    "log_likelihood",
+    "log_likelihood_group",
+    "loo",
+    "observed_response",
+    "streamed_group",
+    "warn_of_pseudo_likelihood",
+]
+
+# Numbers of a group of rows that are streamed: 2 GB.
+_MOST = 1 << 28
+
+
+def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> Any:
+    """Add the log likelihood of each draw and row, its masks summed out; offsets are those that were sampled.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
+    X, y
+        The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
+        collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
+    masks : int
+        A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
+        summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
+        error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.masks.expectation`.
+    path : path, optional
+        File (netCDF) that the values go to, some rows at a time, rather than into memory; an older one is replaced when
+        all is written. The group then reads from it what is asked for, and :func:`bayesdrop.loo` a block of rows after
+        the other. Not for Dask collections, whose rows stay on their workers.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a loss of numbers it is a
+        log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
+        pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
+        loss, a count, or a squared one of unknown variance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, ``masks`` is below 1, or the file
+        is damaged or of another posterior.
+    FileNotFoundError
+        If a file is to be read and there is none.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), [[[0.0], [2.0]]])}, coords={"feature": ["x0"]})
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> values = bd.groups.dataset(log_likelihood(post, [[0.0], [1.0]], ["no", "yes"]), "log_likelihood")["y"].values
+    >>> bool(np.isclose(values[0, 1, 1], np.log(0.5 / 2 + 0.5 / (1 + np.exp(-2)))))
+    True
+    """
+    check_count(masks, "masks")
+    draws = read_draws(post)
+    if X is None and y is None and path is not None:
+        n = read_group(post, "observed_data").sizes["obs_id"]
+        return extend(post, {GROUP: open_group(path, draws, n)})
+    for name, given in (("X", X), ("y", y)):
+        if given is None:
+            raise TypeError(
+                f"{name}: expected what was sampled, got none; only a file that is read, path=, needs none."
+            )
+    streamed = row_blocks(X, draws)
+    matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
+    check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])
+    target = observed_response(post, draws, y)
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
+    offset = stored_offset(post)
+    if path is not None:
+        pieces = iter([(slice(0, matrix.shape[0]), matrix)]) if streamed is None else streamed.parts()
+        write_group(path, draws, _parts(draws, pieces, target, weight, masks, offset), len(target))
+        group = open_group(path, draws, len(target))
+    elif streamed is None:
+        group = log_likelihood_group(draws, matrix, target, weight, masks, offset)
+    else:
+        group = streamed_group(draws, streamed, target, weight, masks, offset)
+    return extend(post, {GROUP: group})
+
+
+def _parts(
+    draws: Draws,
+    pieces: Iterator[tuple[slice, Any]],
+    target: PerRow,
+    weight: PerRow,
+    masks: int,
+    offset: PerRow | None,
+) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
+    """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
+    step = max(STEP // draws.size, 1)
+    for place, matrix in pieces:
+        for start in range(0, matrix.shape[0], step):
+            some = slice(start, min(start + step, matrix.shape[0]))
+            here = slice(place.start + some.start, place.start + some.stop)
+            known = None if offset is None else offset[here]
+            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], masks, known)
+            yield here, found["y"].values
+
+
+def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
+    """Signs or numbers of the rows, which must be those that were sampled."""
+    target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
+    refuse_masked(y, "y")
+    came = np.asarray(y)
+    if came.shape != target.shape:
+        raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
+    came = coded_response(draws, came)
+    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
+    if differ:
+        raise ValueError(
+            f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
+            "order. For new rows use bd.elpd or bd.predict."
+        )
+    return target
+
+
+def coded_response(draws: Draws, came: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Labels (n,) as signs or numbers of classes; numbers as they are; raise ValueError on other labels."""
+    binary, many = draws.model.loss.binary, draws.model.loss.multiclass
+    if binary and draws.classes is not None:
+        came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
+    if many and draws.classes is not None:
+        same = came[:, None] == draws.classes
+        came = np.where(np.any(same, axis=1), np.argmax(same, axis=1).astype(float), np.nan)
+    if (binary or many) and draws.classes is not None and np.any(np.isnan(came)):
+        raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
+    return came
+
+
+def log_likelihood_group(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+) -> xr.Dataset:
+    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers, row weights and offsets (n,)."""
+    import xarray as xr
+
+    n = X.shape[0]
+    weight = draws.power * weight
+    if draws.model.loss.multiclass:
+        values = _of_classes(draws, X, target, weight, masks)
+    elif draws.marginalised or not draws.model.noise.has_rate:
+        values = np.empty((draws.size, n))
+        _marginal(draws, X, target, weight, values, offset)
+    else:
+        loss = require(draws.model.loss, Scored, "a log-likelihood over masks", "write its cost under normal scores")
+        require(loss, Simulated, "a log-likelihood", "write the constant of its density")
+        values = expectation(draws, X, _Likelihood(draws, target, weight), masks=masks, offset=offset).T
+    shape = (*draws.shape, n)
+    coords = {**draws.steps, "obs_id": np.arange(n)}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+
+
+def check_size(draws: int, n: int) -> None:
+    """Raise ValueError if a number for each of so many draws and rows that are streamed would fill memory."""
+    if draws * n > _MOST:
+        raise ValueError(
+            f"log_likelihood: expected at most {_MOST:,} numbers, one for each draw and row, of rows that are not in "
+            f"memory, got {draws:,} draws of {n:,} rows; take bd.elpd(post, X, y) of rows held out, which keeps one "
+            "number a row, bd.log_likelihood(post, X, y, path=…), which writes to a file, fewer draws, or fewer rows."
+        )
+
+
+def streamed_group(
+    draws: Draws, rows: RowBlocks, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+) -> xr.Dataset:
+    """The same of rows that are streamed, a block at a time; raise ValueError if the group would fill memory."""
+    import xarray as xr
+
+    check_size(draws.size, rows.design.shape[0])
+    parts = rows.each(partial(_block_group, draws, masks), target, weight, *(() if offset is None else (offset,)))
+    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
+
+
+def _block_group(
+    draws: Draws, masks: int, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> xr.Dataset:
+    return log_likelihood_group(draws, X, target, weight, masks, offset)
+
+
+def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
+    """Log-likelihood of the class numbers (n,) of rows of a model of many classes."""
+    if not draws.marginalised:
+        return class_log_likelihood(draws, X, code, weight, masks)
+    loss, (_, K, p), values = draws.model.loss, draws.weight.shape, np.empty((draws.size, X.shape[0]))
+    first, second = np.triu_indices(K)
+    rate = np.zeros(p) if draws.fixed_rate is None else draws.fixed_rate
+    for rows in blocks(X.shape[0], p + K * K):
+        moments = ScoreMoments(as_design(X[rows]), draws.model.noise, rate[:, None], draws.model.fit_intercept)
+        y, cov = code[rows].astype(int), np.zeros((rows.stop - rows.start, K, K))
+        for s in range(draws.size):
+            own = draws.weight[s].T.astype(np.float64)
+            mean = moments.mean(np.vstack([own, draws.intercept[s]]))
+            if moments.has_variance:
+                pairs = moments.covariance(own[:, first] * own[:, second])
+                cov[:, first, second] = cov[:, second, first] = pairs
+            values[s, rows] = -draws.C[s] * weight[rows] * loss.value(y, mean, cov)
+    return values
+
+
+def _marginal(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None
+) -> None:
+    """``−C s_i φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
+    loss = require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
+    for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
+        design = as_design(X[rows])
+        for part in blocks(draws.size, max(design.shape)):
+            mean, var = draws.moments(design, part)
+            mean = mean if offset is None else mean + offset[rows, None]
+            y = np.broadcast_to(target[rows, None], mean.shape)
+            logs = loss.log_base_measure(y) - loss.value(y, mean, var)
+            terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
+            values[part, rows] = (weight[rows, None] * terms).T
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """Weighted log density of the rows' responses given their scores."""
+
+    draws: Draws
+    target: PerRow
+    weight: PerRow
+    logarithmic: bool = True
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """``s_i log p(y_i | s)``."""
+        loss, C = cast(Simulated, self.draws.model.loss.plain), self.draws.C[draws, None]
+        y = np.broadcast_to(self.target[rows, None], score.shape)
+        logs = loss.log_base_measure(self.target[rows, None]) - loss.value(y, score, np.zeros_like(score))
+        density = loss.log_constant(C) + C * logs
+        return np.asarray(self.weight[rows, None] * density)
+
+    def tilt(
+        self,
+        rows: Int[np.ndarray, " N"],
+        draws: Int[np.ndarray, " N"],
+        mean: Float[np.ndarray, " N"],
+        var: Float[np.ndarray, " N"],
+    ) -> Float[np.ndarray, " N"]:
+        """Its slope for a normal score, in closed form."""
+        loss, weight = cast(Scored, self.draws.model.loss), self.weight[rows] * self.draws.C[draws]
+        return np.asarray(-loss.score_cost(self.target[rows], mean, var, weight).mean)
+
+
+def loo(post: Any) -> Any:
+    """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        A posterior with the group ``log_likelihood``, of :func:`log_likelihood` or of
+        ``bd.sample(..., log_likelihood=True)``. Of more than 2²³ numbers, in memory or in a file, some rows are taken
+        after the other.
+
+    Returns
+    -------
+    arviz.ELPDData
+        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row. Models of the
+        same data are compared by ``arviz.compare({"one": post, "other": other})``.
+
+    Warns
+    -----
+    InfluenceWarning
+        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); it says what to do.
+    PseudoLikelihoodWarning
+        If the scores are those of a pseudo-likelihood: a hinge, classes with ``C`` or row weights other than 1, or a
+        noise averaged inside the loss. They rank rate structures and priors under that loss and ``C``, and nothing
+        else: comparing a hinge with a logistic loss, or two values of ``C``, by them is meaningless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
+
+    Notes
+    -----
+    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> generator = np.random.default_rng(0)
+    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
+    >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))
+    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
+    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
+    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
+    >>> int(loo(log_likelihood(post, [[0.3], [0.5]], ["no", "yes"])).n_data_points)
+    2
+    """
+    draws = read_draws(post)
+    if "log_likelihood" not in group_names(post):
+        raise ValueError(
+            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
+            "log_likelihood=True."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
+        result = smoothed_loo(post)
+    k = np.asarray(result.pareto_k).ravel()
+    limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
+    poor = np.flatnonzero(~(k <= limit))
+    if len(poor):
+        first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
+        warnings.warn(
+            f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
+            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Take more draws; look at these "
+            "rows; or sample again without each of them, which is "
+            "exact.",
+            InfluenceWarning,
+            stacklevel=2,
+        )
+    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    warn_of_pseudo_likelihood(draws, "row_weight" in constant)
+    return result
+
+
+def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
+    """Warn if the scores are no log predictive densities; ``weighted`` if rows had weights."""
+    reason = _pseudo(draws, weighted)
+    if reason:
+        warn(
+            f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
+            f"loss and C (here {draws.model.loss!r}, C = {draws.model.C:g}), never across losses.",
+            PseudoLikelihoodWarning,
+        )
+
+
+def _pseudo(draws: Draws, weighted: bool) -> str:
+    """Why the scores are no log predictive densities; empty if they are."""
+    loss = draws.model.loss
+    if not loss.normalised:
+        return f"{loss!r} is no likelihood"
+    classes = loss.binary or loss.multiclass
+    if draws.model.C != 1 and (classes or loss.largest_count is not None or draws.power != 1):
+        return f"C = {draws.model.C:g} raises the likelihood to a power"
+    if weighted:
+        return "the row weights raise likelihoods to powers"
+    has_noise = not draws.model.noise.has_rate or (draws.fixed_rate is not None and bool(np.any(draws.fixed_rate > 0)))
+    if draws.marginalised and has_noise:
+        return "the noise is averaged inside the loss"
+    return ""

@@ -1,0 +1,117 @@
+"""ArviZ's leave-one-out scores, a block of rows after the other where the log likelihood is large or in a file.
+
+Rows have nothing in common but the relative efficiency of the draws, which is found once, as ArviZ does. So scores,
+their sum and their Pareto k are those of all rows at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..._arviz import arviz
+from ..._typing import Float
+from ..arviz_groups.groups import assemble, dataset, extend
+from .stored_likelihood import GROUP, STEP
+
+__all__ = ["smoothed_loo"]
+
+# Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
+_SAME = 1e-8
+
+
+def smoothed_loo(post: Any) -> Any:
+    """Pointwise result of ``arviz.loo`` for the group ``log_likelihood``.
+
+    Raises
+    ------
+    ValueError
+        If the file of the group cannot be read.
+    """
+    held = dataset(post, GROUP)
+    values = held[next(iter(held.data_vars))]
+    others = [dim for dim in values.dims if dim not in ("chain", "draw")]
+    count = values.sizes["chain"] * values.sizes["draw"]
+    if len(others) != 1 or values.size <= STEP:
+        return arviz().loo(_smoothable(post), pointwise=True)
+    dim, step, attrs = others[0], max(STEP // count, 1), dict(getattr(post, "attrs", {}))
+    posterior, parts = dataset(post, "posterior"), []
+    efficiency = _relative_efficiency(posterior)
+    for start in range(0, values.sizes[dim], step):
+        try:
+            block = held[[values.name]].isel({dim: slice(start, start + step)}).load()
+        except (OSError, RuntimeError) as error:  # HDF5's words on a file that is damaged or gone
+            raise ValueError(
+                f"post: the log likelihoods of rows {start} on cannot be read ({str(error)[:200]}); write the file "
+                "again by bd.log_likelihood(post, X, y, path=…)."
+            ) from error
+        some = assemble({"posterior": posterior, GROUP: block}, attrs)
+        parts.append(arviz().loo(_smoothable(some), pointwise=True, reff=efficiency))
+    return _joined(parts, str(dim))
+
+
+def _relative_efficiency(posterior: Any) -> float:
+    """Mean effective sample size of all variables over the number of draws; 1 of a single chain."""
+    if posterior.sizes["chain"] == 1:
+        return 1.0
+    found = arviz().ess(posterior, method="mean")
+    table = found.to_dataset() if hasattr(found, "to_dataset") else found
+    sizes = np.hstack([np.ravel(table[name].values) for name in table.data_vars])
+    return float(sizes.mean() / (posterior.sizes["chain"] * posterior.sizes["draw"]))
+
+
+def _joined(parts: list[Any], dim: str) -> Any:
+    """Results of blocks of rows as that of all."""
+    import xarray as xr
+
+    first = parts[0]
+    series = hasattr(first, "loo_i")  # ArviZ before 1.0 has a series, later ones a dataclass
+    names = {"elpd": "elpd_loo", "p": "p_loo", "elpd_i": "loo_i"} if series else {}
+
+    def of(name: str, part: Any) -> Any:
+        return getattr(part, names.get(name, name))
+
+    def concat(name: str) -> Any:
+        return xr.concat([of(name, part) for part in parts], dim)
+
+    def error(values: Float[np.ndarray, " rows"], ddof: int) -> float:
+        return float(np.sqrt(values.size * np.var(values, ddof=ddof)))
+
+    scores, some = concat("elpd_i"), of("elpd_i", first).values
+    # Which of the two variances ArviZ takes has changed.
+    ddof = int(some.size > 1 and not np.isclose(error(some, 0), float(first.se), rtol=1e-9))
+    whole = {
+        "elpd": float(np.sum(scores.values)),
+        "se": error(scores.values, ddof),
+        "p": float(sum(of("p", part) for part in parts)),
+        "n_data_points": int(scores.size),
+        "warning": any(bool(part.warning) for part in parts),
+        "elpd_i": scores,
+        "pareto_k": concat("pareto_k"),
+    }
+    if not series:
+        return dataclasses.replace(first, **whole)
+    known = {names.get(name, name): value for name, value in whole.items()}
+    return type(first)(data=[known.get(name, first[name]) for name in first.index], index=list(first.index))
+
+
+def _smoothable(post: Any) -> Any:
+    """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
+
+    Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
+    weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
+    a scattered order, has a small Pareto k and moves the score by less than 1e-9.
+    """
+    from scipy.special import ndtri
+
+    held = dataset(post, "log_likelihood")
+    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
+    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < _SAME
+    if not bool(flat.any()):
+        return post
+    count = values.sizes["chain"] * values.sizes["draw"]
+    spread = 1e-9 * ndtri((np.argsort(np.sin(np.arange(1.0, count + 1))) + 0.5) / count)
+    spread = spread.reshape(values.shape[:2] + (1,) * (values.ndim - 2))
+    return extend(post, {"log_likelihood": held.assign({values.name: values + flat.values * spread})})

@@ -1,0 +1,136 @@
+"""Dense rows that are many more than columns: normal equations and quasi-Newton steps reach the optimum of Newton's."""
+
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting.minimisers import quasi_newton
+from bayesdrop.fitting.solvers.preconditioners import Cholesky, rows_taken
+from bayesdrop.moments import ScoreMoments
+
+NOISES = [
+    bd.Dropout(centre=None),
+    bd.Dropout(unbiased=True, centre=None),
+    bd.GaussianNoise(0.7),
+    bd.PoissonNoise(),
+    bd.MultiplicativeNoise(0.5, centre=None),
+]
+
+
+def counts(n=90, p=6, seed=0):
+    """Counts, that Poisson noise may have too, numbers that they say something of, and weights of the rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(2.0, size=(n, p)).astype(float)
+    return X, X @ rng.normal(size=p) + rng.normal(size=n), rng.uniform(0.2, 3.0, size=n)
+
+
+def signs(n, p, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, np.where(X @ rng.normal(size=p) + np.sqrt(p) * rng.normal(size=n) > 0.3, 1.0, -1.0)
+
+
+def rates_of(noise, p):
+    return bd.Fixed(np.linspace(0.05, 0.9, p)) if noise.has_rate else None
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_least_squares_are_ridge_on_the_moments_of_noised_rows(noise, intercept):
+    X, y, weight = counts()
+    n, p = X.shape
+    model = bd.Model(bd.Squared(), noise, rates_of(noise, p), C=0.4, fit_intercept=intercept)
+    fit = bd.fit(model, X, y, sample_weight=weight)
+    assert fit.n_iter == 1
+    # Once more: rows of means, and a ridge of its own for every weight.
+    rate = np.linspace(0.05, 0.9, p) if noise.has_rate else np.zeros(p)
+    g, h, a, b, c0 = (np.broadcast_to(part, p) for part in noise.coefficients(rate))
+    rows, c = np.column_stack([g * X + h, np.full(n, float(intercept))]), 0.4 * weight
+    ridge = np.append(1 + c @ (a * X**2 + b * X + c0), 0.0 if intercept else 1.0)
+    expected = np.linalg.solve(np.diag(ridge) + (rows.T * c) @ rows, (rows.T * c) @ y)
+    np.testing.assert_allclose(np.append(fit.weight, fit.intercept), expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_the_noised_gram_matrix_is_that_of_the_means_and_the_variances(noise):
+    X, _, weight = counts()
+    p = X.shape[1]
+    rate = np.column_stack([np.linspace(0.05, 0.9, p), np.full(p, 0.4)])
+    moments = ScoreMoments(as_design(X), noise, rate)
+    omega = np.column_stack([weight, np.ones(len(X))])
+    found, spread = moments.noised_gram(omega)
+    np.testing.assert_allclose(spread, moments.spread(omega), rtol=1e-12)
+    for k in range(2):
+        one = ScoreMoments(as_design(X), noise, rate[:, k, None])
+        expected = one.gram(omega[:, k, None]) + np.diag(np.append(spread[:, k], 0.0))
+        np.testing.assert_allclose(found[k], expected, rtol=1e-12)
+
+
+def test_collinear_columns_are_solved_to_the_tolerance():
+    X, y, _ = counts()
+    X = np.column_stack([X, X[:, 0] * (1 + 1e-9)])
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=1e6)
+    fit = bd.fit(model, X, y)
+    exact = bd.fit(model, X, y, method=bd.Newton(tol=1e-12, preconditioner=Cholesky()))
+    assert fit.objective_trace[-1] <= exact.objective_trace[-1] * (1 + 1e-8)
+
+
+# The last is so tall that the factor is that of a sample of the rows.
+@pytest.mark.parametrize(
+    ("shape", "loss", "intercept"),
+    [
+        ((300, 5), bd.Logistic(), True),
+        ((300, 5), bd.Logistic(expectation="gaussian"), True),
+        ((5000, 50), bd.Logistic(), False),
+        ((18_000, 60), bd.Logistic(), True),
+    ],
+)
+def test_quasi_newton_steps_reach_the_optimum(shape, loss, intercept, monkeypatch):
+    X, y = signs(*shape)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, size=len(y))
+    steps = []
+    step = quasi_newton.learn_from
+    monkeypatch.setattr(quasi_newton, "_LEAST", 0)
+    monkeypatch.setattr(quasi_newton, "learn_from", lambda *given: steps.append(1) or step(*given))
+    model = bd.Model(loss, rates=bd.Fixed(0.3), C=0.5, fit_intercept=intercept)
+    exact = bd.fit(model, X, y, sample_weight=weight, method=bd.Newton(tol=1e-11, preconditioner=Cholesky()))
+    assert not steps
+    for tol in (1e-4, 1e-6, 1e-9):
+        steps.clear()
+        fit = bd.fit(model, X, y, sample_weight=weight, method=bd.Newton(tol=tol))
+        assert len(steps) >= 2
+        gap = fit.objective_trace[-1] / exact.objective_trace[-1] - 1
+        assert -1e-10 < gap <= tol
+        assert np.all(np.diff(fit.objective_trace) <= 1e-12 * fit.objective_trace[0])
+    assert (rows_taken(*shape) < shape[0]) == (shape[0] > 10_000)
+
+
+def test_newton_goes_on_where_quasi_newton_steps_contract_slowly(monkeypatch):
+    X, y = signs(300, 5)
+    model = bd.Model(bd.Logistic(), rates=bd.Fixed(0.3))
+    exact = bd.fit(model, X, y, method=bd.Newton(tol=1e-11, preconditioner=Cholesky()))
+    monkeypatch.setattr(quasi_newton, "_LEAST", 0)
+    monkeypatch.setattr(quasi_newton, "SLOW", 1e-30)
+    fit = bd.fit(model, X, y, method=bd.Newton(tol=1e-9))
+    assert fit.objective_trace[-1] == pytest.approx(exact.objective_trace[-1], rel=1e-9)
+
+
+def test_newton_goes_on_where_a_full_step_does_not_gain(monkeypatch):
+    X, y = signs(300, 5)
+    model = bd.Model(bd.Logistic(), rates=bd.Fixed(0.3))
+    exact = bd.fit(model, X, y, method=bd.Newton(tol=1e-11, preconditioner=Cholesky()))
+    far = quasi_newton.two_loops
+    monkeypatch.setattr(quasi_newton, "_LEAST", 0)
+    monkeypatch.setattr(quasi_newton, "two_loops", lambda *given: 50 * far(*given))
+    fit = bd.fit(model, X, y, method=bd.Newton(tol=1e-9))
+    assert fit.objective_trace[-1] == pytest.approx(exact.objective_trace[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [3.0, 1e-9, -7e8])
+def test_a_constant_response_ends_where_residuals_are_round_off(level):
+    X, _, weight = counts()
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.3)), X, np.full(len(X), level), sample_weight=weight)
+    assert fit.status.name == "CONVERGED"
+    np.testing.assert_allclose(fit.intercept, level, rtol=1e-12)
+    np.testing.assert_allclose(fit.weight, 0.0, atol=1e-10 * abs(level))

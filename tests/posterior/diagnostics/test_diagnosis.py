@@ -1,0 +1,246 @@
+"""The diagnosis says what is wrong, of what, and what to do; and nothing where nothing is wrong.
+
+Fixed seeds; the draws of a good posterior are independent, so that its R-hat is below 1.01 but for a chance of 1e-4.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.posterior.diagnostics.mixing import mixing
+from bayesdrop.posterior.diagnostics.problems import Problem
+
+
+def _good(build, chains=4, draws=1000, seed=0, stats=None, prior=None, model=None):
+    rng = np.random.default_rng(seed)
+    model = bd.Model(rates=bd.PerFeature(bd.Beta(1, 1) if prior is None else prior)) if model is None else model
+    return build(
+        model,
+        rng.normal(size=(chains, draws, 3)),
+        intercept=rng.normal(size=(chains, draws)),
+        rate=rng.beta(20, 30, size=(chains, draws, 3)),
+        names=["age", "size", "iron"],
+        stats=stats,
+    )
+
+
+def _change(post, **variables):
+    posterior = bd.groups.dataset(post, "posterior").copy(deep=True)
+    for name, change in variables.items():
+        change(posterior[name].values)
+    return bd.groups.extend(post, {"posterior": posterior})
+
+
+def test_good_chains(build):
+    found = bd.diagnose(_good(build))
+    assert found.ok
+    assert found.r_hat.value < 1.01
+    assert min(found.ess_bulk.value, found.ess_tail.value) > 400
+    assert (found.chains, found.draws, found.n_rates, found.undetermined) == (4, 1000, 3, [])
+    assert (found.divergences, found.acceptance_rate, found.e_bfmi) == (None, None, None)
+    assert "Nothing speaks against" in str(found)
+    assert "nan" not in str(found)
+
+
+def test_a_bad_entry_is_named(build):
+    def shift(values):
+        values[0, :, 1] += 3.0
+
+    found = bd.diagnose(_change(_good(build), weight=shift))
+    assert found.r_hat.name == "weight of size"
+    assert found.r_hat.value > 1.1
+    assert found.ess_bulk.name == "weight of size"
+    assert not found.ok
+    assert "weight of size" in found.problems[0].text
+    assert "Raise draws and tune" in str(found)
+
+
+def test_extremes_are_arviz_own(build):
+    from bayesdrop._arviz import arviz
+
+    post = _good(build, seed=3)
+    posterior = bd.groups.dataset(post, "posterior")
+    found, az = bd.diagnose(post), arviz()
+    for extreme, table, pick in (
+        (found.r_hat, az.rhat(posterior), max),
+        (found.ess_bulk, az.ess(posterior, method="bulk"), min),
+        (found.ess_tail, az.ess(posterior, method="tail"), min),
+    ):
+        assert extreme.value == pytest.approx(pick(float(pick(np.ravel(table[v].values))) for v in posterior))
+
+
+def test_few_and_slow_draws(build):
+    assert "below 400" in str(bd.diagnose(_good(build, draws=50)))
+
+    def slow(values):
+        values[:] = np.cumsum(values, axis=1)
+
+    found = bd.diagnose(_change(_good(build), intercept=slow))
+    assert found.ess_bulk.name == "intercept"
+    assert len(found.problems) == 2
+
+
+def test_constant_variables_are_left_out(build):
+    def still(values):
+        values[:] = 0.25
+
+    found = bd.diagnose(_change(_good(build), weight=still))
+    assert found.ok
+    assert found.r_hat.name.startswith(("rate", "intercept"))
+    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
+    assert (found.r_hat, found.ess_bulk, found.ess_tail) == (None, None, None)
+    assert "nan" not in str(found)
+
+
+def test_a_constant_posterior_is_none(build):
+    def still(values):
+        values[:] = 0.25
+
+    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
+    assert not found.ok
+    assert "no chain ever moves" in str(found)
+    assert "Nothing speaks against" not in str(found)
+
+    def one(values):
+        values[2] = values[0, 0]
+
+    found = bd.diagnose(_change(_good(build), weight=one, rate=one, intercept=one))
+    assert "chain 2 never moves" in str(found)
+
+
+def test_copies_of_a_chain_are_found(build):
+    def copied(values):
+        values[:] = values[:1]
+
+    found = bd.diagnose(_change(_good(build), weight=copied, rate=copied, intercept=copied))
+    assert found.r_hat.value < 1.01  # which is why it needs words of its own
+    assert not found.ok
+    assert "chain 1, 2, 3 holds the very draws of chain 0" in found.problems[0].text
+    assert "seed" in found.problems[0].advice
+
+    def twins(values):
+        values[3] = values[1]
+
+    found = bd.diagnose(_change(_good(build), weight=twins, rate=twins, intercept=twins))
+    assert "chain 3 holds the very draws of chain 1" in found.problems[0].text
+    # A variable that agrees in all chains, a fixed scale say, makes no copies.
+    assert bd.diagnose(_change(_good(build), weight=copied)).ok
+
+
+def test_an_approximation_owns_up(build):
+    post = _good(build)
+    error = {"approximation": "masks are integrated", "approximation_error": 0.05, "approximation_resolved": 1}
+    post.attrs |= error | {"approximation_total": 0.9, "approximation_bound": 0.95}
+    assert bd.diagnose(post).ok
+    assert "off by 0.05 (root mean square, at these draws), that of all rows by 0.9 nats" in str(bd.diagnose(post))
+    post.attrs |= {"approximation_total": 4.2, "approximation_bound": 4.4, "approximation_pareto_k": 0.6}
+    found = bd.diagnose(post)
+    assert "off by 4.2 nats (standard deviation over draws; Pareto k 0.60), above 1" in found.problems[0].text
+    assert "bd.reweight(post, X, y)" in found.problems[0].advice
+    post.attrs |= {"approximation_total": 1.5, "approximation_bound": 3.0, "approximation_resolved": 0}
+    assert "no more than that it is below 3" in bd.diagnose(post).problems[0].text
+    post.attrs["reweighted"] = 1
+    post.attrs |= {"reweight_pareto_k": 0.3, "reweight_effective_draws": 900.0}
+    assert bd.diagnose(post).ok
+    post.attrs["reweight_pareto_k"] = 0.9
+    assert "a few draws decide" in bd.diagnose(post).problems[0].text
+
+
+def test_chains_stuck_at_different_places_are_no_constants(build):
+    def stuck(values):
+        values[:, :, 0] = np.arange(4)[:, None]
+
+    found = bd.diagnose(_change(_good(build), weight=stuck))
+    assert found.r_hat.name == "weight of age"
+    assert not found.ok
+
+
+@pytest.mark.parametrize(("draws", "words"), [(1, "1 draw of each"), (3, "3 draws of each")])
+def test_hardly_any_draws(build, draws, words):
+    found = bd.diagnose(_good(build, draws=draws))
+    assert f"{words} chain are too few" in str(found)
+    assert found.r_hat is None
+    assert "nan" not in str(found)
+
+
+def test_one_chain(build):
+    found = bd.diagnose(_good(build, chains=1))
+    assert found.r_hat is None
+    assert found.ess_bulk is not None
+    assert "one chain cannot show" in str(found)
+
+
+def test_draws_that_are_not_finite(build):
+    def spoil(values):
+        values[1, 5, 0] = np.nan
+
+    found = bd.diagnose(_change(_good(build), weight=spoil))
+    assert "draws of weight are not finite" in str(found)
+    assert found.r_hat is None
+
+
+def test_trajectories(build):
+    rng = np.random.default_rng(0)
+    fine = {"diverging": np.zeros((4, 1000), np.int8), "acceptance_rate": np.full((4, 1000), 0.8)}
+    fine["energy"] = rng.normal(size=(4, 1000))
+    found = bd.diagnose(_good(build, stats=fine))
+    assert found.ok
+    assert found.divergences == 0
+    assert found.acceptance_rate == pytest.approx(0.8)
+    assert found.e_bfmi == pytest.approx(2.0, abs=0.2)  # independent energies: twice the variance
+    bad = {name: value.copy() for name, value in fine.items()}
+    bad["diverging"][0, :7] = 1
+    bad["acceptance_rate"][:] = 0.02
+    bad["energy"][2] = np.cumsum(rng.normal(size=1000))
+    found = bd.diagnose(_good(build, stats=bad))
+    text = str(found)
+    assert len(found.problems) == 3
+    for words in ("7 of 4000 trajectories diverged", "only 2 % of the moves", "E-BFMI is 0.0"):
+        assert words in text
+
+
+def test_rates_that_the_data_do_not_determine(build):
+    def prior(values):
+        values[:, :, 2] = np.random.default_rng(9).random(values.shape[:2])
+
+    found = bd.diagnose(_change(_good(build), rate=prior))
+    assert found.undetermined == ["iron"]
+    assert "do not determine 1 of 3 rates" in str(found)
+    assert found.ok  # the chains are fine
+    # The same draws say nothing beyond a prior that is as narrow as they are.
+    assert len(bd.diagnose(_good(build, prior=bd.Beta(20, 30))).undetermined) == 3
+
+
+def test_an_interrupted_run(build):
+    post = _good(build)
+    post.attrs["complete"] = 0
+    found = bd.diagnose(post)
+    assert not found.complete
+    assert "ended early, after 1000 draws" in str(found)
+
+
+def test_a_file_is_diagnosed_alike(build, tmp_path):
+    post = _good(build, stats={"diverging": np.zeros((4, 1000), np.int8)})
+    bd.groups.save(post, tmp_path / "post.nc")
+    assert str(bd.diagnose(bd.groups.load(tmp_path / "post.nc"))) == str(bd.diagnose(post))
+
+
+def test_advice_is_said_once(build):
+    found = bd.diagnose(_good(build, draws=50))
+    found = replace(found, problems=[Problem("one", "Do this."), Problem("two", "Do this."), Problem("three", "Or.")])
+    assert found.advice == "one; two. Do this. three. Or."
+    assert bd.diagnose(_good(build)).advice == ""
+
+
+def test_no_warnings_and_no_posterior(build):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mixing(bd.groups.dataset(_change(_good(build), weight=lambda v: v.fill(0.0)), "posterior"))
+    for wrong in (None, np.zeros(3), {}):
+        with pytest.raises(TypeError, match="post: expected"):
+            bd.diagnose(wrong)
+    with pytest.raises(ValueError, match="expected a group 'posterior'"):
+        bd.diagnose(bd.groups.assemble({"prior": bd.groups.dataset(_good(build), "posterior")}))

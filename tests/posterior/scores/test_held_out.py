@@ -1,0 +1,120 @@
+"""Scores of rows that were held out, against the scores of sampled rows and against closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import expit, logsumexp
+from scipy.stats import norm
+from sklearn.model_selection import KFold, ShuffleSplit
+
+import bayesdrop as bd
+from bayesdrop.description import attributes
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3))
+Y = np.where(X[:, 0] + RNG.normal(size=20) > 0, "yes", "no")
+NUMBERS = X[:, 0] + RNG.normal(size=20)
+
+
+def by_hand(model=None):
+    both = ("chain", "draw")
+    parts = {
+        "weight": ((*both, "feature"), RNG.normal(size=(2, 30, 3))),
+        "intercept": (both, RNG.normal(size=(2, 30))),
+        "rate": ((*both, "feature"), RNG.random((2, 30, 3))),
+    }
+    draws = xr.Dataset(parts, {"chain": [0, 1], "draw": np.arange(30), "feature": ["x0", "x1", "x2"]})
+    seen = xr.Dataset({"y": ("obs_id", (Y == "yes").astype(int))})
+    groups = {"posterior": draws, "observed_data": seen}
+    return bd.groups.assemble(groups, attributes(bd.Model() if model is None else model, np.array(["no", "yes"])))
+
+
+def test_of_the_rows_that_were_sampled_it_is_the_mean_of_their_likelihoods():
+    post = by_hand()
+    logs = bd.groups.dataset(bd.log_likelihood(post, X, Y), "log_likelihood")["y"].values.reshape(60, 20)
+    expected = logsumexp(logs, axis=0) - np.log(60)
+    found = bd.elpd(post, X, Y)
+    np.testing.assert_allclose(found.pointwise, expected)
+    assert found.elpd == pytest.approx(expected.sum())
+    assert found.se == pytest.approx(np.sqrt(20 * expected.var()))
+    order = RNG.permutation(20)[:7]
+    np.testing.assert_allclose(bd.elpd(post, X[order], Y[order]).pointwise, expected[order])
+
+
+def test_of_a_fit_by_all_masks_and_in_closed_form():
+    fit = bd.fit(bd.Model(rates=bd.Fixed(np.array([0.1, 0.3, 0.6]))), X, Y)
+    total = np.zeros(20)
+    for mask in itertools.product((0.0, 1.0), repeat=3):
+        chance = np.prod(np.where(mask, 1 - fit.rates, fit.rates))
+        total += chance * expit(np.where(Y == "yes", 1, -1) * (X @ (fit.weight * mask) + fit.intercept))
+    np.testing.assert_allclose(bd.elpd(fit, X, Y).pointwise, np.log(total))
+    ridge = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=4.0), X, NUMBERS)
+    expected = norm.logpdf(NUMBERS, X @ ridge.weight + ridge.intercept, 0.5)
+    np.testing.assert_allclose(bd.elpd(ridge, X, NUMBERS).pointwise, expected)
+    many = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), X, np.arange(20) % 3)
+    chances = many.predict(X).mean[np.arange(20), np.arange(20) % 3]
+    np.testing.assert_allclose(bd.elpd(many, X, np.arange(20) % 3).pointwise, np.log(chances), rtol=1e-6)
+
+
+def test_folds_against_the_conjugate_posterior():
+    """Each row's predictive density ``N(x'm, 1 + x'Vx)`` given the other folds, to 8σ of 2,000 free draws."""
+    model, splitter = bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), KFold(2, shuffle=True, random_state=1)
+    found = bd.kfold(model, X, NUMBERS, cv=splitter, draws=1000, chains=4, progress=False, seed=3)
+    M, expected, error = np.column_stack([X, np.ones(20)]), np.empty(20), np.empty(20)
+    for train, test in splitter.split(X):
+        V = np.linalg.inv(np.diag([1.0, 1.0, 1.0, 0.0]) + M[train].T @ M[train])
+        mean, var = M[test] @ V @ M[train].T @ NUMBERS[train], np.einsum("ij,jk,ik->i", M[test], V, M[test])
+        expected[test] = norm.logpdf(NUMBERS[test], mean, np.sqrt(1 + var))
+        score = mean + np.sqrt(var) * np.random.default_rng(0).normal(size=(100_000, len(test)))
+        density = norm.pdf(NUMBERS[test], score)
+        error[test] = density.std(axis=0) / density.mean(axis=0)
+    assert np.all(np.abs(found.pointwise - expected) < 8 * error / np.sqrt(2000))
+    assert found.how == "2 folds"
+
+
+def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
+    seen = []
+
+    def sample(model, features, y, *, sample_weight, feature_names, seed, **options):
+        seen.append((features.matrix()[:, 0], list(y), sample_weight, feature_names, options))
+        return by_hand()
+
+    monkeypatch.setattr("bayesdrop.posterior.scores.held_out.sample", sample)
+    weight = np.arange(1.0, 21.0)
+    with pytest.warns(bd.PseudoLikelihoodWarning, match="the row weights raise likelihoods to powers"):
+        found = bd.kfold(bd.Model(), X, Y, cv=4, sample_weight=weight, offset=-weight, draws=7)
+    assert len(seen) == 4
+    assert found.pointwise.shape == (20,)
+    times = sum(np.isin(X[:, 0], first) for first, *_ in seen)
+    assert np.all(times == 3)
+    for first, labels, given, names, options in seen:
+        rows = [int(np.flatnonzero(X[:, 0] == value)[0]) for value in first]
+        assert labels == Y[rows].tolist()
+        np.testing.assert_array_equal(given, weight[rows])
+        np.testing.assert_array_equal(options.pop("offset"), -weight[rows])
+        assert (names, options) == (["x0", "x1", "x2"], {"draws": 7})
+
+
+def test_differences_are_in_pairs():
+    one, other = bd.Elpd(np.array([-1.0, -2.0, -4.0])), bd.Elpd(np.array([-2.0, -2.0, -3.0]))
+    assert one.minus(other) == pytest.approx((0.0, np.sqrt(3 * np.var([1.0, 0.0, -1.0]))))
+    with pytest.raises(ValueError, match="other: expected scores of the same 3 rows"):
+        one.minus(bd.Elpd(np.zeros(2)))
+
+
+def test_what_is_refused_and_what_is_warned_of():
+    post = by_hand()
+    with pytest.raises(ValueError, match="y: expected the labels"):
+        bd.elpd(post, X, np.where(Y == "yes", "ja", "no"))
+    with pytest.raises(ValueError, match="y: expected 20 labels, one for each row"):
+        bd.elpd(post, X, Y[:5])
+    with pytest.warns(bd.PseudoLikelihoodWarning, match="C = 2 raises the likelihood to a power"):
+        bd.elpd(by_hand(bd.Model(C=2.0)), X, Y)
+    counts = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), X, np.arange(20) % 3)
+    with pytest.raises(ValueError, match="y: expected counts"):
+        bd.elpd(counts, X, NUMBERS)
+    for cv, error in ((ShuffleSplit(2), ValueError), (KFold, TypeError), (1, ValueError), (15, ValueError)):
+        with pytest.raises(error, match="cv: expected"):
+            bd.kfold(bd.Model(), X, Y, cv=cv)
