@@ -17,6 +17,7 @@ import numpy as np
 
 from ._typing import AnyArray, Float, PerRow
 from .designs import Design
+from .designs.pieces import in_pieces, scaled
 from .noise import Coefficients, Noise
 
 __all__ = ["ScoreMoments"]
@@ -157,7 +158,9 @@ class ScoreMoments:
         """``Mᵀr + 2w∘q(s)`` as a block (p + 1, K), and ``q(s)`` of shape (p, K)."""
         mean_part, var_part, total = self._backward(for_mean, for_var)
         result = np.empty_like(weights)
-        result[:-1] = mean_part + 2 * weights[:-1] * var_part
+        np.multiply(weights[:-1], var_part, out=result[:-1])
+        result[:-1] *= 2
+        result[:-1] += mean_part
         result[-1] = total if self.fit_intercept else 0.0
         return result, var_part
 
@@ -187,9 +190,9 @@ class ScoreMoments:
         self, direction: Float[np.ndarray, "q K"], between: Callable[[slice, PerRow], PerRow]
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """``Mu`` (n, K) and ``Mᵀr`` (p + 1, K) in one pass, for ``r = between(rows, Mu)`` of the given rows."""
-        scaled, offset = self.coefficients.gain * direction[:-1], self._offset(direction)
+        times, offset = scaled(self.coefficients.gain, direction[:-1]), self._offset(direction)
         mean, _, back, _, total, _ = self.design.normal_product(
-            scaled, scaled[:, :0], lambda rows, part, nothing: (between(rows, part + offset), nothing)
+            times, times[:, :0], lambda rows, part, nothing: (between(rows, part + offset), nothing)
         )
         return mean + offset, self._mean_block(back, total)
 
@@ -206,24 +209,51 @@ class ScoreMoments:
         if self._has.linear or not self._has.quadratic:
             tangent = self.tangent(weights, direction)
             return *tangent, self.adjoint(weights, *between(slice(None), *tangent))[0]
-        gain, _, quadratic, _, constant = self.coefficients
-        along = 2 * weights[:-1] * direction[:-1]
-        offset, level = self._offset(direction), (constant * along).sum(axis=0)
+        gain, shift, quadratic, _, constant = self.coefficients
+        p, K = direction.shape[0] - 1, direction.shape[1]
+        times, along = np.empty((p, K)), np.empty((p, K))
+
+        def prepare(some: slice) -> Any:
+            np.multiply(gain[some], direction[some], out=times[some])
+            part = along[some]
+            np.multiply(weights[some], direction[some], out=part)
+            part *= 2
+            level = (constant[some] * part).sum(axis=0) if self._has.constant else 0.0
+            part *= quadratic[some]
+            return level
+
+        level = sum(in_pieces(prepare, p, K))
+        offset = self._offset(direction)
         mean, var, back, spread, total, var_total = self.design.normal_product(
-            gain * direction[:-1], quadratic * along, lambda rows, m, v: between(rows, m + offset, v + level)
+            times, along, lambda rows, m, v: between(rows, m + offset, v + level)
         )
-        result = self._mean_block(back, total)
-        result[:-1] += 2 * weights[:-1] * (quadratic * spread + constant * var_total)
+        result = np.empty((p + 1, K))
+
+        def finish(some: slice) -> None:
+            part = quadratic[some] * spread[some]
+            if self._has.constant:
+                part += constant[some] * var_total
+            part *= weights[some]
+            part *= 2
+            part += gain[some] * back[some]
+            if self._has.shift:
+                part += shift[some] * total
+            result[some] = part
+
+        in_pieces(finish, p, K)
+        result[-1] = total if self.fit_intercept else 0.0
         return mean + offset, var + level, result
 
     def _offset(self, weights: Float[np.ndarray, "q K"]) -> Float[AnyArray, " K"]:
         """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""
+        if not self._has.shift:
+            return weights[-1]
         return weights[-1] + (self.coefficients.shift * weights[:-1]).sum(axis=0)
 
     def _mean_block(self, back: Float[np.ndarray, "p K"], total: Float[np.ndarray, " K"]) -> Float[np.ndarray, "q K"]:
         """``Mᵀr`` as a block (p + 1, K), from ``Xᵀr`` and ``Σr``."""
         result = np.empty((back.shape[0] + 1, back.shape[1]))
-        result[:-1] = self.coefficients.gain * back
+        scaled(self.coefficients.gain, back, result[:-1])
         if self._has.shift:
             result[:-1] += self.coefficients.shift * total
         result[-1] = total if self.fit_intercept else 0.0

@@ -55,15 +55,17 @@ def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
         for call in calls:
             call()
         return
-    waiting = deque(calls)
+    waiting, settings = deque(calls), np.geterr()
 
     def work() -> None:
-        while True:
-            try:
-                call = waiting.popleft()
-            except IndexError:
-                return
-            call()
+        # What NumPy says of overflows is a thread's own matter.
+        with np.errstate(**settings):
+            while True:
+                try:
+                    call = waiting.popleft()
+                except IndexError:
+                    return
+                call()
 
     others = [_pool(count - 1).submit(work) for _ in range(count - 1)]
     try:

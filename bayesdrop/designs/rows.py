@@ -24,6 +24,7 @@ from .._validation import (
     refuse_surrogates,
     shown,
 )
+from .pieces import in_pieces, pieces
 
 __all__ = [
     "ALL_ZERO",
@@ -40,8 +41,6 @@ __all__ = [
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
 _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
-# Rows that a function over the rows is given at a time.
-_ROWS = 1 << 15
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
 RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 DenseFunction = Callable[..., tuple[AnyArray, ...]]
@@ -211,19 +210,24 @@ class LocalRows:
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
         """
-        n = len(rows[0])
-        if n <= _ROWS:
-            return function(*rows)
-        # A piece at a time: what the function makes on its way then fits into a core's cache and takes no memory.
-        results: list[PerRow] = []
-        for start in range(0, n, _ROWS):
-            part = slice(start, start + _ROWS)
-            made = function(*(vector[part] for vector in rows))
-            made = (made,) if widths is None else made
-            if not results:
-                results = [np.empty((n, *piece.shape[1:])) for piece in made]
-            for result, piece in zip(results, made, strict=True):
-                result[part] = piece
+        n, width = len(rows[0]), max(vector[0].size for vector in rows) if len(rows[0]) else 0
+        first, *rest = pieces(n, width)
+        made = function(*(vector[first] for vector in rows)) if rest else function(*rows)
+        if not rest:
+            return made
+        head = (made,) if widths is None else made
+        results = [np.empty((n, *piece.shape[1:])) for piece in head]
+
+        def put(some: slice, found: Sequence[PerRow]) -> None:
+            for result, piece in zip(results, found, strict=True):
+                result[some] = piece
+
+        def more(some: slice) -> None:
+            made = function(*(vector[some] for vector in rows))
+            put(some, (made,) if widths is None else made)
+
+        put(first, head)
+        in_pieces(lambda some: more(some) if some.start else None, n, width)
         return results[0] if widths is None else tuple(results)
 
     def total(self, rows: PerRow) -> Num[AnyArray, ...]:

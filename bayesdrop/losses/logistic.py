@@ -46,15 +46,23 @@ def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
     safe = xp.where(small, xp.ones_like(root), root)
     direct = (1 - decay) / (both * (2 * safe))
     direct_slope = (sech2 - direct) / (safe * safe)
-    if isinstance(small, np.ndarray) and not small.any():
+    if isinstance(small, np.ndarray):
+        if small.any():
+            direct[small], direct_slope[small] = _series_of(root[small])
         return direct, direct_slope, sech2
+    series, series_slope = _series_of(root)
+    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2
+
+
+def _series_of(root: Scores) -> tuple[Scores, Scores]:
+    """``t`` and ``t'(r)/r`` near 0."""
     square = root * root
-    series, series_slope = xp.zeros_like(root), xp.zeros_like(root)
+    series, slope = 0 * root, 0 * root
     for j in reversed(range(len(_SERIES))):
         series = series * square + _SERIES[j]
         if j:
-            series_slope = series_slope * square + 2 * j * _SERIES[j]
-    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2
+            slope = slope * square + 2 * j * _SERIES[j]
+    return series, slope
 
 
 @runtime_checkable

@@ -2,9 +2,10 @@
 gives back.
 
 Numba takes the numbers of a place one at a time. These loops over the entries of a row are written in the terms of
-LLVM, where they are one vector. Tables are (p, 2), (p, 8) or (p, 16), and rows compressed: columns unsigned, values in
-single or double precision. Of the numbers of a place the left half meet X² if ``left``, and the right half if
-``right``; the others X. Imported only where Numba is (the extra ``fast``).
+LLVM, where they are one vector. Tables are (p, 2), (p, 8) or (p, 16), or for sums any that hold their rows so many
+numbers apart, ``step``; rows are compressed: columns unsigned, values in single or double precision. Of the numbers of
+a place the left half meet X² if ``left``, and the right half if ``right``; the others X. Imported only where Numba is
+(the extra ``fast``).
 
 Numba's cache on disk looks at the file of a loop alone: who changes an intrinsic removes what is cached of the loops
 that have it in them (``*.nbi``, here, beside :mod:`.lines` and :mod:`bayesdrop.fitting.kinked._coordinate_kernels`).
@@ -22,6 +23,8 @@ __all__ = [
     "add_to_eight_ones",
     "eight_sums",
     "eight_sums_of_ones",
+    "four_sums",
+    "four_sums_of_ones",
     "scatter_to_eight",
     "scatter_to_eight_ones",
     "scatter_to_two",
@@ -57,9 +60,10 @@ class _Row:
         ]
         self.first, self.last = given[3], given[4]
 
-    def address(self, numbers: Any, place: Any) -> Any:
-        """Where the numbers of a place begin, so many to each."""
-        first = self.builder.gep(numbers, [self.builder.mul(place, ir.Constant(_LONG, self.lanes))])
+    def address(self, numbers: Any, place: Any, step: Any = None) -> Any:
+        """Where the numbers of a place begin: ``step`` numbers are to each, by default a vector."""
+        step = ir.Constant(_LONG, self.lanes) if step is None else step
+        first = self.builder.gep(numbers, [self.builder.mul(place, step)])
         return self.builder.bitcast(first, self.numbers.as_pointer())
 
     def read(self, address: Any) -> Any:
@@ -148,7 +152,7 @@ def _sums(ones: bool, lanes: int) -> Any:
             squared = row.spread(given[6], row.flags, given[7])
 
             def body(place: Any, carried: Any) -> Any:
-                weights = row.read(row.address(row.arrays[0], builder.mul(row.column(place), given[5])))
+                weights = row.read(row.address(row.arrays[0], row.column(place), given[5]))
                 if not ones:
                     weights = builder.fmul(row.powers(place, squared), weights, flags=_FUSED)
                 return builder.fadd(carried, weights, flags=_FUSED)
@@ -211,6 +215,7 @@ def _additions(ones: bool) -> Any:
 
 
 eight_sums, eight_sums_of_ones = (intrinsic(unwrap(_sums(ones, LANES))) for ones in (False, True))
+four_sums, four_sums_of_ones = (intrinsic(unwrap(_sums(ones, 4))) for ones in (False, True))
 two_sums, two_sums_of_ones = (intrinsic(unwrap(_sums(ones, 2))) for ones in (False, True))
 scatter_to_eight, scatter_to_eight_ones = (intrinsic(unwrap(_scattered(ones, LANES))) for ones in (False, True))
 scatter_to_two, scatter_to_two_ones = (intrinsic(unwrap(_scattered(ones, 2))) for ones in (False, True))

@@ -186,9 +186,9 @@ def _together(
             i = order[j]
             first, last = pointers[i], pointers[i + _ONE]
             if binary:
-                eight_sums_of_ones(pair, columns, values, first, last, 2, False, False, score)
+                eight_sums_of_ones(pair, columns, values, first, last, 2 * LANES, False, False, score)
             else:
-                eight_sums(pair, columns, values, first, last, 2, False, False, score)
+                eight_sums(pair, columns, values, first, last, 2 * LANES, False, False, score)
             moved, far = False, False
             for lane in range(width):
                 p = one + lane

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..._typing import Float, PerRow
+from ...designs.pieces import add_scaled
 from ...losses import Derivatives, Loss
 from ...losses.base import Pseudo
 from ...losses.protocols import Augmented, Curved, PiecewiseLinear
@@ -174,7 +175,8 @@ class Energy:
     def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
         back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
-        return back + self.precision * weights, spread
+        back += self.precision * weights
+        return back, spread
 
     def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector, exact: bool) -> Curvature:
         """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,).
@@ -198,7 +200,8 @@ class Energy:
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
             mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
-            return back + curvature.diagonal * direction, (mean,)
+            add_scaled(back, curvature.diagonal, direction)
+            return back, (mean,)
 
         def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
             return (
@@ -207,4 +210,5 @@ class Energy:
             )
 
         mean, var, back = moments.normal_product(weights, direction, curved)
-        return back + curvature.diagonal * direction, (mean, var)
+        add_scaled(back, curvature.diagonal, direction)
+        return back, (mean, var)

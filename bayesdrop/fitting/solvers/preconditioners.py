@@ -17,6 +17,7 @@ import numpy as np
 from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
+from ...designs.pieces import in_pieces, inner_products
 from ...moments import ScoreMoments
 from ..overflow import refuse_overflow
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
@@ -97,7 +98,13 @@ class Jacobi:
         # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
         refuse_overflow(curvature=whole)
         inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
-        return lambda r: inverse * r
+
+        def apply(r: WeightBlock) -> WeightBlock:
+            z = np.empty_like(r)
+            in_pieces(lambda some: np.multiply(inverse[some], r[some], out=z[some]), *r.shape)
+            return z
+
+        return apply
 
 
 def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:
@@ -284,32 +291,48 @@ def conjugate_gradient(
     residual = right.copy()
     z = precondition(residual)
     direction = z.copy()
-    rho = np.einsum("ij,ij->j", residual, z)
+    rho = inner_products(residual, z)
     limit = tolerance**2 * rho
     active = rho > 0
     iteration = 0
     while iteration < max_iter and np.any(active):
         applied, parts = product(direction)
-        curvature = np.einsum("ij,ij->j", direction, applied)
+        curvature = inner_products(direction, applied)
         bent = active & ~(curvature > 0)
         active &= curvature > 0
         alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
         if iteration == 0:
             # The matrix is not positive along the first direction: take that direction, for the caller to search.
             alpha = np.where(bent, 1.0, alpha)
-        x += alpha * direction
+        in_pieces(partial(_go, (x, residual), (direction, applied), alpha), *x.shape)
         extras = persist(
             *(alpha * part for part in parts)
             if iteration == 0
             else (total + alpha * part for total, part in zip(extras, parts, strict=True))
         )
-        residual -= alpha * applied
         iteration += 1
         z = precondition(residual)
-        fresh = np.einsum("ij,ij->j", residual, z)
+        fresh = inner_products(residual, z)
         active &= fresh > limit
         if not np.any(active):
             break
-        direction = z + np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0) * direction
+        beta = np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0)
+        in_pieces(partial(_turn, direction, z, beta), *x.shape)
         rho = fresh
     return x, extras, iteration
+
+
+def _go(
+    place: tuple[WeightBlock, WeightBlock], step: tuple[WeightBlock, WeightBlock], alpha: ProblemVector, some: slice
+) -> None:
+    """Some rows of ``x + αd`` and ``r − αAd``, in their places."""
+    (x, residual), (direction, applied) = place, step
+    x[some] += alpha * direction[some]
+    residual[some] -= alpha * applied[some]
+
+
+def _turn(direction: WeightBlock, z: WeightBlock, beta: ProblemVector, some: slice) -> None:
+    """Some rows of ``z + βd``, in the place of ``d``."""
+    part = direction[some]
+    part *= beta
+    part += z[some]

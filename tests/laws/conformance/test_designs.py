@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas_threads, dense
+from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas_threads, dense, pieces
 from bayesdrop.designs import sparse as sparse_storage
 from bayesdrop.designs.compiled import gram
 from bayesdrop.designs.compiled.jit import available
@@ -264,9 +264,8 @@ def test_float32_is_promoted():
 
 @pytest.mark.parametrize("n", [1, 7, 8, 25])
 def test_functions_over_the_rows_may_be_taken_in_pieces(n, monkeypatch):
-    from bayesdrop.designs import rows
-
-    monkeypatch.setattr(rows, "_ROWS", 8)
+    monkeypatch.setattr(pieces, "_NUMBERS", 24)
+    monkeypatch.setattr(pieces, "_THREADED", 50)
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
     design = as_design(np.ones((n, 2)))

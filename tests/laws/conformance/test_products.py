@@ -31,8 +31,12 @@ def matrix(kind, dtype, index):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["binary", "real"])
-@pytest.mark.parametrize("widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (0, 3), (0, 0), (5, 5), (11, 0), (0, 9)])
-def test_compiled_equals_scipy(kind, dtype, index, widths):
+@pytest.mark.parametrize(
+    "widths", [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (0, 3), (0, 0), (2, 2), (3, 3), (5, 5), (11, 0), (0, 9), (9, 9)]
+)
+@pytest.mark.parametrize("narrow", [0, P])
+def test_compiled_equals_scipy(kind, dtype, index, widths, narrow, monkeypatch):
+    monkeypatch.setattr(wide, "_NARROW", narrow)
     csr = matrix(kind, dtype, index)
     fast, plain = (kind_(csr, kind == "binary") for kind_ in (compiled.CompiledProducts, products.ScipyProducts))
     rng = np.random.default_rng(1)
@@ -70,21 +74,30 @@ def test_the_kernels_are_python_too():
 @pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize(("kind", "dtype"), [("real", np.float64), ("real", np.float32), ("binary", np.float64)])
 @pytest.mark.parametrize("index", [np.uint32, np.uint64])
-@pytest.mark.parametrize("squares", [(False, False), (False, True), (True, True)])
-def test_eight_vectors_in_a_register_equal_dense_products(kind, dtype, index, squares):
-    from bayesdrop.designs.compiled.lines import gather_eight, scatter_eight
+@pytest.mark.parametrize("width", [2, 3, 4, 7, 8, 19])
+def test_vectors_side_by_side_equal_dense_products(kind, dtype, index, width):
+    from bayesdrop.designs.compiled.lines import gather_wide, scatter_eight
 
     csr, rng = matrix(kind, dtype, np.int32), np.random.default_rng(4)
-    dense, eights, slopes = csr.toarray().astype(np.float64), rng.normal(size=(2, P, 8)), rng.normal(size=(2, N, 8))
+    dense = csr.toarray().astype(np.float64)
     lines = csr.indptr.astype(np.uint64), csr.indices.astype(index), csr.data
-    sums, back = np.full((2, N, 8), np.nan), np.full((2, 2, P, 8), np.nan)
-    for start, stop, part in ((0, 5, back[0]), (5, N, back[1])):
-        gather_eight(*lines, kind == "binary", *squares, eights, sums, start, stop)
-        scatter_eight(*lines, kind == "binary", *squares, slopes, part, start, stop)
-    left, right = (dense**2 if square else dense for square in squares)
-    for part, got, slope, total in zip(eights, sums, slopes, back.sum(axis=0), strict=True):
-        np.testing.assert_allclose(got, np.hstack([left @ part[:, :4], right @ part[:, 4:]]), atol=1e-12)
-        np.testing.assert_allclose(total, np.hstack([left.T @ slope[:, :4], right.T @ slope[:, 4:]]), atol=1e-12)
+    w, r, r_sq = (rng.normal(size=(size, width)) for size in (P, N, N))
+    for squared in (False, True):
+        sums = np.full((N, width), np.nan)
+        for start, stop in ((0, 5), (5, N)):
+            gather_wide(*lines, kind == "binary", squared, w, sums, start, stop)
+        np.testing.assert_allclose(sums, (dense**2 if squared else dense) @ w, atol=1e-12)
+    # Four and four, and eight of one kind.
+    for squares, second, share in (((False, True), r_sq, 4), ((True, True), r_sq[:, :0], 8)):
+        back = np.full((2, -(-width // share), P, 8), np.nan)
+        for start, stop, part in ((0, 5, back[0]), (5, N, back[1])):
+            scatter_eight(*lines, kind == "binary", *squares, r, second, part, start, stop)
+        total = back.sum(axis=0)
+        for half, block, square in ((total[..., :share], r, squares[0]), (total[..., share:], second, squares[1])):
+            got = half.transpose(1, 0, 2).reshape(P, -1)
+            columns = np.zeros((N, got.shape[1]))
+            columns[:, : block.shape[1]] = block
+            np.testing.assert_allclose(got, (dense**2 if square else dense).T @ columns, atol=1e-12)
 
 
 @pytest.mark.skipif(not available(), reason="needs Numba")
