@@ -1,5 +1,7 @@
 """Blocks worked on a few rows at a time say what they say as a whole, however many threads there are."""
 
+from threading import Barrier
+
 import numpy as np
 import pytest
 
@@ -32,10 +34,15 @@ def test_every_row_is_in_one_piece():
         np.testing.assert_array_equal(found, np.arange(rows))
 
 
-@pytest.mark.usefixtures("small")
-def test_threads_say_of_overflow_what_the_caller_wants():
-    calls = [lambda: np.float64(1e300) * np.float64(1e300)] * 6
+def test_threads_say_of_overflow_what_the_caller_wants(monkeypatch):
+    monkeypatch.setattr(block_threads, "cores", lambda: 3)
+    together = Barrier(3, timeout=60)
+
+    def overflow():
+        together.wait()  # each thread has one of the calls
+        return np.float64(1e300) * np.float64(1e300)
+
     with np.errstate(over="ignore"):
-        side_by_side(calls)
+        side_by_side([overflow] * 3)
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-        side_by_side(calls)
+        side_by_side([overflow] * 3)
