@@ -13,7 +13,8 @@ which is exact for every noise, and ``exp(m + v/2)`` for a normal score. So one 
     φ(y, m, v) = e^{m + v/2} − y m:
 
 with ``v`` the variance of the score it is the Gaussian form, and with ``v = 2(log E e^s − m)``, which has all
-cumulants from the second on, it is exact (:mod:`bayesdrop.exponential_moments`). Both are convex in the weights.
+cumulants from the second on, it is exact (:mod:`bayesdrop.fitting.objective.exponential_moments`). Both are
+convex in the weights.
 
 Beyond an exponent that no count reaches the exponential goes on as its own parabola, so that a line search that
 overshoots finds a number.

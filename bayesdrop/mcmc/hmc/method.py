@@ -246,7 +246,7 @@ def _check_sums(model: Model, data: Dataset) -> None:
             f"bd.EpsilonInsensitive() or bd.Quantile(), got {loss!r} and {prior!r}; {instead}"
         )
     if not summed.all():
-        # See mask_halves: a kink leaves nothing to sum that is short and whose error has a bound.
+        # See masks.halves: a kink leaves nothing to sum that is short and whose error has a bound.
         raise ValueError(
             f'masks: "summed" takes rows of at most {LONGEST} non-zero features with {loss!r}, got {np.sum(~summed)} '
             f"longer ones, of up to {entries.max()}; take bd.Logistic(), which has no kink and rows of any length, or "
