@@ -205,29 +205,28 @@ class LocalRows:
         return np.zeros((self.shape[0], columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself, or at least may be given some rows at a time.
+        """Apply a function that treats every row by itself, or at least may be given some rows at a time, in threads.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
         """
         n, width = len(rows[0]), max(vector[0].size for vector in rows) if len(rows[0]) else 0
         first, *rest = pieces(n, width)
-        made = function(*(vector[first] for vector in rows)) if rest else function(*rows)
         if not rest:
-            return made
-        head = (made,) if widths is None else made
+            return function(*rows)
+
+        def at(some: slice) -> Sequence[PerRow]:
+            made = function(*(vector[some] for vector in rows))
+            return (made,) if widths is None else made
+
+        head = at(first)
         results = [np.empty((n, *piece.shape[1:])) for piece in head]
 
-        def put(some: slice, found: Sequence[PerRow]) -> None:
-            for result, piece in zip(results, found, strict=True):
+        def put(some: slice) -> None:
+            for result, piece in zip(results, at(some) if some.start else head, strict=True):
                 result[some] = piece
 
-        def more(some: slice) -> None:
-            made = function(*(vector[some] for vector in rows))
-            put(some, (made,) if widths is None else made)
-
-        put(first, head)
-        in_pieces(lambda some: more(some) if some.start else None, n, width)
+        in_pieces(put, n, width)
         return results[0] if widths is None else tuple(results)
 
     def total(self, rows: PerRow) -> Num[AnyArray, ...]:

@@ -55,9 +55,10 @@ def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
 
 
 def _series_of(root: Scores) -> tuple[Scores, Scores]:
-    """``t`` and ``t'(r)/r`` near 0."""
+    """``t`` and ``t'(r)/r`` near 0, by their Taylor series."""
+    xp = root.__array_namespace__()
     square = root * root
-    series, slope = 0 * root, 0 * root
+    series, slope = xp.zeros_like(root), xp.zeros_like(root)
     for j in reversed(range(len(_SERIES))):
         series = series * square + _SERIES[j]
         if j:

@@ -63,7 +63,7 @@ class Minibatch:
         return Plan(first, max(1, left // 2) if learns else 0, 1, left)
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
-        """See :class:`bayesdrop.latent.minimisers.methods.LatentMethod`; a step is an epoch, a value its mean."""
+        """See :class:`bayesdrop.latent.minimisers.methods.LatentMethod`; values are means over an epoch."""
         epochs = self.epochs if steps is None else min(steps, self.epochs)
         method = _Epochs(self, epochs)
         state, _ = minimise(method, energy, method.init(energy, start), 0.0, epochs, trace)

@@ -1,1 +1,1 @@
-"""Masks that are summed over: exact sums of the noising model for one weight at a time, and their sampler."""
+"""Masks that are summed over: the likelihood of a row over all its masks, and the sampler that it judges."""

@@ -1,1 +1,1 @@
-"""Priors that are scale mixtures: the map that decouples scales from weights, and moves along it."""
+"""Learnt scales of the weights: the map that decouples the weights from them, and moves along it."""
