@@ -25,6 +25,7 @@ from ..fitting.overflow import double_range, refuse_overflow
 from ..fitting.protocols import check_minimiser
 from ..fitting.rate_update import SignCounts
 from ..fitting.results.result import RatePosterior
+from ..fitting.tuning.blocks import Start
 from ..fitting.tuning.choose import choose_strength, first_rates
 from ..fitting.tuning.task import Task
 from ..losses import Loss
@@ -154,12 +155,12 @@ class DropoutEstimator(BaseEstimator):
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
         task = replace(self._task_of(settled, target, weight), design=design, unlabelled=unlabelled)
-        model, method = self._choose(task), task.method
+        (model, begun), method = self._choose(task), task.method
         rate_map = model.bind(default_names(self))
         self._online = None
         state = None if path is None else path.near.state_on(design)
         block = fit_in_parts(
-            model, design, rate_map, target, weight, method, earlier, unlabelled, state, keep_state=path is not None
+            model, design, rate_map, target, weight, method, earlier or begun, unlabelled, state, keep_state=path is not None
         )
         if not self.corrupted_inputs:
             warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
@@ -181,10 +182,11 @@ class DropoutEstimator(BaseEstimator):
         names = default_names(self)
         return Task(settled.model, settled.design, target, weight, names, method, n_classes, self.corrupted_inputs)
 
-    def _choose(self, task: Task) -> Model:
-        """The settled model, with the strength of its rates chosen if it is ``bd.Tuned``."""
-        model, self.selection_ = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
-        return model
+    def _choose(self, task: Task) -> tuple[Model, Start | None]:
+        """The settled model, with the strength of its rates chosen if it is ``bd.Tuned``; and where it may start."""
+        tuned = is_tuned(task.model.rates)
+        model, self.selection_, start = choose_strength(task) if tuned else (task.model, None, None)
+        return model, start
 
     def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:
         """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""

@@ -44,9 +44,8 @@ def fit_joint(
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
     task = estimator._task_of(settled, code, weight, len(estimator.classes_))
-    model = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
+    model, start = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
     rate_map = model.bind(default_names(estimator))
-    start = None if estimator.selection_ is None else estimator.selection_.near
     if earlier is not None:
         start = settled.inward(earlier[0]), earlier[1][:, 0]
     found = fit_classes(

@@ -21,12 +21,15 @@ from ..warnings import warn
 from .protocols import Minimiser
 from .shapes import FeatureBlock, ProblemVector
 
-__all__ = ["ROUND_OFF", "Status", "Trace", "announce", "minimise", "status_at"]
+__all__ = ["LOOSE", "ROUND_OFF", "Status", "Trace", "announce", "minimise", "status_at"]
 
 _log = logging.getLogger("bayesdrop")
 
 # A weight is zero where its part ½w² of the penalty is below this share of the energy.
 ROUND_OFF = 1e-20
+# Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
+# for, and though signs of tiny weights, and the rates with them, have just changed.
+LOOSE = 1e-4
 
 
 class Status(Enum):

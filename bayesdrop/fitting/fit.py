@@ -116,23 +116,22 @@ def fit(
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     names, tuned = data.feature_names, is_tuned(model.rates)
     rate_map = first_rates(model).bind(names)
-    settled, selection = settle(model, data.design, data.weight, rate_map, names), None
+    settled, selection, start = settle(model, data.design, data.weight, rate_map, names), None, None
     if tuned:
         labels: Any = data.classes
         target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
         task = Task(
             settled.model, settled.design, target, data.weight, names, method, classes, offset=data.offset
         )  # fmt: skip
-        chosen, selection = choose_strength(task)
+        chosen, selection, start = choose_strength(task)
         settled, model = replace(settled, model=chosen), replace(model, rates=chosen.rates)
         rate_map = model.bind(names)
     if many:
-        near = None if selection is None else selection.near
-        joint, rest = fit_dataset(model, settled, data, rate_map, method, near)
+        joint, rest = fit_dataset(model, settled, data, rate_map, method, start)
         _warn_of(settled, rest, data)
         return replace(joint, selection=selection, formula=design)
     block = fit_block(
-        settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, offset=data.offset
+        settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
     )  # fmt: skip
     _warn_of(settled, block, data)
     posterior = None

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._typing import Bool, PerRow
+from .driver import LOOSE
 from .kinked.certificate import lower_bound
 from .kinked.tips import end_at_tips, has_tips, on_tips, sharpened
 from .objective.energy import Energy
@@ -32,8 +33,6 @@ _STEP = 0.1
 # Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
 _SMOOTHER = 0.3
 _SMOOTH_ENOUGH = 0.1
-# Tolerances from which on, as those of folds, an estimate is taken at its word: a bound would ask for two steps more.
-_LOOSE = 1e-4
 
 
 class PerProblem:
@@ -203,7 +202,7 @@ class SolverState(PerProblem):
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """What remains by a bound where it seems to be little, and which problems are to go on for that."""
-        ended = ~rough & (self.remaining <= goal) & (goal < _LOOSE * np.abs(self.value))
+        ended = ~rough & (self.remaining <= goal) & (goal < LOOSE * np.abs(self.value))
         if not np.any(ended):
             return self, rough
         plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))

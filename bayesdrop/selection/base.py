@@ -168,11 +168,12 @@ class DropoutCV(BaseEstimator):
         scoring = (
             task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
-        self.selection_: Selection = conclude(search, keys, scoring, self.one_standard_error)
+        self.selection_: Selection
+        self.selection_, start = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
-        if self.selection_.near is not None:
-            weights, rate = self.selection_.near
+        if start is not None and task.starts_anywhere:
+            weights, rate = start
             # It starts there, as a second fit of the same estimator would.
             plain = plain._with_weights(weights, rate.reshape(len(rate), -1), self.C_).set_params(warm_start=True)
         return plain.set_params(rates=self.best_rates_, C=self.C_)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool, Float, PerRow
+from ..driver import LOOSE
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
 from .coordinate_loop import CompressedRows, Coordinates, Passes
 from .problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
@@ -38,8 +39,6 @@ _PATIENCE = 4
 _INTERCEPT = 0.03
 # At most so many times as much, and the share of ``Σβ`` that a round may leave before it is too little.
 _STIFFEST = 32.0
-# Tolerances, as those of folds, from which on a problem has ended though some of its rates have just changed.
-_LOOSE = 1e-4
 _SLOW = 0.4
 
 
@@ -127,7 +126,7 @@ def descend(
         open_, stalled = ~near, noisy & _stall(gaps)
         if follow is not None and (change := follow(found.weights, near, least)) is not None:
             moved, whole = change
-            if tol >= _LOOSE:  # what still changes sign is too near zero to matter
+            if tol >= LOOSE:  # what still changes sign is too near zero to matter
                 moved = moved & ~near
             task = whole.select(live)
             least[moved], floor[moved], found.gap[moved] = np.inf, -np.inf, np.inf

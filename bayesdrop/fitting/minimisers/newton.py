@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import PerRow
+from ..._typing import Bool, PerRow
 from ...losses.protocols import Curved, require
 from ..kinked.dual import solve_dual
 from ..kinked.problem import Dual
@@ -67,6 +67,9 @@ _SHARP = 0.01
 _HEAVY = 1.5
 # Products of a step from which on a preconditioner of an earlier step or fit is made anew.
 _PRODUCTS = 6
+# A step that gains more than this share of its slope (a perfect model gains half) goes on, and on to where this share of
+# the slope is left.
+_FAR, _FLAT = 0.55, 0.2
 # Columns from which on one of an earlier step costs less than the products that another would save.
 _WIDE = 32
 
@@ -271,7 +274,8 @@ def _search(
     The mean scores are linear in the length, and their variances quadratic, so that other lengths cost no pass over the
     data (:mod:`.exponential_moments` apart). A full step
     that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
-    halved.
+    halved. One that gains much more goes on to where the slope ends, as those of a logistic loss do whose rows leave
+    the bend of the loss one after the other.
     """
     moments = energy.moments
     slack = 8 * np.finfo(float).eps * np.abs(state.value)
@@ -280,7 +284,10 @@ def _search(
     mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
     value = energy.value(weights, mean, var, state.smoothing)
     good = value <= state.value + GAIN * slope + slack
-    if np.all(good):
+    # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
+    free = energy.convex and (moments.has_variance or not energy.loss.kinked)
+    far = free & (value < state.value + _FAR * slope)
+    if np.all(good & ~far):
         return state.changed(weights=weights, mean=mean, var=var, value=value), length
     path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
 
@@ -289,14 +296,25 @@ def _search(
         mean, var = moments.design.persist(state.mean + length * tangent[0], var)
         return _Place(state.weights + length * direction, mean, var, var_slope)
 
-    length = np.where(good, 1.0, _shorten(energy, state, direction, at, tangent[0], slope))
+    def slope_at(length: ProblemVector) -> ProblemVector:
+        weights, mean, var, var_slope = at(length)
+        parts = energy.derivatives(mean, var, state.smoothing)
+        inside = energy.moments.design.total(parts.mean * tangent[0] + parts.var * var_slope())
+        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
+
+    if np.any(far):
+        length = _lengthen(slope_at, slope, far)
+    if not np.all(good):
+        length = np.where(good, length, _shorten(slope_at, slope))
+    # What goes on is to gain more than it did.
+    most, share = np.where(far, value, state.value), np.where(far, 0.0, 1e-4)
     for _ in range(40):
         weights, mean, var, _ = at(length)
         value = energy.value(weights, mean, var, state.smoothing)
-        settled = value <= state.value + 1e-4 * length * slope + slack
+        settled = value <= most + share * length * slope + slack
         if np.all(settled):
             break
-        length = np.where(settled, length, 0.5 * length)
+        length = np.where(settled, length, np.where(length > 1, 1.0, 0.5 * length))
     else:
         length = np.where(settled, length, 0.0)
         weights, mean, var = (
@@ -306,22 +324,29 @@ def _search(
     return state.changed(weights=weights, mean=mean, var=var, value=value), length
 
 
-def _shorten(
-    energy: Energy,
-    state: SolverState,
-    direction: WeightBlock,
-    at: Callable[[ProblemVector], _Place],
-    mean_slope: PerRow,
-    slope: ProblemVector,
+def _lengthen(
+    slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector, far: Bool[np.ndarray, " K"]
 ) -> ProblemVector:
+    """Length from 1 on near where the energy along the direction is flat, of those that go ``far``; 1 of the others.
+
+    Secants of the slope lead there, at most four times as far at once; a fifth of the first slope is flat enough.
+    """
+    low, at_low, best = np.zeros_like(slope), slope, np.ones_like(slope)
+    probe = np.where(far, 2.0, 1.0)
+    for _ in range(4):
+        here = slope_at(probe)
+        secant = low + (probe - low) * at_low / np.where(here > at_low, at_low - here, -np.inf)
+        best = np.where(far, np.where(here > 0, np.maximum(secant, 1.0), probe), best)
+        far = far & (here < _FLAT * slope)
+        if not np.any(far):
+            break
+        low, at_low = np.where(far, probe, low), np.where(far, here, at_low)
+        probe = np.where(far, np.clip(secant, 1.5 * probe, 4 * probe), probe)
+    return best
+
+
+def _shorten(slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector) -> ProblemVector:
     """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
-
-    def slope_at(length: ProblemVector) -> ProblemVector:
-        weights, mean, var, var_slope = at(length)
-        parts = energy.derivatives(mean, var, state.smoothing)
-        inside = energy.moments.design.total(parts.mean * mean_slope + parts.var * var_slope())
-        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
-
     low, high = np.zeros_like(slope), np.ones_like(slope)
     at_low, at_high = slope.copy(), slope_at(high)
     crossing = at_high > 0

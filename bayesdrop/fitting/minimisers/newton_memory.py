@@ -132,7 +132,8 @@ def learn_from(
     """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
     full = length > _FULL
     damping = memory.damping
-    relaxed = np.where((damping > 0.05) & ~memory.slow, 0.2 * damping, 0.0)
+    # A step that went on shows the EM matrix, which made it short, to be of no use here.
+    relaxed = np.where((damping > 0.05) & ~memory.slow & (length <= 1), 0.2 * damping, 0.0)
     firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
     return memory.changed(
         damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),

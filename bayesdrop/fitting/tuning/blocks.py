@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from ..objective.leave_one_out import left_out_scores
 from .families import Family
 from .folds import Fold
 
-__all__ = ["Block", "BlockSolver", "Held"]
+__all__ = ["Block", "BlockSolver", "Held", "Start"]
+
+Start: TypeAlias = tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]]
+"""Weights and rates of a fit, from which another may start."""
 
 # Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
 _MOST = 4_000_000

@@ -14,6 +14,7 @@ from ..._validation import check_folds
 from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
+from .blocks import Start
 from .families import families_of
 from .folds import LEAVE_ONE_OUT, few_rows
 from .search import Search
@@ -57,7 +58,7 @@ def possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
     return enough
 
 
-def choose_strength(task: Task) -> tuple[Model, Selection | None]:
+def choose_strength(task: Task) -> tuple[Model, Selection | None, Start | None]:
     """Replace the ``bd.Tuned`` of a settled model by the structure with the strength chosen.
 
     Returns
@@ -66,6 +67,8 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
         With the chosen rates.
     selection : Selection or None
         None where the published rule was taken without a choice.
+    start : tuple or None
+        Weights and rates from which the fit may start.
     """
     model = task.model
     tuned: Any = model.rates
@@ -81,15 +84,15 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
         task.weight, task.kept(lambda key, fold, held: task.losses(folds[fold], key[0], held), folds),
         task.size * len(folds) * len(candidates), avoid_plain=task.avoids_plain,
     )  # fmt: skip
-    found = conclude(search, search.climb(), task.scoring, tuned.one_standard_error)
-    return replace(model, rates=found.chosen.rates), found
+    found, start = conclude(search, search.climb(), task.scoring, tuned.one_standard_error)
+    return replace(model, rates=found.chosen.rates), found, start if task.starts_anywhere else None
 
 
-def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
+def _published(model: Model, reason: str, advice: str) -> tuple[Model, None, None]:
     tuned: Any = model.rates
     warn(
         f"rates: the strength of the noise was not chosen, for {reason}; the fit is that of the published rule, "
         f"rates=bd.{tuned.structure!r}, which gives no warning when it is asked for. To have it chosen {advice}.",
         SelectionWarning,
     )
-    return replace(model, rates=tuned.structure), None
+    return replace(model, rates=tuned.structure), None, None

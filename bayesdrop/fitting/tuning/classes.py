@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,11 @@ from ...model import Model
 from ..many_classes import ClassFit, class_chances, fit_classes, softmax_energy
 from ..objective.row_weights import row_weights
 from ..softmax.leave_one_out import left_out_classes
-from .blocks import Block, Held
+from .blocks import Block, Held, Start
 from .families import Family
 from .folds import Fold
 
-__all__ = ["JointSolver", "Start"]
-
-Start: TypeAlias = tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]]
-"""Weights and rates of a fit."""
+__all__ = ["JointSolver"]
 
 # Weights up to which fits are kept to start others from.
 _KEPT = 200_000

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
-from .blocks import Block, Held
+from .blocks import Block, Held, Start
 from .families import Family
 from .folds import Fold
 from .table import Key, Table
@@ -72,7 +72,7 @@ class Solver(Protocol):
 class Neighbours(Protocol):
     """A solver that keeps its fits."""
 
-    def nearest(self, fold: Fold, C: float, strength: float | None) -> Any:
+    def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
         """Weights and rates of the fit on these rows that is nearest; None if there is none."""
 
 
@@ -132,11 +132,24 @@ class Search:
         """Folds on which anything was tried."""
         return sorted({fold for known in self.table.losses.values() for fold in known})
 
-    def start(self, key: Key) -> Any:
-        """Weights and rates of a candidate's fit to all rows, from which another may start; None if there is none."""
-        if not self.folds[0].alone or not isinstance(self.solver, Neighbours):
+    def start(self, key: Key) -> Start | None:
+        """Weights (p + 1, J) and rates (p, J) from which a candidate's fit to all rows may start; None if none is kept.
+
+        They are the means of its fits on the folds, none of which lacks more than a share of the rows.
+        """
+        if self.folds[0].alone and isinstance(self.solver, Neighbours):
+            return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
+        family, place = self._place[key[1]]
+        starts = [
+            (block.weights[:, fold, member], block.rates[:, fold, member])
+            for (number, C, _), block in self._blocks.items() if (number, C) == (family, key[0])
+            for member, name in enumerate(block.members) if name == place
+            for fold in range(block.weights.shape[1])
+        ]  # fmt: skip
+        if not starts:
             return None
-        return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
+        weights, rates = (sum(parts) / len(starts) for parts in zip(*starts, strict=True))
+        return weights, rates
 
     @waiting("search", "fit")
     def complete(self) -> list[Key]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float
+from .blocks import Start
 from .calibration import Calibration, HeldOut
 from .search import Search
 from .table import Key
@@ -94,8 +95,6 @@ class Selection(Shown):
         Whether the choice is the most regular one within a standard error of the best, not the best.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
-    near : tuple, optional
-        Weights and rates of the choice, of several classes jointly and of all rows, where the fit with it starts.
     calibration : Calibration, optional
         Probabilities from the scores of the choice on held-out rows, for a loss that has none of its own.
     """
@@ -105,7 +104,6 @@ class Selection(Shown):
     scoring: str
     one_standard_error: bool = False
     alone: bool = False
-    near: Any = field(default=None, repr=False, compare=False)
     calibration: Calibration | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -167,8 +165,12 @@ def _partly(candidate: Candidate) -> str:
     return "" if tried == folds else f" (dismissed after {tried} of {folds} folds)"
 
 
-def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False) -> Selection:
-    """The choice among candidates that were tried on every fold, or that nothing is left beside."""
+def conclude(
+    search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False
+) -> tuple[Selection, Start | None]:
+    """The choice among candidates that were tried on every fold, or that nothing is left beside; and where its fit to
+    all rows may start.
+    """
     table = search.table
     best = table.best(keys)
     if one_standard_error:
@@ -191,7 +193,6 @@ def conclude(search: Search, keys: list[Key], scoring: str, one_standard_error: 
     ]
     place = sorted(table.losses).index(best)
     calibration = search.losses.calibration(best) if isinstance(search.losses, HeldOut) else None
-    alone, near = search.folds[0].alone, search.start(best)
-    found = Selection(candidates, place, scoring, one_standard_error, alone, near, calibration)
+    found = Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, calibration)
     _log.info("chosen of %d candidates: %r", len(candidates), found)
-    return found
+    return found, search.start(best)

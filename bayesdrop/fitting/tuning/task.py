@@ -112,6 +112,11 @@ class Task:
         return self.model.loss.kinked and not (self.design.prefers_gram or self.design.prefers_outer_gram)
 
     @property
+    def starts_anywhere(self) -> bool:
+        """True if the fit may start at other weights than its own first ones: no valley of several is the one meant."""
+        return self.n_classes is not None or (self.model.loss.convex and self.unlabelled is None)
+
+    @property
     def no_leave_one_out(self) -> str:
         """Why rows are not left out one at a time, in words; empty if they may be."""
         loss, columns = self.model.loss, self.design.shape[1]
