@@ -62,16 +62,21 @@ class ScoreMoments:
 
     def without_variance(self) -> ScoreMoments:
         """Keep the mean of the noise and forget its variance."""
-        result = copy(self)
         zero = np.zeros_like(self.coefficients.gain)
-        result.coefficients = self.coefficients._replace(quadratic=zero, linear=zero, constant=zero)
-        result._has = Coefficients(*(bool(np.any(part)) for part in result.coefficients))
-        return result
+        return self._with(self.coefficients._replace(quadratic=zero, linear=zero, constant=zero), self.rate)
 
     def select(self, columns: Any) -> ScoreMoments:
-        """Keep the given columns of the rates."""
-        rate = self.rate[:, columns] if self.rate.shape[1] > 1 else self.rate
-        return ScoreMoments(self.design, self.noise, rate, self.fit_intercept, self.centre)
+        """Keep the given columns of the rates, without variance if it was forgotten."""
+        rate, *parts = (
+            part[:, columns] if part.shape[1] > 1 else part for part in (self.rate, *self.coefficients)
+        )  # fmt: skip
+        return self._with(Coefficients(*parts), rate)
+
+    def _with(self, coefficients: Coefficients, rate: Float[AnyArray, "p _"]) -> ScoreMoments:
+        result = copy(self)
+        result.rate, result.coefficients = rate, coefficients
+        result._has = Coefficients(*(bool(np.any(part)) for part in coefficients))
+        return result
 
     def _forward(
         self,

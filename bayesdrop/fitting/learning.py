@@ -24,6 +24,8 @@ __all__ = ["Learning", "learn"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
+# Share of the tolerance of a loose fit that an update of the rates may change the energy by at its end.
+_LITTLE = 0.25
 
 
 @dataclass
@@ -92,11 +94,14 @@ def learn(
         state, reached = minimise(method, learning.energy, state, method.tol, 1, trace, done)
         settled = state.remaining <= _MODEST * np.abs(state.value)
         moved = learning.follow(state.weights, settled, state.value)
-        # What changes sign at the end of a loose fit is too near zero to matter.
-        done = reached & ~moved if method.tol < LOOSE else reached
+        done = reached & ~moved
         if np.any(moved):
             begun = method.init(learning.energy, state.weights, state)
+            if method.tol >= LOOSE:
+                # What changes sign at the end of a loose fit is too near zero to matter.
+                done = reached & (np.abs(begun.value - state.value) <= _LITTLE * method.tol * np.abs(state.value))
             state = begun.changed(remaining=np.where(done, state.remaining, begun.remaining))
         if np.all(done):
+            trace.values[-1] = state.objective
             return state, None
     return state, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS

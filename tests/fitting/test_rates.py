@@ -58,6 +58,23 @@ def test_rates_are_a_fixed_point_of_the_rule(loss, prior, ratio, storage):
     assert fit.objective_trace[-1] == pytest.approx(at_rates.objective_trace[-1], rel=2e-8)
 
 
+@pytest.mark.parametrize("method", [bd.Newton, bd.EM])
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_loose_fit_has_the_rates_of_its_signs(method, C, storage):
+    """It may end before the signs stand: with the rates of those that it has, and an energy within the tolerance."""
+    X, y = data(p=60, seed=3)
+    tol = 1e-3
+    model = bd.Model(bd.Logistic(), rates=bd.PerFeature(bd.Beta(2, 2)), C=C)
+    fit = bd.fit(model, storage(X), y, method=method(tol=tol))
+    occur, opposed = counts(X, 2.0 * y - 1, fit.weight, np.ones(len(y)))
+    np.testing.assert_allclose(fit.rates, (opposed + 1) / (occur + 2), rtol=1e-12)
+    at_rates = bd.Model(bd.Logistic(), rates=bd.Fixed(fit.rates), C=C)
+    best = bd.fit(at_rates, X, y, method=bd.Newton(tol=1e-12)).objective_trace[-1]
+    assert 0 <= fit.objective_trace[-1] - best <= tol * best
+
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=20_000)], ids=["newton", "em"])
 def test_the_start_does_not_matter(loss, method):

@@ -44,7 +44,8 @@ _WORSE, _FINALISTS = 2.0, 3
 _ENOUGH_WORSE = 1.0
 # Folds that are then enough, and held-out rows without which the first ones say too little.
 _ENOUGH, _ROWS = 3, 200
-# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
+# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone, and the fit with the choice starts
+# where those of the folds ended.
 _LARGE = 100_000
 # Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
 _WORTH, _WORTH_ERRORS = 0.005, 0.2
@@ -74,6 +75,16 @@ class Neighbours(Protocol):
 
     def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
         """Weights and rates of the fit on these rows that is nearest; None if there is none."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Fits that others start from: of members of a family at one ``C``, on a group of folds by its first."""
+
+    family: int
+    C: float
+    first: int
+    block: Block
 
 
 @dataclass
@@ -115,7 +126,7 @@ class Search:
     n_jobs: int | None = None
     avoid_plain: bool = False
     table: Table = field(init=False)
-    _blocks: dict[tuple[int, float, int], Block] = field(init=False, default_factory=dict)
+    _blocks: list[_Kept] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         weights = [self.weight[fold.test] if self.by_row else np.ones(1) for fold in self.folds]
@@ -135,16 +146,19 @@ class Search:
     def start(self, key: Key) -> Start | None:
         """Weights (p + 1, J) and rates (p, J) from which a candidate's fit to all rows may start; None if none is kept.
 
-        They are the means of its fits on the folds, none of which lacks more than a share of the rows.
+        They are the means of its fits on the folds, none of which lacks more than a share of the rows. A small fit takes
+        no time, and is the same to the last digit without a choice before it.
         """
         if self.folds[0].alone and isinstance(self.solver, Neighbours):
             return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
+        if self.size <= _LARGE:
+            return None
         family, place = self._place[key[1]]
         starts = [
-            (block.weights[:, fold, member], block.rates[:, fold, member])
-            for (number, C, _), block in self._blocks.items() if (number, C) == (family, key[0])
-            for member, name in enumerate(block.members) if name == place
-            for fold in range(block.weights.shape[1])
+            (kept.block.weights[:, fold, member], kept.block.rates[:, fold, member])
+            for kept in self._blocks if kept.family == family and kept.C == key[0]
+            for member, name in enumerate(kept.block.members) if name == place
+            for fold in range(kept.block.weights.shape[1])
         ]  # fmt: skip
         if not starts:
             return None
@@ -262,9 +276,13 @@ class Search:
         numbers = sorted(numbers)  # neighbours beside each other
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
         # Not from another fold, which has seen the rows that are held out here: a loose fit would keep some of that.
-        known = [c for f, c, g in self._blocks if f == number and g == group.start]
-        near = min(known, key=lambda c: abs(np.log(c / C)), default=None)
-        earlier = None if near is None else self._blocks[number, near, group.start]
+        known = [
+            kept
+            for kept in self._blocks
+            if (kept.family, kept.first) == (number, group.start) and set(chosen) <= set(kept.block.members)
+        ]
+        near = min(known, key=lambda kept: abs(np.log(kept.C / C)), default=None)
+        earlier = None if near is None else near.block
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
@@ -273,7 +291,7 @@ class Search:
 
         block = self._spread(family, chosen, C, folds, earlier, take)
         if block.rates.size <= _KEPT:
-            self._blocks[number, C, group.start] = block
+            self._blocks.append(_Kept(number, C, group.start, block))
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))

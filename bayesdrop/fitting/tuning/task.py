@@ -114,7 +114,7 @@ class Task:
     @property
     def starts_anywhere(self) -> bool:
         """True if the fit may start at other weights than its own first ones: no valley of several is the one meant."""
-        return self.n_classes is not None or (self.model.loss.convex and self.unlabelled is None)
+        return self.n_classes is not None or self.model.loss.convex
 
     @property
     def no_leave_one_out(self) -> str:

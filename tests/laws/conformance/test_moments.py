@@ -111,6 +111,18 @@ def test_diagonal(setting):
         np.testing.assert_allclose(got[d], (omega * moments.mean(unit) ** 2).sum(0), rtol=1e-12, atol=1e-12)
 
 
+def test_some_columns_are_those_of_all(setting):
+    """Also of moments whose variance was forgotten: a problem that is left keeps the energy that it had."""
+    _, _, moments, rng = setting
+    w = rng.normal(size=(5, 3))
+    for whole in (moments, moments.without_variance()):
+        mean, var = whole.scores(w)
+        some, some_var = whole.select([0, 2]).scores(w[:, [0, 2]])
+        np.testing.assert_array_equal(some, mean[:, [0, 2]])
+        np.testing.assert_array_equal(some_var, var[:, [0, 2]])
+        assert whole.select([0, 2]).has_variance == whole.has_variance
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_gram(setting, fit_intercept):
     _, _, moments, rng = setting
