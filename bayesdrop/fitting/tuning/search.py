@@ -282,7 +282,7 @@ class Search:
             if (kept.family, kept.first) == (number, group.start) and set(chosen) <= set(kept.block.members)
         ]
         near = min(known, key=lambda kept: abs(np.log(kept.C / C)), default=None)
-        earlier = None if near is None else near.block
+        earlier = self._of_others(chosen, C, group.start) if near is None else near.block
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
@@ -295,6 +295,20 @@ class Search:
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
+
+    def _of_others(self, members: list[int], C: float, first: int) -> Block | None:
+        """Where members of a family begin of which none has been fitted: of large data at the least noise of another."""
+        others = [
+            (1.0 if strength is None else strength, number, place)
+            for number, kept in enumerate(self._blocks) if (kept.C, kept.first) == (C, first)
+            for place, member in enumerate(kept.block.members)
+            for strength in [self.families[kept.family].strengths[member]]
+        ]  # fmt: skip
+        if not others or self.size <= _LARGE:
+            return None
+        _, number, place = min(others)
+        block, same = self._blocks[number].block, [place] * len(members)
+        return Block(tuple(members), block.weights[:, :, same], block.rates[:, :, same])
 
     def _spread(
         self,

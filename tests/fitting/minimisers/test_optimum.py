@@ -7,6 +7,7 @@ from scipy import optimize, sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.driver import Trace, minimise
+from bayesdrop.fitting.minimisers import newton
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.fitting.solvers import preconditioners as solve
 from bayesdrop.fitting.solvers.preconditioners import Cholesky, Jacobi, Woodbury
@@ -224,3 +225,36 @@ def test_curvature_in_the_mean_is_never_negative(loss):
     for var in (0.0, 1e-12, 1e-4, 1.0, 1e4):
         for y in (-1.0, 1.0):
             assert np.all(loss.derivatives(np.full_like(mean, y), mean, np.full_like(mean, var)).mean_mean >= 0)
+
+
+def test_a_step_goes_on_to_where_the_slope_ends():
+    """Of energies e^{−at} + bt along the direction, those that are flat beyond the full step."""
+    a, b = np.array([1.0, 0.3, 0.05, 1.0]), np.array([0.1, 0.01, 0.0, 0.1])
+    far = np.array([True, True, True, False])
+    looked = []
+
+    def slope_at(length):
+        looked.append(length)
+        return b - a * np.exp(-a * length)
+
+    length = newton._lengthen(slope_at, slope_at(np.zeros(4)), far)
+    assert len(looked) <= 5
+    assert length[3] == 1
+    left = slope_at(length) / slope_at(np.zeros(4))
+    assert np.all(np.abs(left[:2]) < 0.35)
+    # Where the slope hardly falls it is looked for further out at every try.
+    assert length[2] > 20
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_steps_that_go_on_save_others(rate, monkeypatch):
+    """Scores that leave the bend of the loss one after the other: the optimum is the same, and nearer."""
+    X = np.random.default_rng(0).normal(size=(400, 40))
+    y = (X[:, 0] > 0).astype(int)
+    model = bd.Model(bd.Logistic(), rates=bd.Fixed(rate), C=100.0)
+    went = bd.fit(model, X, y)
+    monkeypatch.setattr(newton, "_FAR", np.inf)
+    stayed = bd.fit(model, X, y)
+    assert went.n_iter < stayed.n_iter
+    assert np.all(np.diff(went.objective_trace) <= 0)
+    assert went.objective_trace[-1] == pytest.approx(stayed.objective_trace[-1], rel=2e-8)
