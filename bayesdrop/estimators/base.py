@@ -155,12 +155,13 @@ class DropoutEstimator(BaseEstimator):
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
         task = replace(self._task_of(settled, target, weight), design=design, unlabelled=unlabelled)
-        (model, begun), method = self._choose(task), task.method
+        (model, chosen_start), method = self._choose(task), task.method
+        start = chosen_start if earlier is None else earlier
         rate_map = model.bind(default_names(self))
         self._online = None
         state = None if path is None else path.near.state_on(design)
         block = fit_in_parts(
-            model, design, rate_map, target, weight, method, earlier or begun, unlabelled, state, keep_state=path is not None
+            model, design, rate_map, target, weight, method, start, unlabelled, state, keep_state=path is not None
         )
         if not self.corrupted_inputs:
             warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)

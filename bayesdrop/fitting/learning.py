@@ -1,8 +1,8 @@
 """Rates that follow the signs of the weights, while a minimiser finds these (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
 
 The rates depend on the weights through signs alone, most of which the first step gets right, so that they follow every
-step. What a late flip of a tiny weight does to the energy is below the tolerance soon, and once the signs stand it is
-one convex solve.
+step. What a late flip of a tiny weight does to the energy is below the tolerance soon, which is where a loose fit ends;
+once the signs stand it is one convex solve.
 """
 
 from __future__ import annotations

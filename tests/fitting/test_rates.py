@@ -74,7 +74,6 @@ def test_a_loose_fit_has_the_rates_of_its_signs(method, C, storage):
     assert 0 <= fit.objective_trace[-1] - best <= tol * best
 
 
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=20_000)], ids=["newton", "em"])
 def test_the_start_does_not_matter(loss, method):

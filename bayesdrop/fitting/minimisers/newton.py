@@ -67,8 +67,8 @@ _SHARP = 0.01
 _HEAVY = 1.5
 # Products of a step from which on a preconditioner of an earlier step or fit is made anew.
 _PRODUCTS = 6
-# A step that gains more than this share of its slope (a perfect model gains half) goes on, and on to where this share of
-# the slope is left.
+# A step that gains more than the first share of its slope (a perfect model gains half) goes on, to where the second is
+# left of the slope.
 _FAR, _FLAT = 0.55, 0.2
 # Columns from which on one of an earlier step costs less than the products that another would save.
 _WIDE = 32

@@ -146,8 +146,8 @@ class Search:
     def start(self, key: Key) -> Start | None:
         """Weights (p + 1, J) and rates (p, J) from which a candidate's fit to all rows may start; None if none is kept.
 
-        They are the means of its fits on the folds, none of which lacks more than a share of the rows. A small fit takes
-        no time, and is the same to the last digit without a choice before it.
+        They are the means of its fits on the folds, none of which lacks more than a share of the rows. A small fit
+        takes no time, and is the same to the last digit without a choice before it.
         """
         if self.folds[0].alone and isinstance(self.solver, Neighbours):
             return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
@@ -162,7 +162,7 @@ class Search:
         ]  # fmt: skip
         if not starts:
             return None
-        weights, rates = (sum(parts) / len(starts) for parts in zip(*starts, strict=True))
+        weights, rates = (np.mean(parts, axis=0) for parts in zip(*starts, strict=True))
         return weights, rates
 
     @waiting("search", "fit")
@@ -297,7 +297,7 @@ class Search:
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
     def _of_others(self, members: list[int], C: float, first: int) -> Block | None:
-        """Where members of a family begin of which none has been fitted: of large data at the least noise of another."""
+        """Where members of a family begin of which none is fitted yet: of large data, at the least noise of another."""
         others = [
             (1.0 if strength is None else strength, number, place)
             for number, kept in enumerate(self._blocks) if (kept.C, kept.first) == (C, first)
