@@ -286,7 +286,7 @@ def _search(
     good = value <= state.value + GAIN * slope + slack
     # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
     free = energy.convex and (moments.has_variance or not energy.loss.kinked)
-    far = free & (value < state.value + _FAR * slope)
+    far = free & (value < state.value + _FAR * slope - slack)
     if np.all(good & ~far):
         return state.changed(weights=weights, mean=mean, var=var, value=value), length
     path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
