@@ -297,7 +297,7 @@ class Search:
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
     def _of_others(self, members: list[int], C: float, first: int) -> Block | None:
-        """Where members begin whose like is not fitted yet: of large data, at the fit with the least noise of others."""
+        """Where members begin that have no fit nearby yet: of large data, at the least noise of other candidates."""
         others = [
             (1.0 if strength is None else strength, number, place)
             for number, kept in enumerate(self._blocks) if (kept.C, kept.first) == (C, first)
