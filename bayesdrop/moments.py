@@ -39,6 +39,8 @@ class ScoreMoments:
     centre : array (p,), optional
         Centre of the noise, for new rows that cannot be shifted to it; a design that is ``X − c`` needs none. A
         variance is then a difference of numbers ``(c/(x − c))²`` times as large.
+    copies : array (p,), optional
+        How many equal features, with one weight, each column stands for; one by default.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class ScoreMoments:
         rate: Float[AnyArray, "p _"],
         fit_intercept: bool = True,
         centre: Float[np.ndarray, " p"] | None = None,
+        copies: Float[np.ndarray, " p"] | None = None,
     ) -> None:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
         self.centre = centre
         own = noise.coefficients(rate)
+        own = own if copies is None else own.times(copies[:, None])
         self.coefficients: Coefficients = own if centre is None else own.about(centre[:, None])
         self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
 

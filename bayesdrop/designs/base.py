@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow, Shaped
+from .distinct import DistinctColumns
 from .rows import Between, RowFunction
 
 __all__ = ["Design"]
@@ -55,6 +56,10 @@ class Design(Protocol):
     @property
     def scans_columns(self) -> bool:
         """True if columns can be looked at before a fit; otherwise the counts of the fit tell of them."""
+
+    @property
+    def distinct(self) -> DistinctColumns | None:
+        """One column for all that are alike; None if there are few such, or columns are not looked at."""
 
     # Products
 

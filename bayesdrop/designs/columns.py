@@ -18,6 +18,7 @@ from .._typing import AnyArray, Bool, Float, Int, MatrixLike, Num, PerRow
 from .block_threads import side_by_side
 from .compiled.entries import column_ends, weighted_sums
 from .compiled.jit import available
+from .distinct import DistinctColumns
 
 __all__ = [
     "ColumnsElsewhere",
@@ -288,6 +289,11 @@ class ColumnsInMemory:
     matrix: Callable[[], Any]
     shape: tuple[int, int]
 
+    @property
+    def distinct(self) -> DistinctColumns | None:
+        """None: columns of dense rows are hardly ever alike."""
+        return None
+
     def check_stackable(self) -> None:
         """Rows in memory can be put below others."""
 
@@ -320,6 +326,7 @@ class ColumnsElsewhere:
     """What the designs share whose rows are read when needed or lie elsewhere: nothing is looked at before a fit."""
 
     is_sparse = False
+    distinct: DistinctColumns | None = None
     fixed_origin: str | None = "rows that are not in memory"
     scans_columns = False
     is_streamed = True

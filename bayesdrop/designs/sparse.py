@@ -21,6 +21,7 @@ from .columns import ColumnsInMemory, sparse_means
 from .compiled.gram import gram_of_rows
 from .compiled.jit import available
 from .compiled.products import CompiledProducts
+from .distinct import DistinctColumns, first_of_alike
 from .rows import LocalRows
 
 __all__ = ["SparseDesign"]
@@ -105,6 +106,16 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         """The same of the other Gram matrix."""
         n = self.shape[0]
         return not self.prefers_gram and n * n <= self._x.nnz and n <= _GRAM_SIZE
+
+    @cached_property
+    def distinct(self) -> DistinctColumns | None:
+        """One column for all that are alike, if that spares a part of them."""
+        found = None if self.prefers_gram or self.prefers_outer_gram else first_of_alike(self._x)
+        if found is None:
+            return None
+        first, index = found
+        few = SparseDesign(self._x.tocsc()[:, first].tocsr(), self.is_binary)
+        return DistinctColumns(few, first, index, np.bincount(index).astype(np.float64))
 
     def __getitem__(self, rows: Any) -> SparseDesign:
         """Rows that a mask, numbers or a slice selects."""

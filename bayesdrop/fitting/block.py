@@ -9,7 +9,7 @@ the rows in its own way and have its own ``C``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +22,7 @@ from ..model import Model
 from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
+from .alike import columns_alike
 from .driver import Status, Trace, minimise, status_at
 from .learning import Learning, learn
 from .minimisers.newton import Newton
@@ -48,7 +49,7 @@ _MODEST = 1e-3
 class ProblemFit:
     """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
     rates (k, K) and the counts of signs that it follows from, None where no rate is free; and ``state`` where the
-    minimiser ended.
+    minimiser ended, which is of the distinct columns alone where others are equal to them (:mod:`.alike`).
     """
 
     weights: WeightBlock
@@ -141,8 +142,62 @@ def fit_block(
         Where the fit of the same rows at other fixed rates ended, to whose optimum ``start`` is near.
     """
     check_minimiser(method)
-    p, K = design.shape[1], target.shape[1]
     _check_domain(model.noise, design)
+    precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+
+    def fit(
+        design: Design,
+        rate_map: RateMap,
+        precision: WeightBlock,
+        start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
+        rate: FeatureBlock | None,
+        copies: Float[np.ndarray, " p"] | None = None,
+    ) -> BlockFit:
+        known = near if near is not None and len(near.weights) == len(precision) else None
+        return _fit_block(
+            model, design, rate_map, target, weight, method, start, unlabelled, strength, rate, many, offset, known,
+            precision, copies,
+        )  # fmt: skip
+
+    # Exact exponential moments are sums over the entries, which they see one by one.
+    alike = None if model.loss.exponential else columns_alike(design, rate_map, target.shape[1], precision, rate)
+    if alike is None:
+        return fit(design, rate_map, precision, start, rate)
+    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
+    few = None if rate is None else alike.of_features(rate)
+    found = fit(alike.design, alike.rate_map, alike.precision_of(precision), some, few, alike.columns.copies)
+    rates = alike.all_features(found.rates)
+    moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
+    return replace(
+        found,
+        weights=alike.all_weights(found.weights),
+        rates=rates,
+        posterior=alike.all_rates(found.posterior),
+        counts=alike.all_counts(found.counts),
+        occurrences=alike.all_rates(found.occurrences),
+        energy=replace(found.energy, moments=moments, precision=precision),
+    )
+
+
+def _fit_block(
+    model: Model,
+    design: Design,
+    rate_map: RateMap,
+    target: PerRow,
+    weight: PerRow,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
+    unlabelled: tuple[int, float] | None,
+    strength: ProblemVector | None,
+    rate: FeatureBlock | None,
+    many: bool | None,
+    offset: PerRow | None,
+    near: SolverState | None,
+    precision: WeightBlock,
+    copies: Float[np.ndarray, " p"] | None,
+) -> BlockFit:
+    """The same, given the ``precision`` of the weights (p + 1, 1) and how many features each column stands for."""
+    p, K = design.shape[1], target.shape[1]
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
     if votes is not None and known is not None:
@@ -158,7 +213,6 @@ def fit_block(
             f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
             "out variance_prior and set C, or use bd.sample, which draws the variance."
         )
-    precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight, noisy, plain = row_weights(model, weight, unlabelled, strength)
     if rate is None:
         rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
@@ -181,7 +235,7 @@ def fit_block(
             rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
-        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept, copies=copies)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(moments, loss, target, noisy, precision, plain, known)

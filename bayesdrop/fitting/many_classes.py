@@ -19,7 +19,8 @@ O(pK).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
+from .alike import columns_alike
 from .driver import ROUND_OFF, Status, status_at
 from .minimisers.newton import Newton
 from .objective.centring import Settled
@@ -115,23 +117,32 @@ def softmax_energy(
     n_classes: int,
     loss_weight: PerRow,
     noise_weight: PerRow,
+    precision: Float[np.ndarray, "q 1"] | None = None,
+    copies: Float[np.ndarray, " p"] | None = None,
 ) -> SoftmaxEnergy:
-    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax."""
+    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax.
+
+    Columns that stand for several ``copies`` come with the ``precision`` of their weights.
+    """
     loss: Any = model.loss
     rate = rate[:, None] if rate.ndim == 1 else rate
     if loss.class_rates:
         rate = np.broadcast_to(rate, (len(rate), n_classes))
     model.noise.check(design.minimum())
     return SoftmaxEnergy(
-        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
+        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept, copies=copies),
         form=loss.expectation,
         n_classes=n_classes,
         code=code,
         loss_weight=loss_weight,
         noise_weight=noise_weight,
-        precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
+        precision=_precision(model, design) if precision is None else precision,
         class_masks=loss.class_rates,
     )
+
+
+def _precision(model: Model, design: Design) -> Float[np.ndarray, "q 1"]:
+    return np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
 
 
 @waiting("fit", "step")
@@ -170,16 +181,58 @@ def fit_classes(
         The last so many rows have no label and count by so much each.
     """
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
+    precision = _precision(model, design)
+
+    def fit(
+        design: Design,
+        rate_map: RateMap,
+        precision: Float[np.ndarray, "q 1"],
+        start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
+        copies: Float[np.ndarray, " p"] | None = None,
+    ) -> ClassFit:
+        def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
+            return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy, precision, copies)
+
+        return _fit_classes(
+            design, rate_map, code, known, n_classes, tol, max_iter, start, model.loss.class_rates, energy_at
+        )
+
+    alike = columns_alike(design, rate_map, n_classes, precision)
+    if alike is None:
+        return fit(design, rate_map, precision, start)
+    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
+    found = fit(alike.design, alike.rate_map, alike.precision_of(precision), some, alike.columns.copies)
+    return replace(
+        found,
+        weights=alike.all_weights(found.weights),
+        rates=alike.all_features(found.rates),
+        posterior=alike.all_rates(found.posterior),
+        occurrences=alike.all_rates(found.occurrences),
+        one_signed=None if found.one_signed is None else alike.all_features(found.one_signed),
+    )
+
+
+def _fit_classes(
+    design: Design,
+    rate_map: RateMap,
+    code: PerRow,
+    known: PerRow,
+    n_classes: int,
+    tol: float,
+    max_iter: int,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
+    own: bool,
+    energy_at: Callable[[Float[np.ndarray, "p _"]], SoftmaxEnergy],
+) -> ClassFit:
+    """The same, given the energy at rates (p, 1) or (p, K), weights (n,) of rows with a label, and whether each class
+    has its ``own`` rates.
+    """
     p, learner = design.shape[1], None
-    own = model.loss.class_rates
     one_signed, total = None, float(np.sum(design.total(known[:, None])))
     rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
         rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
-
-    def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
-        return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
     energy = energy_at(rate)
     if not rate_map.is_free:

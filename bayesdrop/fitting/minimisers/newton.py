@@ -19,24 +19,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import Bool, PerRow
+from ..._typing import Bool, Int, PerRow
 from ...losses.protocols import Curved, require
 from ..kinked.dual import solve_dual
 from ..kinked.problem import Dual
 from ..learning import Learning
-from ..objective.energy import Energy
+from ..objective.energy import Curvature, Energy
 from ..protocols import StepInfo
 from ..shapes import ProblemVector, WeightBlock
 from ..solvers.preconditioners import (
+    Apply,
     Cholesky,
     Jacobi,
     Preconditioner,
+    Product,
     check_settings,
     choose_preconditioner,
     conjugate_gradient,
     rows_taken,
 )
-from ..solvers.prepared import prepare_near
+from ..solvers.prepared import Prepared, prepare_near
 from ..state import SolverState
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
@@ -242,6 +244,7 @@ class Newton:
             forcing,
             self.max_inner,
             energy.moments.design.persist,
+            _of_columns(energy, state.weights, curvature, factored),
         )
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
@@ -255,6 +258,21 @@ class Newton:
         remaining = SAFETY * memory.calibration * after
         memory = memory.changed(factored=factored if products <= _PRODUCTS else None)
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
+
+
+def _of_columns(
+    energy: Energy, weights: WeightBlock, curvature: Curvature, factored: Prepared
+) -> Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None:
+    """Products and preconditioner of some of the problems; None where rows are elsewhere or factors are not alone."""
+    inverse = factored.diagonal_inverse
+    if inverse is None or not energy.has_all_rows:
+        return None
+
+    def select(columns: Int[np.ndarray, " L"]) -> tuple[Product, Apply]:
+        some, around, model = energy.select(columns), weights[:, columns], curvature.select(columns)
+        return lambda u: some.product(around, model, u), inverse.select(columns)
+
+    return select
 
 
 class _Place(NamedTuple):

@@ -44,6 +44,11 @@ class Curvature:
     mean_var: PerRow | None = None
     var_var: PerRow | None = None
 
+    def select(self, columns: Any) -> Curvature:
+        """Keep the given problems."""
+        parts = self.mean_mean, self.diagonal, self.mean_var, self.var_var
+        return Curvature(*(None if part is None else part[:, columns] for part in parts))  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class Energy:

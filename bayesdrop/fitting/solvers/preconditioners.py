@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from ..._typing import Float, PerRow
+from ..._typing import Float, Int, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
-from ...designs.pieces import in_pieces, inner_products
+from ...designs.pieces import in_pieces, inner_products, scaled
 from ...moments import ScoreMoments
 from ..overflow import refuse_overflow
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
@@ -25,6 +25,7 @@ from .factors import Factor, factor, solved
 
 __all__ = [
     "Cholesky",
+    "DiagonalInverse",
     "Jacobi",
     "Preconditioner",
     "Woodbury",
@@ -43,7 +44,10 @@ _SHARE = 14.0
 # Where all rows cost no more than so many multiplications, all are taken.
 _ENOUGH = 6e7
 Vector: TypeAlias = Float[np.ndarray, "..."]
+# Numbers of a block from which on it is worth leaving columns out, and the share of them that then are few.
+_LARGE, _FEW = 1 << 16, 0.7
 Apply = Callable[[WeightBlock], WeightBlock]
+Product = Callable[[WeightBlock], tuple[WeightBlock, tuple[PerRow, ...]]]
 
 
 @runtime_checkable
@@ -83,6 +87,33 @@ def choose_preconditioner(design: Design) -> Preconditioner:
 
 
 @dataclass(frozen=True)
+class DiagonalInverse:
+    """The map ``r ↦ z = a∘r``, of which some columns are a map as well.
+
+    Attributes
+    ----------
+    inverse : array (q, K)
+        The ``a``.
+
+    Examples
+    --------
+    >>> half = DiagonalInverse(np.array([[0.5, 0.25]]))
+    >>> half(np.ones((1, 2))).tolist(), half.select([1])(np.ones((1, 1))).tolist()
+    ([[0.5, 0.25]], [[0.25]])
+    """
+
+    inverse: WeightBlock
+
+    def __call__(self, r: WeightBlock) -> WeightBlock:
+        """``a∘r``, (q, K)."""
+        return scaled(self.inverse, r)
+
+    def select(self, columns: Any) -> DiagonalInverse:
+        """That of the given columns."""
+        return DiagonalInverse(self.inverse[:, columns])
+
+
+@dataclass(frozen=True)
 class Jacobi:
     """The diagonal of the matrix.
 
@@ -97,14 +128,7 @@ class Jacobi:
         whole = diagonal + moments.diagonal(omega)
         # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
         refuse_overflow(curvature=whole)
-        inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
-
-        def apply(r: WeightBlock) -> WeightBlock:
-            z = np.empty_like(r)
-            in_pieces(lambda some: np.multiply(inverse[some], r[some], out=z[some]), *r.shape)
-            return z
-
-        return apply
+        return DiagonalInverse(1 / np.maximum(whole, np.finfo(float).tiny))
 
 
 def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:
@@ -256,12 +280,13 @@ class Woodbury:
 
 
 def conjugate_gradient(
-    product: Callable[[WeightBlock], tuple[WeightBlock, tuple[PerRow, ...]]],
+    product: Product,
     right: WeightBlock,
     precondition: Apply,
     tolerance: ProblemVector,
     max_iter: int,
     persist: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
+    select: Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None = None,
 ) -> tuple[WeightBlock, tuple[PerRow, ...], int]:
     """Solve ``A x = right`` for a block of columns, each with its own step lengths.
 
@@ -279,6 +304,9 @@ def conjugate_gradient(
         Most products.
     persist : callable, optional
         ``Design.persist``, for extras that are vectors over its rows.
+    select : callable, optional
+        The products and the preconditioner of some columns, by their numbers (L,), which a large block goes on with
+        when the others have stopped. The extras are then arrays.
 
     Returns
     -------
@@ -295,7 +323,20 @@ def conjugate_gradient(
     limit = tolerance**2 * rho
     active = rho > 0
     iteration = 0
+    # All columns, and which of them are worked on, where that is not all.
+    whole: tuple[WeightBlock, ...] | None = None
+    live = np.arange(right.shape[1])
     while iteration < max_iter and np.any(active):
+        if select and iteration and right.size >= _LARGE and np.sum(active) <= _FEW * len(live):
+            if whole is None:
+                whole = x, *extras
+            else:
+                _put_back(whole, live, (x, *extras))
+            keep = np.flatnonzero(active)
+            live = live[keep]
+            x, residual, direction, *rest = (part[:, keep] for part in (x, residual, direction, *extras))
+            extras, rho, limit, active = tuple(rest), rho[keep], limit[keep], active[keep]
+            product, precondition = select(live)
         applied, parts = product(direction)
         curvature = inner_products(direction, applied)
         bent = active & ~(curvature > 0)
@@ -319,7 +360,16 @@ def conjugate_gradient(
         beta = np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0)
         in_pieces(partial(_turn, direction, z, beta), *x.shape)
         rho = fresh
-    return x, extras, iteration
+    if whole is None:
+        return x, extras, iteration
+    _put_back(whole, live, (x, *extras))
+    return whole[0], whole[1:], iteration
+
+
+def _put_back(whole: tuple[WeightBlock, ...], live: Int[np.ndarray, " L"], parts: tuple[WeightBlock, ...]) -> None:
+    """The columns that were worked on, (·, L), in their places among all, (·, K)."""
+    for block, part in zip(whole, parts, strict=True):
+        block[:, live] = part
 
 
 def _go(

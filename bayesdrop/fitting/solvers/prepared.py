@@ -9,7 +9,7 @@ import numpy as np
 from ..._typing import Float, PerRow
 from ...moments import ScoreMoments
 from ..shapes import WeightBlock
-from .preconditioners import Apply, Jacobi, Preconditioner
+from .preconditioners import Apply, DiagonalInverse, Jacobi, Preconditioner
 
 __all__ = ["Prepared", "prepare_near"]
 
@@ -47,6 +47,11 @@ class Prepared:
         if self._scale is None:
             return self._inverse(right)
         return self._scale * self._inverse(self._scale * right)
+
+    @property
+    def diagonal_inverse(self) -> DiagonalInverse | None:
+        """The map itself where it treats every number by itself."""
+        return self._inverse if isinstance(self._inverse, DiagonalInverse) else None
 
     def at(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Prepared | None:
         """The same for another matrix; None if the two are not much alike."""
