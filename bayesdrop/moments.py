@@ -17,7 +17,7 @@ import numpy as np
 
 from ._typing import AnyArray, Float, PerRow
 from .designs import Design
-from .designs.pieces import in_pieces, scaled
+from .designs.pieces import by_number, in_pieces, scaled
 from .noise import Coefficients, Noise
 
 __all__ = ["ScoreMoments"]
@@ -56,8 +56,7 @@ class ScoreMoments:
         self.centre = centre
         own = noise.coefficients(rate)
         own = own if copies is None else own.times(copies[:, None])
-        self.coefficients: Coefficients = own if centre is None else own.about(centre[:, None])
-        self._has = Coefficients(*(bool(np.any(part)) for part in self.coefficients))
+        self._keep(own if centre is None else own.about(centre[:, None]))
 
     @property
     def has_variance(self) -> bool:
@@ -78,9 +77,20 @@ class ScoreMoments:
 
     def _with(self, coefficients: Coefficients, rate: Float[AnyArray, "p _"]) -> ScoreMoments:
         result = copy(self)
-        result.rate, result.coefficients = rate, coefficients
-        result._has = Coefficients(*(bool(np.any(part)) for part in coefficients))
+        result.rate = rate
+        result._keep(coefficients)
         return result
+
+    def _keep(self, coefficients: Coefficients) -> None:
+        """Keep coefficients, and which of them are other than 0: one column will do for what is not."""
+        known: dict[int, bool] = {}
+        for part in coefficients:
+            # Most noises say of several that they are 0 by one array.
+            if id(part) not in known:
+                known[id(part)] = bool(np.any(part[:1]) or np.any(part))
+        self._has = Coefficients(*(known[id(part)] for part in coefficients))
+        parts = zip(coefficients, self._has, strict=True)
+        self.coefficients: Coefficients = Coefficients(*(part if has else part[:, :1] for part, has in parts))
 
     def _forward(
         self,
@@ -91,10 +101,11 @@ class ScoreMoments:
         """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
         gain, shift, quadratic, linear, constant = self.coefficients
         has = self._has
+        times = scaled(gain, mean_weight)
         if has.quadratic:
-            mean, var = self.design.pair_matvec(gain * mean_weight, quadratic * var_weight)
+            mean, var = self.design.pair_matvec(times, scaled(quadratic, var_weight))
         else:
-            mean = self.design.matvec(gain * mean_weight)
+            mean = self.design.matvec(times)
             var = np.zeros_like(mean)
         mean += intercept
         if has.shift:
@@ -105,39 +116,17 @@ class ScoreMoments:
             var += (constant * var_weight).sum(axis=0)
         return mean, var
 
-    def _backward(
-        self, for_mean: PerRow, for_var: PerRow
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"], Float[np.ndarray, " K"]]:
-        """``(Mᵀr, q(s), Σr)`` for residuals ``r`` of the mean and ``s`` of the variance, (n, K) each."""
-        gain, shift, quadratic, linear, constant = self.coefficients
-        has = self._has
-        if has.quadratic:
-            mean_part, var_part = self.design.pair_rmatvec(for_mean, for_var)
-            var_part *= quadratic
-        else:
-            mean_part = self.design.rmatvec(for_mean)
-            var_part = np.zeros_like(mean_part)
-        mean_part *= gain
-        total = self.design.total(for_mean)
-        if has.shift:
-            mean_part += shift * total
-        if has.linear:
-            var_part += linear * self.design.rmatvec(for_var)
-        if has.constant:
-            var_part += constant * self.design.total(for_var)
-        return mean_part, var_part, total
-
     def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
         if not np.any(weights[:-1]):
             zero = self.design.zeros(weights.shape[1])
             return zero + weights[-1], zero
-        mean, var = self._forward(weights[:-1], weights[:-1] ** 2, weights[-1])
+        mean, var = self._forward(weights[:-1], by_number(np.square, weights[:-1]), weights[-1])
         return mean, var if self.centre is None else np.maximum(var, 0.0)
 
     def mean(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Mean alone: the linear map ``M w + b``, (n, K)."""
-        return self.design.matvec(self.coefficients.gain * weights[:-1]) + self._offset(weights)
+        return self.design.matvec(scaled(self.coefficients.gain, weights[:-1])) + self._offset(weights)
 
     def mean_adjoint(self, residual: PerRow) -> Float[np.ndarray, "q K"]:
         """Adjoint of :meth:`mean`: ``Mᵀr`` as a block (p + 1, K)."""
@@ -145,12 +134,13 @@ class ScoreMoments:
 
     def variance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
-        return self.covariance(weights[:-1] ** 2)
+        return self.covariance(by_number(np.square, weights[:-1]))
 
     def covariance(self, square: Float[np.ndarray, "p L"]) -> PerRow:
         """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
         _, _, quadratic, linear, constant = self.coefficients
-        var = self.design.sq_matvec(quadratic * square) if self._has.quadratic else self.design.zeros(square.shape[1])
+        has, design = self._has, self.design
+        var = design.sq_matvec(scaled(quadratic, square)) if has.quadratic else design.zeros(square.shape[1])
         if self._has.linear:
             var += self.design.matvec(linear * square)
         if self._has.constant:
@@ -159,17 +149,38 @@ class ScoreMoments:
 
     def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Directional derivatives ``(dm, dv)`` of the scores along ``direction``."""
-        return self._forward(direction[:-1], 2 * weights[:-1] * direction[:-1], direction[-1])
+        along = by_number(lambda w, u: 2 * w * u, weights[:-1], direction[:-1])
+        return self._forward(direction[:-1], along, direction[-1])
 
     def adjoint(
         self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
     ) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]]:
         """``Mᵀr + 2w∘q(s)`` as a block (p + 1, K), and ``q(s)`` of shape (p, K)."""
-        mean_part, var_part, total = self._backward(for_mean, for_var)
+        gain, shift, quadratic, linear, constant = self.coefficients
+        has, design = self._has, self.design
+        if has.quadratic:
+            mean_part, var_part = design.pair_rmatvec(for_mean, for_var)
+        else:
+            mean_part = design.rmatvec(for_mean)
+            var_part = np.zeros_like(mean_part)
+        by_mean = design.rmatvec(for_var) if has.linear else None
+        total, level = design.total(for_mean), design.total(for_var) if has.constant else None
         result = np.empty_like(weights)
-        np.multiply(weights[:-1], var_part, out=result[:-1])
-        result[:-1] *= 2
-        result[:-1] += mean_part
+
+        def finish(some: slice) -> None:
+            spread, part = var_part[some], result[:-1][some]
+            spread *= quadratic[some]
+            if by_mean is not None:
+                spread += linear[some] * by_mean[some]
+            if level is not None:
+                spread += constant[some] * level
+            np.multiply(weights[:-1][some], spread, out=part)
+            part *= 2
+            part += gain[some] * mean_part[some]
+            if has.shift:
+                part += shift[some] * total
+
+        in_pieces(finish, *var_part.shape)
         result[-1] = total if self.fit_intercept else 0.0
         return result, var_part
 
@@ -346,7 +357,7 @@ class ScoreMoments:
         gain, shift, _, _, _ = self.coefficients
         result = np.empty((self.design.shape[1] + 1, omega.shape[1]))
         total = self.design.total(omega)
-        result[:-1] = gain**2 * self.design.sq_rmatvec(omega)
+        result[:-1] = by_number(lambda squares, g: g**2 * squares, self.design.sq_rmatvec(omega), gain)
         if self._has.shift:
             result[:-1] += 2 * gain * shift * self.design.rmatvec(omega) + shift**2 * total
         result[-1] = total if self.fit_intercept else 1.0

@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import Float
 from .block_threads import side_by_side
 
-__all__ = ["add_scaled", "in_pieces", "inner_products", "pieces", "scaled"]
+__all__ = ["add_scaled", "by_number", "in_pieces", "inner_products", "pieces", "scaled", "weighted_products"]
 
 Result = TypeVar("Result")
 
@@ -68,6 +68,38 @@ def inner_products(one: Float[np.ndarray, "q K"], other: Float[np.ndarray, "q K"
     parts = in_pieces(lambda some: np.einsum("ij,ij->j", one[some], other[some]), *one.shape)
     total: Float[np.ndarray, " K"] = np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
     return total
+
+
+def weighted_products(
+    scale: Float[np.ndarray, "q _"], one: Float[np.ndarray, "q K"], other: Float[np.ndarray, "q K"]
+) -> Float[np.ndarray, " K"]:
+    """``aᵀ(s∘b)`` of each pair of columns, (K,).
+
+    Examples
+    --------
+    >>> weighted_products(np.array([[2.0], [3.0]]), np.ones((2, 2)), np.ones((2, 2)))
+    array([5., 5.])
+    """
+    return inner_products(scaled(scale, one), other)
+
+
+def by_number(function: Callable[..., Any], *blocks: Float[np.ndarray, "q _"]) -> Float[np.ndarray, "q K"]:
+    """What a function makes of every number of blocks (q, K) or (q, 1), the first of which is (q, K).
+
+    Examples
+    --------
+    >>> by_number(lambda weight, scale: scale * weight**2, np.full((2, 2), 3.0), np.array([[1.0], [2.0]]))
+    array([[ 9.,  9.],
+           [18., 18.]])
+    """
+    rows, width = blocks[0].shape
+    made = np.empty((rows, width))
+
+    def make(some: slice) -> None:
+        made[some] = function(*(block[some] for block in blocks))
+
+    in_pieces(make, rows, width)
+    return made
 
 
 def scaled(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Bool, PerRow
+from ...designs.pieces import inner_products
 from ...losses import Derivatives
 from ..objective.energy import Energy
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
@@ -146,4 +147,4 @@ def learn_from(
 
 def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
     """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
-    return np.asarray(np.einsum("ij,ij->j", gradient, precondition(gradient)))
+    return inner_products(gradient, precondition(gradient))

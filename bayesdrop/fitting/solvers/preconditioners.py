@@ -17,7 +17,7 @@ import numpy as np
 from ..._typing import Float, Int, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
-from ...designs.pieces import in_pieces, inner_products, scaled
+from ...designs.pieces import by_number, in_pieces, inner_products, scaled
 from ...moments import ScoreMoments
 from ..overflow import refuse_overflow
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
@@ -125,10 +125,10 @@ class Jacobi:
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        whole = diagonal + moments.diagonal(omega)
+        whole = by_number(np.add, diagonal, moments.diagonal(omega))
         # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
         refuse_overflow(curvature=whole)
-        return DiagonalInverse(1 / np.maximum(whole, np.finfo(float).tiny))
+        return DiagonalInverse(by_number(lambda part: 1 / np.maximum(part, np.finfo(float).tiny), whole))
 
 
 def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:
