@@ -80,7 +80,9 @@ def weighted_products(
     >>> weighted_products(np.array([[2.0], [3.0]]), np.ones((2, 2)), np.ones((2, 2)))
     array([5., 5.])
     """
-    return inner_products(scaled(scale, one), other)
+    parts = in_pieces(lambda some: np.sum(scale[some] * one[some] * other[some], axis=0), *one.shape)
+    total: Float[np.ndarray, " K"] = np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
+    return total
 
 
 def by_number(function: Callable[..., Any], *blocks: Float[np.ndarray, "q _"]) -> Float[np.ndarray, "q K"]:

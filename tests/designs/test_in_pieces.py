@@ -26,6 +26,9 @@ def test_pieces_make_the_whole():
     pieces.add_scaled(total, scale, BLOCK)
     np.testing.assert_array_equal(total, 1 + scale * BLOCK)
     np.testing.assert_allclose(pieces.inner_products(BLOCK, total), np.sum(BLOCK * total, axis=0), rtol=1e-13)
+    whole = np.sum(scale * BLOCK * total, axis=0)
+    np.testing.assert_allclose(pieces.weighted_products(scale, BLOCK, total), whole, rtol=1e-13)
+    np.testing.assert_array_equal(pieces.by_number(lambda w, s: s * w**2, BLOCK, scale), scale * BLOCK**2)
 
 
 def test_every_row_is_in_one_piece():
