@@ -55,8 +55,7 @@ class ScoreMoments:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
         self.centre = centre
         own = noise.coefficients(rate)
-        own = own if copies is None else own.times(copies[:, None])
-        self._keep(own if centre is None else own.about(centre[:, None]))
+        self._keep(own if centre is None else own.about(centre[:, None]), copies)
 
     @property
     def has_variance(self) -> bool:
@@ -81,8 +80,8 @@ class ScoreMoments:
         result._keep(coefficients)
         return result
 
-    def _keep(self, coefficients: Coefficients) -> None:
-        """Keep coefficients, and which of them are other than 0: one column will do for what is not."""
+    def _keep(self, coefficients: Coefficients, copies: Float[np.ndarray, " p"] | None = None) -> None:
+        """Keep coefficients, and which of them are other than 0: of the rest one column will do."""
         known: dict[int, bool] = {}
         for part in coefficients:
             # Most noises say of several that they are 0 by one array.
@@ -90,7 +89,8 @@ class ScoreMoments:
                 known[id(part)] = bool(np.any(part[:1]) or np.any(part))
         self._has = Coefficients(*(known[id(part)] for part in coefficients))
         parts = zip(coefficients, self._has, strict=True)
-        self.coefficients: Coefficients = Coefficients(*(part if has else part[:, :1] for part, has in parts))
+        own = Coefficients(*(part if has else part[:, :1] for part, has in parts))
+        self.coefficients: Coefficients = own if copies is None else own.times(copies[:, None])
 
     def _forward(
         self,

@@ -114,7 +114,7 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         if found is None:
             return None
         first, index = found
-        few = SparseDesign(self._x.tocsc()[:, first].tocsr(), self.is_binary)
+        few = SparseDesign(self._x[:, first], self.is_binary)
         return DistinctColumns(few, first, index, np.bincount(index).astype(np.float64))
 
     def __getitem__(self, rows: Any) -> SparseDesign:

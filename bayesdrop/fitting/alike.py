@@ -11,7 +11,6 @@ all of them, with as many numbers less; of words in text that is half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +82,10 @@ class Alike:
         """What is said of the free rates, an array (k, …) or a law of such, of those of all columns; or None."""
         if block is None or not self.own:
             return block
-        each: Callable[[Any], Any] = lambda part: self.all_features(part) if len(part) > 1 else part  # noqa: E731
+
+        def each(part: Any) -> Any:
+            return self.all_features(part) if np.shape(part)[:1] == self.columns.first.shape else part
+
         return map_arrays(each, block) if isinstance(block, tuple) else each(block)
 
 
