@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Int
+from .._typing import Float, Int, Shaped
 from ..designs import Design
 from ..designs.distinct import DistinctColumns
 from ..priors.rate_prior import map_arrays
@@ -52,7 +52,7 @@ class Alike:
         """The distinct columns, (n, u)."""
         return self.columns.design
 
-    def weights_of(self, weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
+    def weights_of(self, weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "r K"]:
         """Weights of the distinct columns, the intercepts last, (u + 1, K), from those of all, (p + 1, K)."""
         return weights[np.append(self.columns.first, len(weights) - 1)]
 
@@ -60,15 +60,15 @@ class Alike:
         """Numbers of the distinct columns, (u, …), from those of all, (p, …)."""
         return block[self.columns.first]
 
-    def precision_of(self, precision: Float[np.ndarray, "q 1"]) -> Float[np.ndarray, "q 1"]:
+    def precision_of(self, precision: Float[np.ndarray, "q 1"]) -> Float[np.ndarray, "r 1"]:
         """Precision of the weights of the distinct columns, (u + 1, 1)."""
         return self.weights_of(precision) * np.append(self.columns.copies, 1.0)[:, None]
 
-    def all_weights(self, weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
+    def all_weights(self, weights: Float[np.ndarray, "r K"]) -> Float[np.ndarray, "q K"]:
         """Weights of all columns, the intercepts last."""
         return weights[np.append(self.columns.index, len(weights) - 1)]
 
-    def all_features(self, block: Float[np.ndarray, "u ..."]) -> Float[np.ndarray, "p ..."]:
+    def all_features(self, block: Shaped[np.ndarray, "u ..."]) -> Shaped[np.ndarray, "p ..."]:
         """Numbers of all columns."""
         return block[self.columns.index]
 

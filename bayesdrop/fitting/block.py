@@ -148,7 +148,7 @@ def fit_block(
     def fit(
         design: Design,
         rate_map: RateMap,
-        precision: WeightBlock,
+        precision: Float[np.ndarray, "q 1"],
         start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
         rate: FeatureBlock | None,
         copies: Float[np.ndarray, " p"] | None = None,
@@ -193,7 +193,7 @@ def _fit_block(
     many: bool | None,
     offset: PerRow | None,
     near: SolverState | None,
-    precision: WeightBlock,
+    precision: Float[np.ndarray, "q 1"],
     copies: Float[np.ndarray, " p"] | None,
 ) -> BlockFit:
     """The same, given the ``precision`` of the weights (p + 1, 1) and how many features each column stands for."""

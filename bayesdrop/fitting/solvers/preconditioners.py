@@ -324,7 +324,7 @@ def conjugate_gradient(
     active = rho > 0
     iteration = 0
     # All columns, and which of them are worked on, where that is not all.
-    whole: tuple[WeightBlock, ...] | None = None
+    whole: tuple[Vector, ...] | None = None
     live = np.arange(right.shape[1])
     while iteration < max_iter and np.any(active):
         if select and iteration and right.size >= _LARGE and np.sum(active) <= _FEW * len(live):
@@ -366,7 +366,7 @@ def conjugate_gradient(
     return whole[0], whole[1:], iteration
 
 
-def _put_back(whole: tuple[WeightBlock, ...], live: Int[np.ndarray, " L"], parts: tuple[WeightBlock, ...]) -> None:
+def _put_back(whole: tuple[Vector, ...], live: Int[np.ndarray, " L"], parts: tuple[Vector, ...]) -> None:
     """The columns that were worked on, (·, L), in their places among all, (·, K)."""
     for block, part in zip(whole, parts, strict=True):
         block[:, live] = part
