@@ -110,6 +110,18 @@ def columns_alike(
         Prior precision of the weights.
     rate : array (p, K), optional
         Fixed rates of each problem.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.designs import as_design
+    >>> words = as_design(csr_array([[1.0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
+    >>> found = columns_alike(words, bd.Fixed(0.3).bind("abcd"), 50_000, np.ones((5, 1)))
+    >>> found.columns.copies.tolist()
+    [3.0, 1.0]
+    >>> found.all_weights(np.array([[2.0], [-1.0], [0.5]])).ravel().tolist()
+    [2.0, 2.0, 2.0, -1.0, 0.5]
     """
     if design.shape[1] * problems < _LARGE or (found := design.distinct) is None:
         return None
