@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import Int, PerRow
+from ..._typing import Num, PerRow
 from ...designs.block_threads import side_by_side
 from ..shapes import FeatureBlock, ProblemVector
 
@@ -92,7 +92,7 @@ class Passes:
         """
         from ._coordinate_kernels import alone, together
 
-        def one(group: slice, order: Int[np.ndarray, " n"]) -> None:
+        def one(group: slice, order: Num[np.ndarray, " n"]) -> None:
             width = group.stop - group.start
             lanes = _LANES if width > 1 else 1
             pair = np.zeros((len(weights), 2 * lanes))
