@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Int, Shaped
+from .._typing import Float, Num, Shaped
 from ..designs import Design
 from ..designs.distinct import DistinctColumns
 from ..priors.rate_prior import map_arrays
@@ -127,7 +127,7 @@ def columns_alike(
         return None
     first, index = found.first, found.index
     own = rate_map.is_free and rate_map.dim == "feature"
-    said: list[Int[np.ndarray, "p ..."]] = [precision[:-1], rate_map.initial if rate is None else rate]
+    said: list[Num[np.ndarray, "p ..."]] = [precision[:-1], rate_map.initial if rate is None else rate]
     if rate_map.is_free and not own:
         said.append(rate_map.index)
     if not all(np.array_equal(part, part[first][index]) for part in said):
