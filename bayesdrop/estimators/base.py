@@ -193,7 +193,7 @@ class DropoutEstimator(BaseEstimator):
         """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""
         raise NotImplementedError
 
-    def _with_weights(self, weights: Float[np.ndarray, "q K"], rates: Float[np.ndarray, "p K"], C: float) -> Any:
+    def _with_weights(self, weights: Float[np.ndarray, "q K"], rates: Float[np.ndarray, "p _"], C: float) -> Any:
         """An estimator that predicts by weights (p + 1, K) for ``X − c`` and rates (p, K), the data being checked."""
         other = clone(self).set_params(C=C)
         for name in ("n_features_in_", "feature_names_in_", "classes_", "centre_", "multiclass_"):
@@ -206,7 +206,7 @@ class DropoutEstimator(BaseEstimator):
     def _keep_rates(
         self,
         rate_map: RateMap,
-        rates: Float[np.ndarray, "p K"],
+        rates: Float[np.ndarray, "p _"],
         posterior: Any,
         occurrences: Num[np.ndarray, ...] | None,
     ) -> None:

@@ -9,7 +9,7 @@ the rows in its own way and have its own ``C``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,7 +22,7 @@ from ..model import Model
 from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
-from .alike import columns_alike
+from .alike import Alike, columns_alike
 from .driver import Status, Trace, minimise, status_at
 from .learning import Learning, learn
 from .minimisers.newton import Newton
@@ -143,29 +143,71 @@ def fit_block(
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
+    several = target.shape[1] > 1 if many is None else many
     precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+    rows = row_weights(model, weight, unlabelled, strength)
+    problem = _Problem(model, design, rate_map, target, rows, offset, precision, rate, several or not model.loss.binary)
+    if start is None and unlabelled is not None:
+        # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
+        some = problem.first(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
+        found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
+        start = found.weights, found.rates
+    return _fit_distinct(problem, method, start, near)
 
-    def fit(
-        design: Design,
-        rate_map: RateMap,
-        precision: Float[np.ndarray, "q 1"],
-        start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
-        rate: FeatureBlock | None,
-        copies: Float[np.ndarray, " p"] | None = None,
-    ) -> BlockFit:
-        known = near if near is not None and len(near.weights) == len(precision) else None
-        return _fit_block(
-            model, design, rate_map, target, weight, method, start, unlabelled, strength, rate, many, offset, known,
-            precision, copies,
+
+@dataclass(frozen=True)
+class _Problem:
+    """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.row_weights.row_weights`
+    has them, the prior ``precision`` of the weights (p + 1, 1), and how many features each column stands for.
+    """
+
+    model: Model
+    design: Design
+    rate_map: RateMap
+    target: PerRow
+    rows: tuple[PerRow, PerRow, PerRow | None]
+    offset: PerRow | None
+    precision: Float[np.ndarray, "q 1"]
+    rate: FeatureBlock | None
+    many: bool
+    copies: Float[np.ndarray, " p"] | None = None
+
+    def first(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
+        """The first so many rows alone, of these weights."""
+        here = (np.arange(len(self.target)) < count).astype(float)
+        design, _, target, offset, *parts = self.design.drop_zero_weight(
+            here, self.target, here if self.offset is None else self.offset, *rows[:2]
+        )
+        offset = None if self.offset is None else offset
+        return replace(self, design=design, target=target, offset=offset, rows=(*parts, None))
+
+    def distinct(self, alike: Alike) -> _Problem:
+        """The same with one column for all that are alike."""
+        rate = None if self.rate is None else alike.of_features(self.rate)
+        return replace(
+            self, design=alike.design, rate_map=alike.rate_map, precision=alike.precision_of(self.precision), rate=rate,
+            copies=alike.columns.copies,
         )  # fmt: skip
 
+
+def _fit_distinct(
+    problem: _Problem,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
+    near: SolverState | None = None,
+) -> BlockFit:
+    """Fit with one column for all that are alike, where the model treats them alike."""
+    model, design, rate_map, precision = problem.model, problem.design, problem.rate_map, problem.precision
     # Exact exponential moments are sums over the entries, which they see one by one.
-    alike = None if model.loss.exponential else columns_alike(design, rate_map, target.shape[1], precision, rate)
+    alike = (
+        None
+        if model.loss.exponential
+        else columns_alike(design, rate_map, problem.target.shape[1], precision, problem.rate)
+    )
     if alike is None:
-        return fit(design, rate_map, precision, start, rate)
+        return _fit(problem, method, start, near)
     some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
-    few = None if rate is None else alike.of_features(rate)
-    found = fit(alike.design, alike.rate_map, alike.precision_of(precision), some, few, alike.columns.copies)
+    found = _fit(problem.distinct(alike), method, some, near)
     rates = alike.all_features(found.rates)
     moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
     return replace(
@@ -179,24 +221,17 @@ def fit_block(
     )
 
 
-def _fit_block(
-    model: Model,
-    design: Design,
-    rate_map: RateMap,
-    target: PerRow,
-    weight: PerRow,
+def _fit(
+    problem: _Problem,
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
-    unlabelled: tuple[int, float] | None,
-    strength: ProblemVector | None,
-    rate: FeatureBlock | None,
-    many: bool | None,
-    offset: PerRow | None,
     near: SolverState | None,
-    precision: Float[np.ndarray, "q 1"],
-    copies: Float[np.ndarray, " p"] | None,
 ) -> BlockFit:
-    """The same, given the ``precision`` of the weights (p + 1, 1) and how many features each column stands for."""
+    """Fit with the columns as they are."""
+    model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
+    offset, precision, rate, copies = problem.offset, problem.precision, problem.rate, problem.copies
+    if near is not None and len(near.weights) != len(precision):
+        near = None
     p, K = design.shape[1], target.shape[1]
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
@@ -213,7 +248,7 @@ def _fit_block(
             f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
             "out variance_prior and set C, or use bd.sample, which draws the variance."
         )
-    weight, noisy, plain = row_weights(model, weight, unlabelled, strength)
+    weight, noisy, plain = problem.rows
     if rate is None:
         rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
@@ -226,7 +261,7 @@ def _fit_block(
     learner, counts, status = None, None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)
-        learner = counts.learner(rate_map, many=(K > 1 if many is None else many) or not model.loss.binary)
+        learner = counts.learner(rate_map, problem.many)
         if start is not None and np.any(weights[:-1]):
             # Those of the signs that the weights have: under another prior the earlier ones are no start.
             learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))

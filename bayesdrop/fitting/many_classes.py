@@ -63,7 +63,7 @@ class ClassRates(RateLearner):
     """Sign counts of all classes and the rates that follow from the weights of all of them.
 
     ``agree`` and ``against`` (p, K) are the weighted numbers of entries above and below zero in the rows of each class:
-    one above zero agrees with a weight of its row's class that is.
+    one above zero agrees with a weight of its row's class that is. What classes count is added up: they share rates.
     """
 
     @classmethod
@@ -72,25 +72,18 @@ class ClassRates(RateLearner):
         above, below = design.sign_sums(weight[:, None] * (code[:, None] == np.arange(n_classes)))
         return cls(rate_map, above, below)
 
-    @property
-    def occurrences(self) -> Float[np.ndarray, "k 1"]:
-        """``n`` of each free rate, (k, 1)."""
-        return self.rate_map.collapse((self.agree + self.against).sum(axis=1, keepdims=True))
-
     def one_signed(self, total: float) -> Bool[np.ndarray, " p"]:
         """Which features are non-zero in every row, whose weights add to ``total``, and of one sign, (p,) bool."""
         whole = total * (1 - 1e-12)
         return np.asarray((self.agree.sum(axis=1) >= whole) | (self.against.sum(axis=1) >= whole))
 
-    def posterior(self) -> UpdatedRateLaw:
-        """Plug-in posterior of the free rates, (k, 1)."""
-        opposed: np.ndarray = np.where(self.signs > 0, self.against, self.agree)
-        opposed = np.where(self.undecided | (self.signs == 0), 0.5 * (self.agree + self.against), opposed)
-        total = self.occurrences
-        law: UpdatedRateLaw = self.rate_map.prior.law(total).given(
-            self.rate_map.collapse(opposed.sum(axis=1, keepdims=True)), total
-        )
-        return law
+    def _total(self, some: slice) -> Float[np.ndarray, "some 1"]:
+        """Weighted number of the entries of some features, of all classes."""
+        return super()._total(some).sum(axis=1, keepdims=True)
+
+    def _opposed(self, some: slice) -> Float[np.ndarray, "some 1"]:
+        """Weighted number of those that speak against their weights, of all classes."""
+        return super()._opposed(some).sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -180,6 +173,14 @@ def fit_classes(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
     """
+    if start is None and unlabelled is not None:
+        # Of the valleys of the energy it is the one below the fit to the rows with labels, which is half the work.
+        here = (np.arange(len(code)) < len(code) - unlabelled[0]).astype(float)
+        some, _, own, their_weight = design.drop_zero_weight(here, code, weight)
+        first = fit_classes(
+            model, some, rate_map, own, their_weight, n_classes, tol=max(tol, _MODEST), max_iter=max_iter
+        )
+        start = first.weights, first.rates
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
     precision = _precision(model, design)
 

@@ -24,12 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from .._typing import Bool, Float, Int, PerRow
 from ..designs import Design
-from ..priors.rate_prior import UpdatedRateLaw
+from ..designs.pieces import in_pieces
+from ..priors.rate_prior import RateLaw, UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 
 __all__ = ["RateLearner", "SignCounts"]
@@ -120,13 +122,13 @@ class RateLearner:
     signs: Int[np.ndarray, "p K"] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.flips = np.zeros(self.agree.shape, dtype=np.int64)
+        self.flips = np.zeros(self.agree.shape, dtype=np.int16)
         self.signs = np.zeros(self.agree.shape, dtype=np.int8)
 
     @property
     def occurrences(self) -> Float[np.ndarray, "k K"]:
         """``n`` of each free rate, (k, K)."""
-        return self.rate_map.collapse(self.agree + self.against)
+        return self.rate_map.collapse(self._total(slice(None)))
 
     def observe(
         self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, " K"]
@@ -136,14 +138,19 @@ class RateLearner:
         A weight of at most ``least`` (K,) in size is zero but for rounding, and so is its sign. Changes count towards
         ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
         """
-        signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
-        # A feature that never occurs has no say; its weight is zero up to round-off.
-        moved = (signs != self.signs) & (self.agree + self.against > 0)
-        # The flip that makes an entry undecided changes its rate as well.
-        decided = ~self.undecided
-        self.flips += moved & (self.signs != 0) & settled
-        self.signs = signs
-        return np.asarray(np.any(moved & decided, axis=0))
+
+        def look(some: slice) -> Bool[np.ndarray, " K"]:
+            part, before, flips = weights[some], self.signs[some], self.flips[some]
+            signs = np.where(np.abs(part) > least, np.sign(part), 0).astype(np.int8)
+            # A feature that never occurs has no say; its weight is zero up to round-off.
+            moved = (signs != before) & (self.agree[some] + self.against[some] > 0)
+            # The flip that makes an entry undecided changes its rate as well.
+            decided = flips <= _MOST_FLIPS
+            flips += moved & (before != 0) & settled
+            before[:] = signs
+            return np.any(moved & decided, axis=0)
+
+        return np.asarray(np.any(in_pieces(look, *self.signs.shape), axis=0))
 
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:
@@ -152,14 +159,33 @@ class RateLearner:
 
     def posterior(self) -> UpdatedRateLaw:
         """Plug-in posterior of the free rates, (k, K)."""
-        opposed: np.ndarray = np.where(self.signs > 0, self.against, self.agree)
-        # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
-        opposed = np.where(self.undecided | (self.signs == 0), 0.5 * (self.agree + self.against), opposed)
-        opposed = self.rate_map.collapse(opposed)
-        total = self.occurrences
-        law: UpdatedRateLaw = self.rate_map.prior.law(total).given(opposed, total)
+        law: UpdatedRateLaw = self._prior.given(self.rate_map.collapse(self._opposed(slice(None))), self.occurrences)
         return law
+
+    @cached_property
+    def _prior(self) -> RateLaw:
+        return self.rate_map.prior.law(self.occurrences)
+
+    def _total(self, some: slice) -> Float[np.ndarray, "some K"]:
+        """Weighted number of the entries of some features."""
+        return self.agree[some] + self.against[some]
+
+    def _opposed(self, some: slice) -> Float[np.ndarray, "some K"]:
+        """Weighted number of the entries of some features that speak against their weights."""
+        agree, against, signs = self.agree[some], self.against[some], self.signs[some]
+        # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
+        halved = (self.flips[some] > _MOST_FLIPS) | (signs == 0)
+        return np.where(halved, 0.5 * (agree + against), np.where(signs > 0, against, agree))
 
     def rates(self) -> Float[np.ndarray, "k K"]:
         """Updated free rates, (k, K): the mode of the plug-in posterior."""
-        return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))
+        if self.rate_map.dim != "feature":
+            return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))
+
+        def find(some: slice) -> Float[np.ndarray, "some K"]:
+            prior = map_arrays(lambda part: part[some], self._prior)
+            law = prior.given(self._opposed(some), self._total(some))
+            return np.asarray(np.minimum(law.mode(), _LARGEST))
+
+        parts = in_pieces(find, *self.agree.shape)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]

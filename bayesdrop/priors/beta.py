@@ -114,9 +114,8 @@ class Beta:
             spread_over_rates(value, count.shape, "Beta")
             for value in (self.a, self.b, self.a_per_count, self.b_per_count)
         )
-        return BetaLaw(
-            np.broadcast_to(a + more_a * count, count.shape), np.broadcast_to(b + more_b * count, count.shape)
-        )
+        parts = (own + more * count if np.any(more) else own for own, more in ((a, more_a), (b, more_b)))
+        return BetaLaw(*(np.broadcast_to(part, count.shape) for part in parts))
 
     @staticmethod
     def stored_law(constants: Mapping[str, Num[np.ndarray, "*law"]]) -> BetaLaw | None:

@@ -8,7 +8,8 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.rate_update import SignCounts
+from bayesdrop.fitting.many_classes import ClassRates
+from bayesdrop.fitting.rate_update import RateLearner, SignCounts
 
 LOSSES = [bd.Hinge(), bd.Logistic()]
 
@@ -158,3 +159,32 @@ def test_wrong_sides_are_counted_not_guessed():
     up = learner.rates()
     learner.observe(-np.ones((15, 1)), np.array([False]), np.zeros(1))
     np.testing.assert_allclose(up + learner.rates(), 1.0)
+
+
+@pytest.mark.parametrize("prior", [bd.Beta(2, 3), bd.Beta().scaled(0.2), bd.LogitNormal(-1.0, 0.5)], ids=str)
+@pytest.mark.parametrize("shared_by_classes", [False, True])
+def test_rates_of_many_features_are_the_modes_of_their_posteriors(shared_by_classes, prior):
+    """They are found a few features at a time."""
+    generator = np.random.default_rng(0)
+    p, K = 9_000, 7
+    agree, against = generator.poisson(2.0, size=(2, p, K)).astype(float)
+    rate_map = bd.PerFeature(prior).bind([f"x{d}" for d in range(p)])
+    learner = (ClassRates if shared_by_classes else RateLearner)(rate_map, agree, against)
+    weights, flips = np.zeros((p, K)), np.zeros((p, K))
+    for _ in range(8):
+        before, weights = weights, generator.integers(-1, 2, size=(p, K)).astype(float)
+        moved = learner.observe(weights, np.arange(K) > 2, np.zeros(K))
+        flips += (before != 0) & (weights != before) & (agree + against > 0) & (np.arange(K) > 2)
+        assert moved.all()
+        np.testing.assert_array_equal(learner.signs, weights)
+    np.testing.assert_array_equal(learner.undecided, flips > 4)
+    assert 0 < np.mean(learner.undecided) < 0.5
+    halved = learner.undecided | (weights == 0)
+    opposed = np.where(halved, (agree + against) / 2, np.where(weights > 0, against, agree))
+    total = agree + against
+    if shared_by_classes:
+        opposed, total = (part.sum(axis=1, keepdims=True) for part in (opposed, total))
+    expected = np.minimum(prior.law(total).given(opposed, total).mode(), 1 - 1e-6)
+    np.testing.assert_array_equal(learner.rates(), expected)
+    np.testing.assert_array_equal(np.minimum(learner.posterior().mode(), 1 - 1e-6), expected)
+    assert not learner.observe(weights, np.ones(K, dtype=bool), np.zeros(K)).any()

@@ -66,7 +66,7 @@ def left_out_classes(
 
 def _steps(
     rows: RowTerms, weights: Float[np.ndarray, "p K"], inverse: Float[np.ndarray, "J q J q"], whole: bool
-) -> tuple[Float[np.ndarray, "m J q"], Float[np.ndarray, "m J"]]:
+) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
     """What leaving each row out does to the weights ``θ``, and to the mean scores of the row."""
     (m, q), J = rows.x.shape, len(inverse)
     leverage = np.empty((m, J, J))

@@ -37,24 +37,26 @@ class Held:
     Attributes
     ----------
     weights, rates : array (p + 1, J), (p, J)
-        Of its problems.
+        Of its problems; of classes that share them rates are (p, 1).
     mean, var : array (m, J)
         Of the held-out rows.
     """
 
     weights: Float[np.ndarray, "q J"]
-    rates: Float[np.ndarray, "p J"]
+    rates: Float[np.ndarray, "p _"]
     mean: Float[np.ndarray, "m J"]
     var: Float[np.ndarray, "m J"]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Weights (p + 1, F, S, J) and rates (p, F, S, J) of ``F`` folds, ``S`` members and ``J`` problems each."""
+    """Weights (p + 1, F, S, J) and rates (p, F, S, J) of ``F`` folds, ``S`` members and ``J`` problems, which
+    may share their rates, (p, F, S, 1).
+    """
 
     members: tuple[int, ...]
     weights: Float[np.ndarray, "q F S J"]
-    rates: Float[np.ndarray, "p F S J"]
+    rates: Float[np.ndarray, "p F S _"]
 
     def start(self, members: Sequence[int]) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]] | None:
         """Where fits of these members at another ``C`` begin; None unless all of them are here."""
