@@ -78,11 +78,6 @@ class ByEntries:
     left: PerRow
     level: Float[np.ndarray, "p K"]
 
-    @classmethod
-    def at(cls, moments: ScoreMoments, probability: PerRow, noise_weight: PerRow, left: PerRow) -> ByEntries:
-        """The curvature where rows have these softmax (n, K) and noise weights (n, 1)."""
-        return cls(moments, left, moments.spread(noise_weight * probability))
-
     def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
         """See :class:`NoiseCurvature`."""
         p, K = self.level.shape

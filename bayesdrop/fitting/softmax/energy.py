@@ -13,13 +13,15 @@ The second-order model of :mod:`.softmax.fit` keeps ``Mᵀ c A'' M`` and ``d ∂
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from ..._typing import Float, Int, PerRow
+from ...designs.pieces import add_scaled, weighted_products
 from ...losses.base import choose_form
 from ...losses.softmax_forms import FORMS, log_sum_exp
 from ...moments import ScoreMoments
@@ -27,6 +29,9 @@ from ..solvers.preconditioners import Apply, choose_preconditioner
 from .curvature import ByEntries, ByFeature, NoiseCurvature
 
 __all__ = ["SoftmaxEnergy"]
+
+Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
+"""Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""
 
 # Classes from which on single entries cost less than pairs of classes.
 _MANY = 6
@@ -173,42 +178,54 @@ class SoftmaxEnergy:
         self, weights: Float[np.ndarray, "q K"]
     ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]:
         """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds."""
-        by_entries = self.noisy and self.by_entries
-        terms = self._terms_by_entries(weights) if by_entries else self._terms_by_pairs(weights)
-        cost, for_mean, probability, for_weight, curvature = terms
-        total = 0.5 * np.sum(self.precision * weights**2) + self.moments.design.total(cost)[0]
-        gradient = self.moments.mean_adjoint(for_mean) + self.precision * weights
-        if for_weight is not None:
-            gradient[:-1] += for_weight
-        return float(total), gradient, probability, curvature
+        value, rest = self.begin(weights)
+        return value, *rest()
 
-    def _terms_by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
-        """Of the rows: energy, slope in the means, softmax; of the weights: what the slopes in the covariances come to;
-        and what the noise adds to the curvature. With the covariance of every pair of classes.
-        """
+    def begin(self, weights: Float[np.ndarray, "q K"]) -> tuple[float, Callable[[], Derivatives]]:
+        """Energy, and what :meth:`evaluate` has besides once it is called for: it takes as long again."""
+        cost, rest = (self._by_entries if self.noisy and self.by_entries else self._by_pairs)(weights)
+        prior = 0.5 * np.sum(weighted_products(self.precision, weights, weights))
+        return float(prior + self.moments.design.total(cost)[0]), rest
+
+    def _by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
+        """Energy of the rows (n, 1), and the rest, with the covariance of every pair of classes."""
         K, design = self.n_classes, self.moments.design
         given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
         widths = [1, K, K]
         if self.noisy:
             given += [self.noise_weight[:, None], self._covariances(weights)]
             widths += [len(self._pairs[0])] * 2
-        parts = design.persist(*design.rowwise(partial(_row_terms, self.form), *given, widths=widths))
-        if not self.noisy:
-            return *parts, None, None
-        slope = ByFeature(self._by_feature(parts[3])).times(weights[:-1])
-        return *parts[:3], slope, ByFeature(self._by_feature(parts[4]))
+        cost, for_mean, probability, *noised = design.persist(
+            *design.rowwise(partial(_row_terms, self.form), *given, widths=widths)
+        )
 
-    def _terms_by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[Any, ...]:
+        def rest() -> Derivatives:
+            gradient = self.moments.mean_adjoint(for_mean)
+            add_scaled(gradient, self.precision, weights)
+            if not noised:
+                return gradient, probability, None
+            gradient[:-1] += ByFeature(self._by_feature(noised[0])).times(weights[:-1])
+            return gradient, probability, ByFeature(self._by_feature(noised[1]))
+
+        return cost, rest
+
+    def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
         """The same of the quadratic penalty, by its entries; see :mod:`.softmax.curvature`."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
-        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None], noise_weight]
+        mean, var = self.moments.scores(weights)
+        given = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
         cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *given, widths=[1, K, K, K]))
         tilted, back = self.moments.sampled_products(left, weights[:-1])
-        given = [probability, noise_weight, self.moments.variance(weights), tilted]
-        penalty, slope = design.rowwise(_penalty_terms, *given, widths=[1, K])
-        curvature = ByEntries.at(self.moments, probability, noise_weight, left)
-        for_weight = curvature.level * weights[:-1] - back
-        return *design.persist(cost + penalty, for_mean + slope), probability, for_weight, curvature
+        penalty, slope = design.rowwise(_penalty_terms, probability, noise_weight, var, tilted, widths=[1, K])
+        cost, slope = design.persist(cost + penalty, for_mean + slope)
+
+        def rest() -> Derivatives:
+            gradient, half = self.moments.adjoint(weights, slope, 0.5 * noise_weight * probability)
+            gradient[:-1] -= back
+            add_scaled(gradient, self.precision, weights)
+            return gradient, probability, ByEntries(self.moments, left, 2 * half)
+
+        return cost, rest
 
     def _by_feature(self, to_cov: PerRow) -> Float[np.ndarray, "p K K"]:
         """Second derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights of each feature, (p, K, K).

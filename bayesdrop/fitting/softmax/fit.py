@@ -129,8 +129,9 @@ class SoftmaxNewton:
             slope, length = float(np.sum(gradient * direction)), 1.0
             while length > (_SHORT if scaled else 1e-10) and -slope > 0:
                 there = state.weights + length * direction
-                evaluated = energy.evaluate(there)
-                if evaluated[0] <= value + 1e-4 * length * slope + slack:
+                reached, rest = energy.begin(there)
+                if reached <= value + 1e-4 * length * slope + slack:
+                    evaluated = reached, *rest()
                     pairs = remember(pairs, length * direction, evaluated[1] - gradient)
                     serves = design.prefers_gram and length == 1.0 and age + 1 < _STEPS
                     kept = (precondition, age + 1) if serves else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from ..._typing import Float
 
@@ -59,16 +60,22 @@ def two_loops(
     >>> two_loops(np.array([2.0, 0.0]), [Pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), 0.25)]).tolist()
     [-0.5, 0.0]
     """
-    direction, shares = -slope, []
+    direction, shares = np.negative(slope, order="C"), []
     for pair in reversed(pairs):
         share = pair.inverse * float(np.vdot(pair.step, direction))
-        direction = direction - share * pair.change
+        _add(direction, -share, pair.change)
         shares.append(share)
     if inverse is not None:
-        direction = inverse(direction)
+        # It may be given back what it was given, or a part of something else.
+        direction = np.array(inverse(direction), order="C")
     elif pairs:
         last = pairs[-1]
-        direction = direction / (last.inverse * float(np.vdot(last.change, last.change)))
+        direction /= last.inverse * float(np.vdot(last.change, last.change))
     for pair, share in zip(pairs, reversed(shares), strict=True):
-        direction = direction + (share - pair.inverse * float(np.vdot(pair.change, direction))) * pair.step
+        _add(direction, share - pair.inverse * float(np.vdot(pair.change, direction)), pair.step)
     return direction
+
+
+def _add(total: Float[np.ndarray, ...], share: float, part: Float[np.ndarray, ...]) -> None:
+    """Add ``share × part`` to ``total``, which is contiguous, in one pass and without a temporary."""
+    daxpy(part.ravel(), total.reshape(-1), a=share)
