@@ -108,7 +108,7 @@ class Energy:
     def starting_energy(self) -> Energy | None:
         """Energy whose minimum is the place to start from; None if any place will do.
 
-        Of the valleys of an energy that is not convex it is the one below the fit without noise. The Gaussian form of
+        Of the valleys of a loss that is not convex it is the one below the fit without noise. The Gaussian form of
         a kinked loss is flat wherever the noise does not reach the kink, zero weights for one, while the augmentation
         bound is curved everywhere.
         """
