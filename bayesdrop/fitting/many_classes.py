@@ -35,7 +35,7 @@ from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from .alike import columns_alike
-from .driver import ROUND_OFF, Status, status_at
+from .driver import LOOSE, ROUND_OFF, Status, status_at
 from .minimisers.newton import Newton
 from .objective.centring import Settled
 from .objective.row_weights import row_weights
@@ -54,6 +54,8 @@ __all__ = [
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
 _MOST_UPDATES = 100
+# Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
+_LITTLE = 0.25
 # Rows whose covariances are held at once when probabilities are asked for.
 _ROWS = 2048
 
@@ -247,20 +249,31 @@ def _fit_classes(
         else:
             shared = ClassRates.take(design, code, known, n_classes, rate_map)
             learner, one_signed = shared, shared.one_signed(total)
-        unsettled, values, steps, coarse, state = True, [], 0, max(tol, _MODEST), None
+        unsettled, values, steps, coarse, state, ended = True, [], 0, max(tol, _MODEST), None, np.inf
         for _ in range(_MOST_UPDATES):
             weights, trace, state = fit_softmax(energy, weights, coarse, max_iter, state)
             values, steps = values + trace.values, steps + trace.iterations
-            least = np.full(n_classes, np.sqrt(ROUND_OFF * abs(float(trace.values[-1][0]))))
+            before, ended = ended, float(trace.values[-1][0])
+            least = np.full(n_classes, np.sqrt(ROUND_OFF * abs(ended)))
             seen = centred(weights, own)[:-1]
             moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
             new = rate_map.expand(learner.rates())
-            if not moved and np.array_equal(new, rate):
-                if coarse == tol:
-                    unsettled = False
-                    break
-                coarse = tol
-            rate, energy = new, energy_at(new)
+            stands = not moved and np.array_equal(new, rate)
+            rate, energy = new, energy if stands else energy_at(new)
+            little = _LITTLE * coarse * abs(ended)
+            steady = abs(ended - before) <= little
+            if coarse > tol:
+                # Where an update changes less than the weights are accurate to, signs would go on changing.
+                coarse = tol if stands else max(tol, coarse / 10) if steady else coarse
+                continue
+            if not stands and steady and tol >= LOOSE:
+                # What changes sign at the end of a loose fit is too near zero to matter.
+                here = energy.begin(weights)[0]
+                if stands := abs(here - ended) <= little:
+                    values[-1] = np.array([here])
+            if stands:
+                unsettled = False
+                break
     refuse_overflow(weights=weights, energy=values[-1])
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
     return ClassFit(

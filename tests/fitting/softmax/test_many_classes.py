@@ -7,6 +7,9 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting.driver import Status
+from bayesdrop.fitting.many_classes import fit_classes
 
 N, P, K = 90, 5, 3
 
@@ -108,3 +111,28 @@ def test_bad_input():
         bd.Softmax("augmentation")
     with pytest.raises(ValueError, match=r"bd.Softmax\(\)"):
         bd.fit(bd.Model(), X, y)
+
+
+def topics(classes, n, p, seed=0):
+    """0/1 words, of which each class has some more often."""
+    generator = np.random.default_rng(seed)
+    code = np.arange(n) % classes
+    often = generator.random((classes, p)) < 0.03
+    return 1.0 * (generator.random((n, p)) < np.where(often[code], 0.3, 0.03)), code
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("classes", [4, 12, 30])
+def test_rates_of_rare_words_settle(classes, tol):
+    """A loose fit may end before all signs stand: with an energy within the tolerance of the optimum at its rates."""
+    X, code = topics(classes, 300, 500)
+    model = bd.Model(bd.Softmax(), rates=bd.PerFeature(bd.Beta(2, 3)), C=3.0)
+    arguments = as_design(sparse.csr_array(X)), model.bind([str(d) for d in range(500)]), code, np.ones(300), classes
+    found = fit_classes(model, *arguments, tol=tol, max_iter=500)
+    assert found.status is Status.CONVERGED
+    fixed = bd.Model(bd.Softmax(), rates=bd.Fixed(found.rates), C=3.0)
+    again = fit_classes(
+        fixed, arguments[0], fixed.bind(arguments[1].names), *arguments[2:], tol=1e-10, max_iter=2000,
+        start=(found.weights, found.rates),
+    )  # fmt: skip
+    assert 0 <= found.trace[-1] - again.trace[-1] <= tol * again.trace[-1]
