@@ -101,9 +101,8 @@ class SoftmaxNewton:
     max_inner: int = 500
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
-        """See :class:`bayesdrop.fitting.protocols.Minimiser`; at other rates nearby the last steps still tell."""
-        pairs = () if earlier is None or not energy.noisy else earlier.pairs
-        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0, pairs)
+        """See :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
         """One step; where no length will do it is tried once more by the model, without the secants."""
@@ -178,31 +177,27 @@ def fit_softmax(
     weights: Float[np.ndarray, "q K"],
     tol: float,
     max_iter: int,
-    earlier: DenseState | SoftmaxState | None = None,
-) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | SoftmaxState]:
+    earlier: DenseState | None = None,
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
     """Minimise the energy from the weights; without noise first, since the noised one is not convex.
 
-    The state in which it ends is the ``earlier`` one of a fit at other rates nearby.
+    Of tables there is also a state, which is the ``earlier`` one of a fit at other rates.
     """
     with energy.moments.design.at_work():
         return _fit_softmax(energy, weights, tol, max_iter, earlier)
 
 
 def _fit_softmax(
-    energy: SoftmaxEnergy,
-    weights: Float[np.ndarray, "q K"],
-    tol: float,
-    max_iter: int,
-    earlier: DenseState | SoftmaxState | None,
-) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | SoftmaxState]:
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int, earlier: DenseState | None
+) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
     if energy.noisy and not np.any(weights):
         plain = replace(energy, noise_weight=0 * energy.noise_weight)
         weights, _, _ = _fit_softmax(plain, weights, max(tol, _MODEST), max_iter, None)
     trace = Trace()
     if energy.noisy and has_matrix(energy):
-        dense, before = DenseNewton(), earlier if isinstance(earlier, DenseState) else None
-        ended, _ = minimise(dense, energy, dense.init(energy, weights, before), tol, max_iter, trace)
+        dense = DenseNewton()
+        ended, _ = minimise(dense, energy, dense.init(energy, weights, earlier), tol, max_iter, trace)
         return ended.weights, trace, ended
-    method, known = SoftmaxNewton(), earlier if isinstance(earlier, SoftmaxState) else None
-    state, _ = minimise(method, energy, method.init(energy, weights, known), tol, max_iter, trace)
-    return state.weights, trace, state
+    method = SoftmaxNewton()
+    state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
+    return state.weights, trace, None
