@@ -149,7 +149,7 @@ def fit_block(
     problem = _Problem(model, design, rate_map, target, rows, offset, precision, rate, several or not model.loss.binary)
     if start is None and unlabelled is not None:
         # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
-        some = problem.first(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
+        some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
         found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
         start = found.weights, found.rates
     return _fit_distinct(problem, method, start, near)
@@ -172,7 +172,7 @@ class _Problem:
     many: bool
     copies: Float[np.ndarray, " p"] | None = None
 
-    def first(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
+    def first_rows(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
         """The first so many rows alone, of these weights."""
         here = (np.arange(len(self.target)) < count).astype(float)
         design, _, target, offset, *parts = self.design.drop_zero_weight(

@@ -183,9 +183,11 @@ class RateLearner:
             return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))
 
         def find(some: slice) -> Float[np.ndarray, "some K"]:
-            prior = map_arrays(lambda part: part[some], self._prior)
+            # What a prior says of all features alike may be one number.
+            prior = map_arrays(lambda part: part[some] if np.shape(part)[:1] == (p,) else part, self._prior)
             law = prior.given(self._opposed(some), self._total(some))
             return np.asarray(np.minimum(law.mode(), _LARGEST))
 
-        parts = in_pieces(find, *self.agree.shape)
+        p, K = self.agree.shape
+        parts = in_pieces(find, p, K)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]

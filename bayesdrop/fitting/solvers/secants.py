@@ -60,14 +60,14 @@ def two_loops(
     >>> two_loops(np.array([2.0, 0.0]), [Pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), 0.25)]).tolist()
     [-0.5, 0.0]
     """
-    direction, shares = np.negative(slope, order="C"), []
+    direction, shares = np.array(-slope, dtype=float, order="C"), []
     for pair in reversed(pairs):
         share = pair.inverse * float(np.vdot(pair.step, direction))
         _add(direction, -share, pair.change)
         shares.append(share)
     if inverse is not None:
         # It may be given back what it was given, or a part of something else.
-        direction = np.array(inverse(direction), order="C")
+        direction = np.array(inverse(direction), dtype=float, order="C")
     elif pairs:
         last = pairs[-1]
         direction /= last.inverse * float(np.vdot(last.change, last.change))
@@ -77,5 +77,5 @@ def two_loops(
 
 
 def _add(total: Float[np.ndarray, ...], share: float, part: Float[np.ndarray, ...]) -> None:
-    """Add ``share × part`` to ``total``, which is contiguous, in one pass and without a temporary."""
+    """Add ``share × part`` to ``total``, doubles side by side, in one pass and without a temporary."""
     daxpy(part.ravel(), total.reshape(-1), a=share)
