@@ -74,6 +74,12 @@ class ScoreMoments:
         )  # fmt: skip
         return self._with(Coefficients(*parts), rate)
 
+    def of(self, design: Design) -> ScoreMoments:
+        """The same of other rows."""
+        result = copy(self)
+        result.design = design
+        return result
+
     def _with(self, coefficients: Coefficients, rate: Float[AnyArray, "p _"]) -> ScoreMoments:
         result = copy(self)
         result.rate = rate

@@ -344,7 +344,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         unlabelled : array or scipy sparse (m, p), optional
             Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
             tell which features are noisy together (Wager, Wang & Liang 2013). Of several minima it is the one below the
-            fit without them, unless ``warm_start`` says where to begin.
+            fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
+            ``warm_start`` says where to begin.
         unlabelled_weight : float
             Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
 

@@ -147,7 +147,7 @@ def fit_block(
     precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
     rows = row_weights(model, weight, unlabelled, strength)
     problem = _Problem(model, design, rate_map, target, rows, offset, precision, rate, several or not model.loss.binary)
-    if start is None and unlabelled is not None:
+    if start is None and unlabelled is not None and model.loss.convex:
         # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
         some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
         found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)

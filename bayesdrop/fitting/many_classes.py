@@ -175,14 +175,6 @@ def fit_classes(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
     """
-    if start is None and unlabelled is not None:
-        # Of the valleys of the energy it is the one below the fit to the rows with labels, which is half the work.
-        here = (np.arange(len(code)) < len(code) - unlabelled[0]).astype(float)
-        some, _, own, their_weight = design.drop_zero_weight(here, code, weight)
-        first = fit_classes(
-            model, some, rate_map, own, their_weight, n_classes, tol=max(tol, _MODEST), max_iter=max_iter
-        )
-        start = first.weights, first.rates
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
     precision = _precision(model, design)
 

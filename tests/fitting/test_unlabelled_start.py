@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import logsumexp
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.block import fit_block
-from bayesdrop.fitting.many_classes import fit_classes
+from bayesdrop.fitting.many_classes import softmax_energy
+from bayesdrop.fitting.objective.energy import Energy
+from bayesdrop.fitting.objective.row_weights import row_weights
+from bayesdrop.moments import ScoreMoments
 
 N, MORE, P = 40, 90, 12
 
@@ -50,16 +54,45 @@ def test_of_scores(storage, rates, method):
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("rates", [bd.Fixed(0.4), bd.PerFeature()], ids=["fixed", "own"])
-def test_of_classes(storage, rates):
-    design, score, weight, _ = problem(storage)
+@pytest.mark.parametrize("with_offset", [False, True])
+def test_without_noise_rows_without_a_label_say_nothing(storage, with_offset):
+    """A loss that is not convex begins there: its energy is that of the rows with labels."""
+    design, score, weight, generator = problem(storage)
+    target, strength = np.where(score > 0, 1.0, -1.0), np.array([1.0, 20.0, 60.0])
+    offset = generator.normal(size=(N + MORE, 1)) if with_offset else None
+    # One row of the first class is held out.
+    weight = np.repeat(weight[:, None], 3, axis=1)
+    weight[3, 0] = 0.0
+    model = bd.Model(bd.Logistic("taylor"), C=1.0)
+    _, noisy, plain = row_weights(model, weight, (MORE, 0.7), strength)
+    rate, precision = generator.uniform(0.1, 0.6, size=(P, 3)), np.append(np.ones(P), 0.0)[:, None]
+    energy = Energy(ScoreMoments(design, model.noise, rate), model.loss, target, noisy, precision, plain, offset)
+    easier = energy.starting_energy()
+    assert easier.convex
+    assert easier.moments.design.shape == (N, P)
+    weights = generator.normal(size=(P + 1, 3))
+    sign, bias = target[:N], 0.0 if offset is None else offset[:N]
+    mean = design.matrix()[:N] @ ((1 - rate) * weights[:-1]) + weights[-1] + bias
+    expected = 0.5 * np.sum(weights[:-1] ** 2, axis=0)
+    expected += strength * np.sum(weight[:N] * np.logaddexp(0, -sign * mean), axis=0)
+    found = easier.value(weights, *easier.moments.scores(weights), np.zeros(3))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_so_do_they_of_classes(storage):
+    design, score, weight, generator = problem(storage)
+    weight[3] = 0.0
     code = np.argmax(score, axis=1)
-    model, rate_map = bd.Model(bd.Softmax(), rates=rates, C=20.0), rates.bind([f"x{d}" for d in range(P)])
-    found = fit_classes(model, design, rate_map, code, weight, 3, tol=1e-9, max_iter=300, unlabelled=(MORE, 0.7))
-    first = fit_classes(model, labelled(design), rate_map, code[:N], weight[:N], 3, tol=1e-3, max_iter=300)
-    same = fit_classes(
-        model, design, rate_map, code, weight, 3, tol=1e-9, max_iter=300, start=(first.weights, first.rates),
-        unlabelled=(MORE, 0.7),
-    )  # fmt: skip
-    np.testing.assert_array_equal(found.weights, same.weights)
-    np.testing.assert_array_equal(found.rates, same.rates)
+    model = bd.Model(bd.Softmax(), C=2.0)
+    known, noisy = (part[:, 0] for part in row_weights(model, weight, (MORE, 0.7))[:2])
+    energy = softmax_energy(model, design, np.full(P, 0.4), code, 3, 2.0 * known, noisy)
+    easier = energy.without_noise()
+    assert energy.noisy
+    assert not easier.noisy
+    assert easier.moments.design.shape == (N - 1, P)
+    weights = generator.normal(size=(P + 1, 3))
+    mean = design.matrix()[:N] @ (0.6 * weights[:-1]) + weights[-1]
+    cost = logsumexp(mean, axis=1) - mean[np.arange(N), code[:N]]
+    expected = 0.5 * np.sum(weights[:-1] ** 2) + 2.0 * np.sum(weight[:N] * cost)
+    assert easier.value(weights) == pytest.approx(expected, rel=1e-13)

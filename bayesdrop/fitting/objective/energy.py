@@ -29,6 +29,8 @@ __all__ = ["Curvature", "Energy"]
 
 # Variance of an entry's noise, relative to its square, that is hardly any: a rate of a thousandth.
 _LITTLE = 1e-3
+# Share of two weights that cancel which is left by round-off.
+_CANCELLED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,23 @@ class Energy:
     def starting_energy(self) -> Energy | None:
         """Energy whose minimum is the place to start from; None if any place will do.
 
-        Of the valleys of a loss that is not convex it is the one below the fit without noise. The Gaussian form of
-        a kinked loss is flat wherever the noise does not reach the kink, zero weights for one, while the augmentation
-        bound is curved everywhere.
+        Of the valleys of a loss that is not convex it is the one below the fit without noise, in which rows without a
+        label have no part. The Gaussian form of a kinked loss is flat wherever the noise does not reach the kink, zero
+        weights for one, while the augmentation bound is curved everywhere.
         """
         if not self.convex:
-            return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+            easier = replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
+            return easier if self.plain_weight is None else easier._with_one_weight(self.weight + self.plain_weight)
         return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
+
+    def _with_one_weight(self, weight: PerRow) -> Energy:
+        """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""
+        here = np.any(np.abs(weight) > _CANCELLED * np.abs(self.weight), axis=1).astype(float)
+        known = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(here), 1))
+        design, _, target, weight, known = self.moments.design.drop_zero_weight(here, self.target, weight, known)
+        offset = None if self.offset is None else known
+        moments = self.moments.of(design)
+        return replace(self, moments=moments, target=target, weight=weight, plain_weight=None, offset=offset)
 
     def nearly_noiseless(self) -> Energy:
         """The energy without noise where there is hardly any; else the energy itself."""

@@ -14,7 +14,7 @@ The second-order model of :mod:`.softmax.fit` keeps ``Mᵀ c A'' M`` and ``d ∂
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
@@ -169,6 +169,14 @@ class SoftmaxEnergy:
         """Covariances of the pairs of classes, (n, pairs)."""
         first, second = self._pairs
         return self.moments.covariance(np.take(weights[:-1], first, axis=1) * np.take(weights[:-1], second, axis=1))
+
+    def without_noise(self) -> SoftmaxEnergy:
+        """The energy without noise, for which rows without a label, or held out, need not be looked at."""
+        moments, code, weight = self.moments, self.code, self.loss_weight
+        if isinstance(weight, np.ndarray) and not moments.design.is_streamed:
+            design, weight, code = moments.design.drop_zero_weight(weight, code)
+            moments = moments.of(design)
+        return replace(self, moments=moments, code=code, loss_weight=weight, noise_weight=0 * weight)
 
     def value(self, weights: Float[np.ndarray, "q K"]) -> float:
         """Energy at the weights (p + 1, K)."""

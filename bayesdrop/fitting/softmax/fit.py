@@ -191,8 +191,7 @@ def _fit_softmax(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int, earlier: DenseState | None
 ) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
     if energy.noisy and not np.any(weights):
-        plain = replace(energy, noise_weight=0 * energy.noise_weight)
-        weights, _, _ = _fit_softmax(plain, weights, max(tol, _MODEST), max_iter, None)
+        weights, _, _ = _fit_softmax(energy.without_noise(), weights, max(tol, _MODEST), max_iter, None)
     trace = Trace()
     if energy.noisy and has_matrix(energy):
         dense = DenseNewton()
