@@ -45,15 +45,16 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     from ..effects.table import weights_table
     from ..posterior.diagnostics.diagnosis import diagnose
 
-    weights, without = _weights(fit, table) if post is None else (weights_table(post), "")
+    weights = weights_table(post) if post is not None else _of_fit(fit, table)
     sections = [("Data and fit", _text("\n".join(told)))]
     scores = _held_out(fit, table)
     if scores:
         sections.append(("On rows that the fit has not seen", scores))
     shown = weights.iloc[np.argsort(-np.abs(weights["scaled_weight"].to_numpy()), kind="stable")[:_MOST]]
     kind = str(weights.attrs.get("weight_interval", ""))
-    head = f"Largest scaled weights first, {len(shown)} of {len(weights)}. Intervals: {kind}." if kind else without
-    forest = _picture(plots.weights_forest(weights, top=25)) if "low" in weights else ""
+    advice = "" if "low" in weights else " (here: --sample)"
+    head = f"Largest scaled weights first, {len(shown)} of {len(weights)}. Intervals: {kind}{advice}."
+    forest = _picture(plots.weights_forest(weights, top=25))
     sections.append(("Weights", _small(head) + forest + _frame(shown)))
     if fit.rate_posterior is not None:
         rates = _picture(plots.rates_forest(of_rates(post), fit))
@@ -79,15 +80,16 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     )
 
 
-def _weights(fit: Fit, table: Any) -> tuple[Any, str]:
-    """The weights of a fit, with intervals, or with the reason why there are none."""
+def _of_fit(fit: Fit, table: Any) -> Any:
+    """The weights of a fit, with intervals where there are any."""
     from ..effects.table import weights_table
 
     try:
-        return weights_table(fit, table.X, table.y), ""
-    except ValueError as error:  # a kink, too many weights, or a fit that is not finished
-        reason = str(error).removeprefix("X: ").partition("; ")[0]
-        return weights_table(fit), f"No intervals, for {reason}. --sample has those of a posterior."
+        return weights_table(fit, table.X, table.y)
+    except ValueError as error:  # a fit that is not finished
+        weights = weights_table(fit)
+        weights.attrs["weight_interval"] = f"none, for {str(error).removeprefix('X: ').partition('; ')[0]}"
+        return weights
 
 
 def undetermined(table: Any, weights: Any) -> list[str]:

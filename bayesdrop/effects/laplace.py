@@ -1,12 +1,14 @@
-r"""Laplace's approximation at a point fit: a normal law of the weights by the curvature of the energy there.
+r"""Laplace's approximation at a point fit without noise: a normal law of the weights by the energy's curvature.
 
-    w ~ N(ŵ, H⁻¹),      H = ∇²U(ŵ),      exp(−U) the (pseudo-)posterior at the fitted rates
+    w ~ N(ŵ, H⁻¹),      H = ∇²U(ŵ),      exp(−U) the (pseudo-)posterior
 
-``H`` is had by differences of the gradient, which is closed for every loss, softmax included; their error is of the
-order of 1e-8 of it. Of many classes, whose weights sum to zero, it is the law on that plane.
+``H`` comes from differences of the gradient, which is closed for every loss, softmax included; their relative error is
+of the order of 1e-8. Of many classes, whose weights sum to zero, it is the law on that plane. Where the loss is no
+likelihood the width depends on ``C``.
 
-The rates are taken as known, and exp(−U) is the posterior of the weights only where the noise is; where the loss is no
-likelihood its width depends on ``C``.
+A fit with noise has no such intervals. It minimises an expected loss, which is not minus the logarithm of the noising
+model's likelihood: its minimum is shrunk, and intervals around it miss. At known rates of 0.3 and 0.5 and 60 rows,
+intervals that claim 90 % held 64 % of 800 weights that were drawn from their prior.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from ..designs import as_local_design
 from ..fitting.many_classes import softmax_energy
 from ..fitting.objective.centring import settle
 from ..fitting.objective.energy import Energy
-from ..fitting.objective.exponential_moments import moments_for
 from ..fitting.results.result import Fit
 from ..model import Model
+from ..moments import ScoreMoments
 from ..warnings import UnscaledWarning
 
-__all__ = ["laplace_covariance"]
+__all__ = ["laplace_covariance", "why_no_covariance"]
 
 # Largest number of weights, of all classes.
 _MOST = 2000
@@ -40,20 +42,44 @@ _FAR, _SHARE = 0.005, 1e-6
 Gradient = Callable[[Float[np.ndarray, "q K"]], tuple[float, Float[np.ndarray, "q K"]]]
 
 
+def why_no_covariance(fit: Fit) -> str:
+    """Why the curvature at a fit says nothing of how far its weights are known, in words; empty if it does.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]
+    >>> why_no_covariance(bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, y))
+    'a fit with noise is shrunk, so that intervals around it would miss'
+    >>> why_no_covariance(bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), X, y))
+    ''
+    """
+    _, _, *variance = fit.model.noise.coefficients(np.asarray(fit.rates, dtype=np.float64))
+    size = np.size(fit.weight) + np.size(fit.intercept)
+    if any(np.any(part) for part in variance):
+        return "a fit with noise is shrunk, so that intervals around it would miss"
+    if fit.model.loss.kinked:
+        return f"{fit.model.loss!r} has a kink, so that the curvature at its minimum is not that of a posterior"
+    if size > _MOST:
+        return f"the covariance of {size} weights would be needed, and at most {_MOST} are taken"
+    return ""
+
+
 def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> Float[np.ndarray, "D D"]:
     """Covariance (D, D) of weights and intercepts: class after class its features, and last its intercept.
 
     Parameters
     ----------
     fit : Fit
-        A fit that converged.
+        A fit without noise that converged.
     X, y, sample_weight
         The rows that were fitted.
 
     Raises
     ------
     ValueError
-        If the loss has a kink, there are too many weights, or the energy of these rows has its minimum elsewhere.
+        If there is noise, the loss has a kink, there are too many weights, or the energy of these rows has its
+        minimum elsewhere.
 
     Examples
     --------
@@ -65,16 +91,8 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     """
     loss, p, K = fit.model.loss, len(fit.feature_names), 1 if np.ndim(fit.weight) == 1 else len(fit.weight)
     size = (p + 1) * K
-    if loss.kinked:
-        raise ValueError(
-            f"X: {loss!r} has a kink, so that the curvature at its minimum says nothing of how far the weights are "
-            "known; leave X and y out, or draw the weights with bd.sample."
-        )
-    if size > _MOST:
-        raise ValueError(
-            f"X: expected at most {_MOST} weights for their covariance, got {size}; leave X and y out, or draw the "
-            "weights with bd.sample."
-        )
+    if reason := why_no_covariance(fit):
+        raise ValueError(f"fit: expected one whose curvature gives intervals, but {reason}; use bd.sample.")
     data = as_dataset(
         X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing
     )
@@ -108,7 +126,7 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     # Of many classes the same intercept added to all of them changes nothing.
     covariance[np.ix_(keep, keep)] = np.linalg.pinv(hessian[np.ix_(keep, keep)], hermitian=True, rcond=1e-12)
     if K > 1:
-        covariance = _on_plane(covariance, K, loss.class_rates)
+        covariance = _on_plane(covariance, K)
     value, slope = gradient(weights)
     flat = slope.T.ravel() * keep
     if not 0.5 * float(flat @ covariance @ flat) <= max(_FAR, _SHARE * abs(value)):
@@ -138,11 +156,12 @@ def _gradient(model: Model, design: Any, data: Dataset, rates: Float[np.ndarray,
             return value, gradient
 
         return of_classes
-    moments = moments_for(model.loss.exponential, design, model.noise, rates[:, None], model.fit_intercept)
-    loss = model.loss if moments.has_variance else model.loss.plain
+    moments = ScoreMoments(design, model.noise, rates[:, None], model.fit_intercept)
     precision = np.append(model.weight_prior.precision(len(rates)), 0.0)[:, None]
     known = None if data.offset is None else data.offset[:, None]
-    energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], precision, offset=known)
+    energy = Energy(
+        moments, model.loss.plain, data.target[:, None], model.C * data.weight[:, None], precision, offset=known
+    )
 
     def of_one(weights: Float[np.ndarray, "q 1"]) -> tuple[float, Float[np.ndarray, "q 1"]]:
         mean, var = moments.scores(weights)
@@ -153,11 +172,7 @@ def _gradient(model: Model, design: Any, data: Dataset, rates: Float[np.ndarray,
     return of_one
 
 
-def _on_plane(covariance: Float[np.ndarray, "D D"], K: int, own: bool) -> Float[np.ndarray, "D D"]:
-    """Covariance on the plane where what is added to all classes is zero: of intercepts alone if masks are ``own``."""
-    q = len(covariance) // K
-    share = np.ones(q)
-    if own:
-        share[:-1] = 0.0
-    plane = np.eye(len(covariance)) - np.kron(np.ones((K, K)) / K, np.diag(share))
+def _on_plane(covariance: Float[np.ndarray, "D D"], K: int) -> Float[np.ndarray, "D D"]:
+    """Covariance on the plane where what is added to all classes is zero."""
+    plane = np.eye(len(covariance)) - np.kron(np.ones((K, K)) / K, np.eye(len(covariance) // K))
     return np.asarray(plane @ covariance @ plane)

@@ -29,9 +29,9 @@ from ..posterior.fitted_draws import draws_of_fit
 from ..posterior.masks.class_chances import class_chances
 from ..posterior.masks.probability import class_probability
 from ..posterior.new_rows import match_design, match_offset
-from .laplace import laplace_covariance
+from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits
-from .table import LAPLACE, POSTERIOR, read_posterior
+from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior
 
 __all__ = ["marginal_effects"]
 
@@ -63,7 +63,8 @@ def marginal_effects(
     X : array, data frame or scipy sparse (n, p)
         Rows to average over, often those of the fit; a data frame's columns are matched by name.
     y : sequence (n,), optional
-        For a point fit: the responses, if ``X`` are the rows of the fit. Its effects then have intervals.
+        For a point fit: the responses, if ``X`` are the rows of the fit. The effects of one without noise then have
+        intervals.
     features : sequence of str, optional
         Of which features; by default of all. Each costs two predictions of all rows, and with ``y`` as many more for
         each weight.
@@ -82,8 +83,9 @@ def marginal_effects(
     -------
     pandas.DataFrame
         ``effect``, and ``sd``, ``low`` and ``high``, one row per feature; of many classes one per class and feature,
-        the effects on its probability, which sum to zero over the classes. ``attrs["interval"]`` says what the
-        intervals are.
+        the effects on its probability, which sum to zero over the classes. A point fit that has no intervals though
+        ``y`` is given, one with noise, say, has a column ``interval`` in their place, which says "use bd.sample".
+        ``attrs["interval"]`` says what the intervals are, or why there are none.
 
     Raises
     ------
@@ -92,9 +94,9 @@ def marginal_effects(
 
     Notes
     -----
-    Intervals of a posterior are quantiles of the effects by its draws. Those of a point fit are by the delta method
-    from Laplace's approximation (:func:`bayesdrop.weights_table`), at the fitted rates. A feature that is 0 or 1 has a
-    slope like any other.
+    Intervals of a posterior are quantiles of the effects by its draws. Those of a point fit without noise are by the
+    delta method from Laplace's approximation (:func:`bayesdrop.weights_table`, which says why a fit with noise has
+    none). A feature that is 0 or 1 has a slope like any other.
 
     Examples
     --------
@@ -126,8 +128,9 @@ def marginal_effects(
     matrix = match_design(X, first.feature_names, complete, advice=_MISSING).matrix()
     weight, known = check_sample_weight(sample_weight, matrix.shape[0]), match_offset(first, offset, matrix.shape[0])
     parts: list[Any] = []
+    reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if fits and y is not None else ""
     for k, source in enumerate(sources):
-        if fits is not None and y is not None:
+        if fits is not None and y is not None and not reason:
             parts.append(
                 _of_fit(fits[k], source, X, y, sample_weight, matrix, columns, weight, corrupted_inputs, known)
             )
@@ -141,6 +144,8 @@ def marginal_effects(
         classes = np.arange(first.weight.shape[1]) if first.classes is None else first.classes
     frame = pd.DataFrame(table, index=rows_of(names, classes))
     interval = POSTERIOR if fits is None else f"delta method, {LAPLACE}" if y is not None else ""
+    if reason:
+        frame["interval"], interval = USE_SAMPLE, no_interval(reason)
     return _labelled(frame, interval, probability)
 
 

@@ -41,7 +41,7 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     >>> import bayesdrop as bd
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, 5, random_state=0)
-    >>> ax = weights_forest(bd.weights_table(bd.fit(bd.Model(), X, y), X, y))
+    >>> ax = weights_forest(bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y))
     >>> ax.get_xlabel()
     'Weight (change of the score per unit of the feature)'
     """
@@ -59,12 +59,14 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     names = [f"{name[-1]} ({name[0]})" if isinstance(name, tuple) else str(name) for name in table.index]
     ax = new_axes(ax, 7.2, 1.4 + 0.25 * (len(rows) + bool(left_out)))
     ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+    known = table.attrs.get("weight_interval") or table.attrs.get("interval") or ""
     label = "posterior mean" if table.attrs.get("weight_interval", "").startswith("posterior") else "estimate"
     if "low" in columns:
         low, high = (np.asarray(table[end], dtype=float)[chosen] for end in ("low", "high"))
         ax.hlines(rows, low, high, color=BLUE, linewidth=1.6)
-        kind = table.attrs.get("weight_interval") or table.attrs.get("interval") or "interval"
-        label = f"{100 * table.attrs.get('probability', np.nan):g} %: {kind}"
+        label = f"{100 * table.attrs.get('probability', np.nan):g} %: {known or 'interval'}"
+    elif "interval" in columns:
+        label = f"interval: {known}"
     ax.plot(
         centre[chosen], rows, "o", color="white", markeredgecolor=BLUE, markersize=4.6, markeredgewidth=1.5,
         linestyle="none", label=label,

@@ -68,7 +68,7 @@ def test_pages_of_other_responses(command, shop, tmp_path, target):
     assert result.exit_code == 0, result.stderr
     text = "".join(_read(tmp_path / "out" / "report.html").text)
     assert re.search("% wrong .* log loss" if target == "color" else "root mean squared error", text)
-    assert "The sign of" in text
+    assert "use bd.sample" in text
 
 
 def test_a_loss_without_intervals_has_a_page_that_says_so(command, shop, tmp_path):
@@ -77,6 +77,6 @@ def test_a_loss_without_intervals_has_a_page_that_says_so(command, shop, tmp_pat
     result = command("fit", "shop.csv", *options)
     assert result.exit_code == 0, result.stderr
     text = "".join(_read(tmp_path / "out" / "report.html").text)
-    assert "No intervals, for Hinge" in text
-    assert "has a kink" in text
+    assert "Intervals: none, for a fit with noise is shrunk" in text
+    assert "use bd.sample (here: --sample)" in text
     assert "The sign of" not in text

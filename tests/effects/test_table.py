@@ -15,18 +15,12 @@ from bayesdrop.moments import ScoreMoments
 
 
 def test_least_squares_has_the_conjugate_posterior(data):
-    """``(P + C MᵀM + C diag(a∘(X²)ᵀ1))⁻¹`` in closed form, with weights of rows and a noise that is centred."""
+    """``(P + C MᵀM)⁻¹`` in closed form, with weights of rows."""
     X, weight = data.X + [0.0, 7.0, 0.0], np.random.default_rng(3).random(50) + 0.5
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.3), C=2.0, weight_prior=bd.Normal(0.5))
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=2.0, weight_prior=bd.Normal(0.5))
     fit = bd.fit(model, X, data.NUMBERS, sample_weight=weight)
-    assert fit.centre is not None
-    Z = X - fit.centre
-    M = np.column_stack([0.7 * Z, np.ones(50)])
-    inner = np.diag([4.0, 4.0, 4.0, 0.0]) + 2 * (M.T * weight) @ M
-    inner[:3, :3] += 2 * 0.21 * np.diag(weight @ Z**2)
-    outward = np.eye(4)
-    outward[3, :3] = -fit.centre
-    expected = outward @ np.linalg.inv(inner) @ outward.T
+    M = np.column_stack([X, np.ones(50)])
+    expected = np.linalg.inv(np.diag([4.0, 4.0, 4.0, 0.0]) + 2 * (M.T * weight) @ M)
     np.testing.assert_allclose(laplace_covariance(fit, X, data.NUMBERS, weight), expected, rtol=1e-7, atol=1e-10)
     table = bd.weights_table(fit, X, data.NUMBERS, sample_weight=weight, probability=0.8)
     np.testing.assert_allclose(table["sd"], np.sqrt(np.diagonal(expected)[:3]), rtol=1e-7)
@@ -38,8 +32,8 @@ def test_a_prior_in_units_of_the_columns_is_that_of_the_fit(data):
     """The same table as under the absolute scales that it stands for."""
     X = data.X * [1.0, 30.0, 0.2]
     prior = bd.Normal(0.5, relative=True)
-    one = bd.Model(rates=bd.Fixed(0.2), weight_prior=prior)
-    two = bd.Model(rates=bd.Fixed(0.2), weight_prior=bd.Normal(0.5 / X.std(axis=0)))
+    one = bd.Model(rates=bd.Fixed(0.0), weight_prior=prior)
+    two = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(0.5 / X.std(axis=0)))
     tables = [bd.weights_table(bd.fit(model, X, data.Y), X, data.Y) for model in (one, two)]
     pd.testing.assert_frame_equal(*tables, rtol=1e-5)
 
@@ -53,14 +47,13 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_curvature_is_the_closed_hessian(data, name, rate):
+def test_the_curvature_is_the_closed_hessian(data, name):
     """Differences of the gradient against the exact product that Newton's method has."""
     y = data.COUNTS if name == "counts" else (data.Y == "yes").astype(int)
-    fit = bd.fit(bd.Model(LOSSES[name], rates=bd.Fixed(rate)), data.X, y, method=bd.Newton(tol=1e-12))
+    fit = bd.fit(bd.Model(LOSSES[name], rates=bd.Fixed(0.0)), data.X, y, method=bd.Newton(tol=1e-12))
     moments = ScoreMoments(as_design(data.X), fit.model.noise, fit.rates[:, None])
-    loss = fit.model.loss if rate else fit.model.loss.plain
+    loss = fit.model.loss.plain
     target = np.where(y == 1, 1.0, -1.0) if loss.binary else y.astype(float)
     energy = Energy(moments, loss, target[:, None], np.ones((50, 1)), np.array([[1.0], [1.0], [1.0], [0.0]]))
     weights, still = np.append(fit.weight, fit.intercept)[:, None], np.zeros((1, 1))
@@ -84,7 +77,7 @@ def test_two_classes_of_a_softmax_are_a_logistic_loss(data):
 @pytest.mark.parametrize("own", [False, True])
 def test_many_classes_against_second_differences_of_the_energy(data, own):
     """Along random directions in the plane: ``uᵀΣ⁻¹u`` is how the energy curves."""
-    fit = bd.fit(bd.Model(bd.Softmax(class_rates=own), rates=bd.Fixed(0.3)), data.X, data.MANY)
+    fit = bd.fit(bd.Model(bd.Softmax(class_rates=own), rates=bd.Fixed(0.0)), data.X, data.MANY)
     covariance = laplace_covariance(fit, data.X, data.MANY)
     code = np.searchsorted(fit.classes, data.MANY)
     energy = softmax_energy(fit.model, as_design(data.X), fit.rates.T, code, 3, np.ones(50), np.ones(50))
@@ -93,7 +86,7 @@ def test_many_classes_against_second_differences_of_the_energy(data, own):
     rng = np.random.default_rng(4)
     for _ in range(3):
         u = rng.normal(size=(4, 3))
-        u[3 if own else slice(None)] -= u[3 if own else slice(None)].mean(axis=-1, keepdims=True)
+        u -= u.mean(axis=-1, keepdims=True)
         ends = [energy.value(weights + step * u) for step in (-1e-3, 0.0, 1e-3)]
         flat = u.T.ravel()
         assert flat @ precision @ flat == pytest.approx((ends[0] - 2 * ends[1] + ends[2]) / 1e-6, rel=1e-4)
@@ -106,7 +99,7 @@ def test_many_classes_against_second_differences_of_the_energy(data, own):
 
 def test_odds_ratios_are_of_logistic_losses(data):
     y = (data.Y == "yes").astype(int)
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), data.X, y)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), data.X, y)
     table = bd.weights_table(fit, data.X, y)
     np.testing.assert_allclose(table["odds_ratio"], np.exp(fit.weight))
     np.testing.assert_allclose(table["odds_ratio_low"], np.exp(table["low"]))
@@ -116,15 +109,39 @@ def test_odds_ratios_are_of_logistic_losses(data):
 
 
 def test_columns_are_those_that_are_known(data):
-    fit = bd.fit(bd.Model(), data.X, data.Y)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), data.X, data.Y)
     plain, whole = bd.weights_table(fit), bd.weights_table(fit, data.X, data.Y)
     ratios = ["odds_ratio", "odds_ratio_low", "odds_ratio_high"]
-    rates = ["rate", "rate_low", "rate_high"]
-    assert list(plain) == ["weight", "scaled_weight", "odds_ratio", *rates]
-    assert list(whole) == ["weight", "sd", "low", "high", "scaled_weight", *ratios, *rates]
+    assert list(plain) == ["weight", "scaled_weight", "odds_ratio", "rate"]
+    assert list(whole) == ["weight", "sd", "low", "high", "scaled_weight", *ratios, "rate"]
     assert plain.attrs["weight_interval"] == ""
     assert whole.attrs["weight_interval"].startswith("Laplace approximation")
-    pd.testing.assert_frame_equal(plain[["weight", "scaled_weight", *rates]], fit.summary(), check_like=True)
+    pd.testing.assert_frame_equal(plain[["weight", "scaled_weight", "rate"]], fit.summary(), check_like=True)
+
+
+WITHOUT = {
+    "fixed rates": (bd.Model(rates=bd.Fixed([0.0, 0.0, 0.2])), "noise"),
+    "learnt rates": (bd.Model(), "noise"),
+    "additive noise": (bd.Model(noise=bd.GaussianNoise(0.5)), "noise"),
+    "a kink": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.0)), "kink"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_fit_without_intervals_says_so_in_their_place(data, name):
+    """Of weights, of odds ratios, of learnt rates and of effects, in tables and their forest."""
+    model, why = WITHOUT[name]
+    fit = bd.fit(model, data.X, data.Y)
+    tables = bd.weights_table(fit, data.X, data.Y), bd.marginal_effects(fit, data.X, data.Y)
+    for table, attribute in zip(tables, ("weight_interval", "interval"), strict=True):
+        assert set(table["interval"]) == {"use bd.sample"}
+        assert not {"sd", "low", "high"} & set(table)
+        assert not any(column.endswith(("_low", "_high")) for column in table)
+        assert why in table.attrs[attribute]
+        assert "bd.sample" in bd.plots.weights_forest(table).get_legend().get_texts()[0].get_text()
+    with pytest.raises(ValueError, match=f"{why}.*use bd.sample"):
+        laplace_covariance(fit, data.X, data.Y)
+    assert "interval" not in bd.weights_table(fit)
 
 
 def test_a_posterior_has_quantiles(post):
@@ -142,11 +159,11 @@ def test_a_posterior_has_quantiles(post):
 
 def test_estimators_have_the_tables_of_their_fits(data):
     y, weight = data.Y, np.where(data.Y == "yes", 3.0, 1.0)
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), data.X, y, sample_weight=weight, method=bd.Newton(tol=1e-8))
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), data.X, y, sample_weight=weight, method=bd.Newton(tol=1e-8))
     expected = bd.weights_table(fit, data.X, y, sample_weight=weight)
     for estimator in (
-        bd.DropoutLogisticRegression(0.2, class_weight={"yes": 3.0, "no": 1.0}),
-        bd.DropoutLogisticRegressionCV([0.2], Cs=(1.0,), cv=2, class_weight={"yes": 3.0, "no": 1.0}),
+        bd.DropoutLogisticRegression(0.0, class_weight={"yes": 3.0, "no": 1.0}),
+        bd.DropoutLogisticRegressionCV([0.0], Cs=(1.0,), cv=2, class_weight={"yes": 3.0, "no": 1.0}),
     ):
         table = bd.weights_table(estimator.fit(data.X, y), data.X, y)
         pd.testing.assert_frame_equal(table, expected, rtol=1e-5)
@@ -154,28 +171,26 @@ def test_estimators_have_the_tables_of_their_fits(data):
     table = bd.weights_table(many, data.X, data.MANY)
     assert table.index.get_level_values("class").unique().tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(table["weight"].to_numpy().reshape(3, 3), many.coef_)
-    low, _ = many.rate_posterior_.interval(0.9)
-    np.testing.assert_array_equal(table["rate_low"].to_numpy().reshape(3, 3), low.T)
-    single = bd.DropoutLogisticRegression(many.rates_[1]).fit(data.X, data.MANY == "b")
+    np.testing.assert_array_equal(table["rate"].to_numpy().reshape(3, 3), many.rates_)
+    apart = bd.DropoutLogisticRegression(0.0, multiclass="one_vs_rest").fit(data.X, data.MANY)
+    table = bd.weights_table(apart, data.X, data.MANY)
+    single = bd.DropoutLogisticRegression(0.0).fit(data.X, data.MANY == "b")
     one = bd.weights_table(single, data.X, data.MANY == "b")
     np.testing.assert_allclose(table.loc["b", "sd"], one["sd"], rtol=1e-4)
-    joint = bd.DropoutLogisticRegression(0.2, multiclass="softmax").fit(data.X, data.MANY)
-    again = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), data.X, data.MANY)
+    joint = bd.DropoutLogisticRegression(0.0, multiclass="softmax").fit(data.X, data.MANY)
+    again = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), data.X, data.MANY)
     pd.testing.assert_frame_equal(
         bd.weights_table(joint, data.X, data.MANY), bd.weights_table(again, data.X, data.MANY), rtol=1e-4
     )
-    assert bd.weights_table(bd.DropoutRidge(0.1).fit(data.X, data.NUMBERS), data.X, data.NUMBERS)["sd"].gt(0).all()
+    assert bd.weights_table(bd.DropoutRidge(0.0).fit(data.X, data.NUMBERS), data.X, data.NUMBERS)["sd"].gt(0).all()
 
 
 def test_what_is_refused(data):
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), data.X, data.Y)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), data.X, data.Y)
     with pytest.raises(ValueError, match="the energy of these rows has its minimum at other weights"):
         bd.weights_table(fit, data.X[:30], data.Y[:30])
     with pytest.raises(ValueError, match="y: expected both X and y"):
         bd.weights_table(fit, data.X)
-    hinge = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(0.2)), data.X, data.Y)
-    with pytest.raises(ValueError, match="has a kink"):
-        bd.weights_table(hinge, data.X, data.Y)
     for odd in (None, "fit", bd.DropoutSVC, data.X, bd.LatentDropoutSVC(0.1)):
         with pytest.raises((TypeError, ValueError), match="result: |not fitted"):
             bd.weights_table(odd)

@@ -39,7 +39,9 @@ assert set(again.to_frame()["label"]) <= {"ill", "well"}
         """
 fit = bd.fit(bd.Model(), X, y)
 table = bd.weights_table(fit, X, y)
-assert (table["low"] < table["weight"]).all() and "odds_ratio" in table
+assert set(table["interval"]) == {"use bd.sample"} and "odds_ratio" in table
+table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y)
+assert (table["low"] < table["weight"]).all() and "odds_ratio_low" in table
 effects = bd.marginal_effects(fit, X, y, features=["age"])
 assert len(effects) == 1
 """,

@@ -269,7 +269,12 @@ def test_tables_of_weights_and_effects(holes):
     X, y = holes
     fit = bd.fit(bd.Model(rates=bd.Fixed(0.2), **GONE), X, y)
     other = bd.fit(bd.Model(noise=bd.Dropout(centre=fit.centre), rates=bd.Fixed(0.2)), filled(X, fit.centre), y)
-    one, two = bd.weights_table(fit, X, y), bd.weights_table(other, filled(X, fit.centre), y)
+    one, two = bd.weights_table(fit), bd.weights_table(other)
+    np.testing.assert_allclose(one.to_numpy(float), two.to_numpy(float), rtol=1e-5)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0), **GONE), X, y)
+    means = np.nanmean(X, axis=0)
+    other = bd.fit(bd.Model(rates=bd.Fixed(0.0)), filled(X, means), y)
+    one, two = bd.weights_table(fit, X, y), bd.weights_table(other, filled(X, means), y)
     np.testing.assert_allclose(one.to_numpy(float), two.to_numpy(float), rtol=1e-5)
     model = bd.DropoutLogisticRegression(0.2, class_weight="balanced", **GONE).fit(X, y)
     assert len(bd.weights_table(model, X, y)) == 3
