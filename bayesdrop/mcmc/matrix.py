@@ -1,14 +1,15 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
 A sparse matrix is held twice, by rows and by columns, so that both products are gathers, which run several times faster
-than scattered additions: as compressed lines that a compiled loop reads (:mod:`.native_products`), or else, and if
-it is small, as blocks of lines of similar length padded by zeros, a line to less than twice its length.
+than scattered additions: in blocks of lines of similar length, padded by zeros to less than twice its length. Entries
+are added one place of all lines after another, in a third of the time of a sum over a gathered block.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ import numpy as np
 
 from .._typing import Float, Int, MatrixLike
 from ..designs import as_design
-from .native_products import CompressedLines, compressed_lines
 from .placing import placed
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "squared_product",
 ]
 
-# Entries from which on a sparse matrix is given to compiled loops.
-_COMPRESSED = 1 << 15
+# Places that are added in one turn of a loop.
+_AT_ONCE = 8
 
 
 class PaddedLines(NamedTuple):
@@ -41,9 +41,9 @@ class PaddedLines(NamedTuple):
 
     Attributes
     ----------
-    places : tuple of int arrays (lines, length)
+    places : tuple of int arrays (length, lines)
         Where the entries stand in their line, 0 for padding.
-    values : tuple of arrays (lines, length)
+    values : tuple of arrays (length, lines)
         The entries, 0 for padding.
     order : int array
         Where each line of the matrix is found among those of all blocks.
@@ -55,25 +55,34 @@ class PaddedLines(NamedTuple):
 
     def dot(self, vectors: Float[jax.Array, "C length"], square: bool) -> Float[jax.Array, "C lines"]:
         """Product of every line with vectors: (C, length) to (C, lines)."""
-        table = vectors.T
-        sums = [
-            jnp.sum((v * v if square else v)[:, :, None] * table.at[place].get(mode="promise_in_bounds"), axis=1)
-            for place, v in zip(self.places, self.values, strict=True)
-        ]
-        return jnp.concatenate(sums)[self.order].T
+        return self._sums(vectors.T, lambda value: (value * value if square else value)[:, None])
 
     def pair_dot(
         self, vectors: Float[jax.Array, "C length"], squares: Float[jax.Array, "C length"]
     ) -> tuple[Float[jax.Array, "C lines"], Float[jax.Array, "C lines"]]:
         """Product of every line with vectors, and of its square with others, in one pass over the entries."""
         chains = len(vectors)
-        table, first = jnp.concatenate([vectors, squares]).T, jnp.arange(2 * chains)[None, None] < chains
-        sums = []
-        for place, v in zip(self.places, self.values, strict=True):
-            entry = jnp.where(first, v[:, :, None], (v * v)[:, :, None])
-            sums.append(jnp.sum(entry * table.at[place].get(mode="promise_in_bounds"), axis=1))
-        both = jnp.concatenate(sums)[self.order].T
+        first = jnp.arange(2 * chains) < chains
+        both = self._sums(
+            jnp.concatenate([vectors, squares]).T,
+            lambda value: jnp.where(first, value[:, None], (value * value)[:, None]),
+        )
         return both[:chains], both[chains:]
+
+    def _sums(
+        self, table: Float[jax.Array, "length K"], factor: Callable[[Float[jax.Array, " _"]], Float[jax.Array, "_ _"]]
+    ) -> Float[jax.Array, "K lines"]:
+        """Sums over each line of rows of a table, times a factor made of the entries."""
+
+        def add(total: Float[jax.Array, "_ K"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
+            place, value = entry
+            return total + factor(value) * table.at[place].get(mode="promise_in_bounds"), None
+
+        sums = []
+        for place, value in zip(self.places, self.values, strict=True):
+            nothing = jnp.zeros((place.shape[1], table.shape[1]), table.dtype)
+            sums.append(jax.lax.scan(add, nothing, (place, value), unroll=min(_AT_ONCE, len(place)))[0])
+        return jnp.concatenate(sums)[self.order].T
 
 
 class Matrix(NamedTuple):
@@ -85,14 +94,14 @@ class Matrix(NamedTuple):
         The transpose, which suits both products.
     square : array (p, n) or None
         Its square, where it is worth the memory.
-    rows, columns : PaddedLines, CompressedLines or None
+    rows, columns : PaddedLines or None
         A sparse matrix by rows and by columns.
     """
 
     dense: Float[jax.Array, "p n"] | None
     square: Float[jax.Array, "p n"] | None
-    rows: PaddedLines | CompressedLines | None
-    columns: PaddedLines | CompressedLines | None
+    rows: PaddedLines | None
+    columns: PaddedLines | None
 
 
 def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> Matrix:
@@ -113,14 +122,9 @@ def dense_transpose(X: MatrixLike, dtype: str | np.dtype[Any]) -> Float[jax.Arra
     return as_design(X).transposed(dtype)
 
 
-def _lines(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines | CompressedLines:
+def _lines(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    found = compressed_lines(matrix, dtype) if matrix.nnz >= _COMPRESSED else None
-    return _padded(matrix, dtype) if found is None else found
-
-
-def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
     start = matrix.indptr.astype(np.int64)
     length = np.diff(start)
     block = np.ceil(np.log2(np.maximum(length, 1))).astype(int)
@@ -128,9 +132,9 @@ def _padded(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:
     for size in np.unique(block):
         lines = np.flatnonzero(block == size)
         longest = max(int(length[lines].max()), 1)
-        offset = np.arange(longest)[None]
-        inside = offset < length[lines, None]
-        position = np.where(inside, start[lines, None] + offset, 0)
+        offset = np.arange(longest)[:, None]
+        inside = offset < length[lines]
+        position = np.where(inside, start[lines] + offset, 0)
         empty = matrix.nnz == 0
         places.append(placed(np.where(inside, 0 if empty else matrix.indices[position], 0), np.int32))
         values.append(placed(np.where(inside, 0 if empty else matrix.data[position], 0), dtype))
@@ -187,7 +191,7 @@ def _linear_backward(
 _linear.defvjp(_linear_forward, _linear_backward)
 
 
-# Backward products say what their derivatives are too: a compiled loop has none of its own.
+# Backward products say what their derivatives are too: those of a loop would be scattered additions.
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _turned(matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool) -> Float[jax.Array, "C p"]:
     return _backward(matrix, rowwise, square)

@@ -22,14 +22,10 @@ import jax
 import jax.numpy as jnp
 
 from ...._typing import Float
-from ...native_products import row_combinations, row_products
 
 __all__ = ["DirectionFactor"]
 
 Point = Float[jax.Array, "C D"]
-
-# Numbers of the directions from which on compiled loops multiply by them.
-_LARGE = 1 << 18
 
 
 class DirectionFactor(NamedTuple):
@@ -63,11 +59,7 @@ class DirectionFactor(NamedTuple):
 
     def _along(self, z: Float[jax.Array, "C q"], factor: Float[jax.Array, " k"]) -> Float[jax.Array, "C q"]:
         """``{1 + U diag(f − 1) Uᵀ}z``."""
-        large = self.directions.size >= _LARGE
-        part = row_products(self.directions, z) if large else None
-        part = ((self.directions @ z.T).T if part is None else part) * (factor - 1)[None]
-        back = row_combinations(part, self.directions) if large else None
-        return z + (part @ self.directions if back is None else back)
+        return z + ((self.directions @ z.T).T * (factor - 1)[None]) @ self.directions
 
     def _scales(self) -> Float[jax.Array, "1 q"]:
         """``S^{−½}``."""

@@ -32,7 +32,6 @@ from ....designs import Design
 from ....model import Model
 from ....rates import RateMap
 from ...matrix import Matrix, backward_product, product
-from ...native_products import row_products
 from ...placing import placed
 
 __all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_cholesky", "row_factor",
@@ -42,8 +41,8 @@ Point = Float[jax.Array, "C D"]
 
 # Features from which on the rows are the way, and rows up to which.
 _MANY, _MOST_ROWS = 1500, 6000
-# Chains up to which products go one by one, and numbers of a matrix from which on a compiled loop makes them.
-_FEW, _LARGE = 8, 1 << 18
+# Chains up to which products go one by one.
+_FEW = 8
 
 
 def by_rows(model: Model, data: Dataset) -> bool:
@@ -70,9 +69,6 @@ def without_noise(model: Model, rate_map: RateMap) -> bool:
 
 def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C n"]:
     """``Mr`` for every chain."""
-    found = row_products(matrix, rows) if matrix.size >= _LARGE else None
-    if found is not None:
-        return found
     # On a CPU a few chains go faster one by one than together, whose layout in memory decides between 1 and 5 ms for
     # 2,000 rows; many chains go from the left, which takes half the time of a product from the right.
     if len(rows) <= _FEW:
