@@ -1,4 +1,4 @@
-"""Files that are whole or absent.
+"""Files that are whole or absent, and files that are read only if they are files.
 
 A program can be killed at any moment, also while it writes. What is written here goes to a temporary file in the same
 folder first, is flushed to the disk, and then takes the place of the old file in one step (``os.replace``), so that
@@ -7,17 +7,24 @@ whoever reads the path finds the old content or the new one and never a part of 
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import signal
+import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ._validation import check_path
 
-__all__ = ["replacing", "write_netcdf"]
+__all__ = ["open_regular", "replacing", "uninterrupted"]
+
+# No room on the disk, none left for this user, or none for so large a file.
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 
 
 @contextmanager
@@ -30,6 +37,10 @@ def replacing(path: Any) -> Iterator[Path]:
         If the folder of ``path`` does not exist.
     IsADirectoryError
         If ``path`` is a folder.
+    FileExistsError
+        If ``path`` is a device, a pipe or a socket.
+    OSError
+        If the disk is full.
 
     Examples
     --------
@@ -46,6 +57,8 @@ def replacing(path: Any) -> Iterator[Path]:
         raise FileNotFoundError(f"path: the folder {str(target.parent)!r} does not exist; make it first.")
     if target.is_dir():
         raise IsADirectoryError(f"path: expected the name of a file, got the folder {str(target)!r}; add a file name.")
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"path: {str(target)!r} is a device, a pipe or a socket; give the name of a file.")
     # The name cannot be foreseen, so nobody can lay a link there that would lead elsewhere.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -53,25 +66,83 @@ def replacing(path: Any) -> Iterator[Path]:
         with open(temporary, "r+b") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno is None or error.errno not in _FULL:
+            raise
+        raise OSError(
+            error.errno,
+            f"path: {str(target)!r} cannot be written: {os.strerror(error.errno)}. Nothing was changed, and what was "
+            "to be written is still in memory: free some room, or give a path on another disk.",
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
     _flush_folder(target.parent)
 
 
-def write_netcdf(data: Any, path: Any) -> None:
-    """Write an xarray dataset, a tree of them or an ``InferenceData`` to a netCDF file; see :func:`replacing`.
+def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
+    """Open a file to be read; a pipe or a device, which might be read for ever, is refused before it is opened.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    follow_links : bool, default True
+        Whether the path may be a link to a file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    OSError
+        If it cannot be opened.
+    ValueError
+        If it is anything but a file; the text says what, as in "it is a folder".
 
     Examples
     --------
-    >>> import tempfile
-    >>> import xarray as xr
-    >>> path = Path(tempfile.mkdtemp()) / "numbers.nc"
-    >>> write_netcdf(xr.Dataset({"rate": 0.5}), path)
-    >>> float(xr.load_dataset(path)["rate"])
-    0.5
+    >>> open_regular(Path(os.devnull))
+    Traceback (most recent call last):
+    ...
+    ValueError: it is a device, a pipe or a socket
     """
-    with replacing(path) as temporary:
-        data.to_netcdf(str(temporary), engine="h5netcdf")
+    _check_regular(os.stat(path, follow_symlinks=follow_links).st_mode)
+    flags = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+    descriptor = os.open(path, sum(flags) | (0 if follow_links else getattr(os, "O_NOFOLLOW", 0)))
+    try:
+        _check_regular(os.fstat(descriptor).st_mode)  # it may have been exchanged since
+    except ValueError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def _check_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        folder, link = stat.S_ISDIR(mode), stat.S_ISLNK(mode)
+        raise ValueError(f"it is {'a folder' if folder else 'a link' if link else 'a device, a pipe or a socket'}")
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all.
+
+    Examples
+    --------
+    >>> with uninterrupted():
+    ...     pass
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # no interruption comes here
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])
 
 
 def _flush_folder(folder: Path) -> None:

@@ -1,18 +1,94 @@
-"""Memory of this machine, and sizes in words: what asks for more than there is should say how much before it begins."""
+"""Memory that this process may take, and sizes in words: what asks for more should say how much before it begins."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["machine_memory", "size_in_words"]
+__all__ = ["check_memory", "memory_limit", "size_in_words"]
+
+# Linux's memory controllers of either version, and the file of each that has the limit.
+_CONTROLLERS = {"sys/fs/cgroup": "memory.max", "sys/fs/cgroup/memory": "memory.limit_in_bytes"}
 
 
-def machine_memory() -> int | None:
-    """Bytes of memory of this machine; None where it does not tell."""
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that this process may have; None where nothing tells.
+
+    The smallest of the memory of the machine, the limits of the containers (Linux's control groups) that the process
+    is in, and what its address space has left (``ulimit -v``).
+
+    Parameters
+    ----------
+    root : pathlib.Path
+        Folder in which ``proc`` and ``sys`` are; another one for tests.
+
+    Examples
+    --------
+    >>> memory_limit() > 10**6
+    True
+    """
+    limits = [*_machine(), *_containers(root), *_address_space(root)]
+    return min(limits, default=None)
+
+
+def check_memory(what: str, needed: int, advice: str) -> None:
+    """Raise ValueError if ``needed`` bytes are more than this process may have.
+
+    Examples
+    --------
+    >>> check_memory("X: it takes", 10**18, "take fewer rows.")
+    Traceback (most recent call last):
+    ...
+    ValueError: X: it takes 1,000,000,000 GB, and this process may have ...; take fewer rows.
+    """
+    limit = memory_limit()
+    if limit is not None and needed > limit:
+        raise ValueError(f"{what} {size_in_words(needed)}, and this process may have {size_in_words(limit)}; {advice}")
+
+
+def _machine() -> Iterator[int]:
     try:
-        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return None
+        yield int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # no such call on Windows
+        return
+
+
+def _containers(root: Path) -> Iterator[int]:
+    """Limits of the control group of this process and of those around it, in either version."""
+    # Of version 2 "0::/path"; of version 1 "7:cpu,memory:/path".
+    for line in _lines(root / "proc/self/cgroup"):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        for mount, name in _CONTROLLERS.items():
+            # Within a container the path may be the one outside of it, and the limit at the mount itself.
+            inner = Path(path.lstrip("/"))
+            for folder in {inner, *inner.parents}:
+                yield from (int(text) for text in _lines(root / mount / folder / name) if text.isdecimal())
+
+
+def _address_space(root: Path) -> Iterator[int]:
+    """What the limit of the address space leaves beside what the process has mapped."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    sizes = (re.fullmatch(r"VmSize:\s*(\d+) kB", line) for line in _lines(root / "proc/self/status"))
+    mapped = next((1024 * int(found[1]) for found in sizes if found), 0)
+    yield max(limit - mapped, 0)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 def size_in_words(count: int) -> str:

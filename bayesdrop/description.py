@@ -173,7 +173,7 @@ def read_classes(text: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the text is no JSON list of two labels or more.
+        If the text is no JSON list of two different labels or more, all of them text, or numbers, or truth values.
 
     Examples
     --------
@@ -182,13 +182,15 @@ def read_classes(text: str) -> np.ndarray:
     """
     try:
         labels = json.loads(text)
-    except (json.JSONDecodeError, RecursionError, TypeError):
+    except (ValueError, RecursionError, TypeError):
         labels = None
-    if not (
-        isinstance(labels, list) and len(labels) >= 2 and all(isinstance(v, bool | int | float | str) for v in labels)
-    ):
+    kinds = {type(label) for label in labels} if isinstance(labels, list) and len(labels) >= 2 else set()
+    found = np.array(labels) if len(kinds) == 1 and kinds < {bool, int, float, str} else np.empty(0, dtype=object)
+    if found.dtype.kind == "O":
         raise ValueError(f"classes: expected a JSON list of two labels or more, got {_short(text)}.")
-    return np.array(labels)
+    if len(set(labels)) < len(labels) or (found.dtype.kind == "f" and not np.all(np.isfinite(found))):
+        raise ValueError(f"classes: expected different labels, got {_short(text)}.")
+    return found
 
 
 def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._atomic_files import write_netcdf
+from .._netcdf import write_netcdf
 from .._typing import Float
 from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save
@@ -288,7 +288,7 @@ def write_fit(
     from .. import plots
 
     data = fit.to_dataset()
-    write_netcdf(data if encoding is None else encoding.add_to(data), out.file("fit.nc"))
+    write_netcdf({"/": data if encoding is None else encoding.add_to(data)}, out.file("fit.nc"))
     rate_frame(fit, post if fit.rate_posterior is not None else None).to_csv(out.file("rates.csv"), index=False)
     named = pd.DataFrame({"feature": fit.feature_names, **(extra or {})})
     found = fit.summary(probability=PROBABILITY)[["weight", "scaled_weight", "rate"]]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._stored import stored_names, stored_numbers
 from .._typing import Bool, Float
 from .frames import listed
 from .table_files import InputError, known_column
@@ -123,7 +124,7 @@ class Encoding:
         Raises
         ------
         InputError
-            If there is none, or a part of it is missing.
+            If there is none, or a part of it is missing or out of range.
 
         Examples
         --------
@@ -138,12 +139,24 @@ class Encoding:
                 "MODEL: expected a fit that the command line wrote, got one that does not say how a table becomes its "
                 "features; predict from Python, by bayesdrop.Fit.load(file).predict(X)."
             )
-        columns, levels, is_level, centre, scale = (data[name].values for name in _VARIABLES)
-        return cls(
-            [str(name) for name in columns], [str(level) for level in levels], np.asarray(is_level, dtype=bool),
-            np.asarray(centre, dtype=np.float64), np.asarray(scale, dtype=np.float64), str(attrs[_TARGET]),
-            [str(name) for name in json.loads(attrs.get(_IDENTIFIERS, "[]"))],
-        )  # fmt: skip
+        column, level, is_level, centre, scale = _VARIABLES
+        try:
+            identifiers = json.loads(str(attrs.get(_IDENTIFIERS, "[]")))
+            if not isinstance(identifiers, list):
+                raise ValueError(f"expected a list in {_IDENTIFIERS!r}")
+            if data[is_level].dims != ("feature",) or data[is_level].dtype != bool:
+                raise ValueError(f"expected truth values in {is_level!r} on 'feature'")
+            return cls(
+                stored_names(data, column, "feature"),
+                stored_names(data, level, "feature"),
+                data[is_level].values,
+                stored_numbers(data, centre, ("feature",)),
+                stored_numbers(data, scale, ("feature",), least=np.nextafter(0, 1)),
+                str(attrs[_TARGET]),
+                [str(name) for name in identifiers],
+            )
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"MODEL: the encoding of the table is damaged: {error}; fit anew.") from None
 
 
 def count_missing(frame: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from .._memory import machine_memory, size_in_words
+from .._memory import check_memory
 from .._typing import AnyArray, Float, PerRow, Shaped
 from ..designs import Design
 from ..designs.dask.methods import by_blocks
@@ -52,15 +52,14 @@ def check_class_memory(n_classes: int, shape: tuple[int, int], *, rows_here: boo
     >>> check_class_memory(10**6, (10**7, 20), rows_here=True)
     Traceback (most recent call last):
     ...
-    ValueError: y: a fit of 1,000,000 classes takes 160,001 GB at least, and this machine has ...
+    ValueError: y: a fit of 1,000,000 classes takes at least 160,001 GB, and this process may have ...
     """
     n, p = shape
-    needed, there = 8 * n_classes * (2 * n * rows_here + 4 * (p + 1)), machine_memory()
-    if there is not None and needed > there:
-        raise ValueError(
-            f"y: a fit of {n_classes:,} classes takes {size_in_words(needed)} at least, and this machine has "
-            f"{size_in_words(there)}; join rare classes, take fewer rows, or a regressor if y is a number."
-        )
+    check_memory(
+        f"y: a fit of {n_classes:,} classes takes at least",
+        8 * n_classes * (2 * n * rows_here + 4 * (p + 1)),
+        "join rare classes, take fewer rows, or a regressor if y is a number.",
+    )
 
 
 def signs(code: PerRow, n_classes: int) -> PerRow:

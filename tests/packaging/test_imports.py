@@ -15,8 +15,9 @@ import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
-    ("_typing", "_validation", "_arviz", "_compile_cache", "_display", "_progress", "warnings"),
-    ("_atomic_files", "_memory", "distributions"),
+    ("_typing", "_validation", "_arviz", "_display", "_progress", "warnings"),
+    ("_atomic_files", "_memory", "_stored", "distributions"),
+    ("_compile_cache", "_netcdf"),
     ("priors",),
     ("noise", "losses", "rates"),
     ("designs",),

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.mcmc.run import checkpoint, room
-from bayesdrop.mcmc.run.keeping import uninterrupted
+from bayesdrop import _memory
+from bayesdrop._atomic_files import uninterrupted
+from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.plots.reading import draws_of_variable
 from bayesdrop.posterior.finishing import Finishing
 
@@ -227,15 +228,15 @@ def test_bad_names_are_refused(options, error, words):
 def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
     """What they need is said; with a stop rule fewer may do."""
     one = 3 * 4 * (2 * P + 2)  # weights, rates, intercept and log density of three chains
-    monkeypatch.setattr(room, "machine_memory", lambda: 1000 * one)
+    monkeypatch.setattr(_memory, "memory_limit", lambda: 1000 * one)
     with pytest.raises(
-        ValueError, match=r"1,001 draws of 3 chains take 0.0961 MB, and this machine has 0.096 MB.*variables="
+        ValueError, match=r"1,001 draws of 3 chains take 0.0961 MB, and this process may have 0.096 MB.*variables="
     ):
         sampled(draws=1001)
     with contextlib.suppress(TimeoutError), warnings.catch_warnings():  # it begins
         warnings.simplefilter("ignore")
         sampled(draws=1001, max_seconds=0.01, tune=1)
-    monkeypatch.setattr(room, "machine_memory", lambda: 3 * one - 1)
+    monkeypatch.setattr(_memory, "memory_limit", lambda: 3 * one - 1)
     with pytest.raises(ValueError, match="one draw of 3 chains take"):
         sampled(draws=1001, max_seconds=0.01, tune=1)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._atomic_files import write_netcdf
 from ..._display import Shown
+from ..._netcdf import write_netcdf
 from ..._typing import Float, Num
 from ..._validation import check_number
 from ...priors.rate_prior import map_arrays
@@ -339,7 +339,7 @@ class Fit(Shown):
         IsADirectoryError
             If ``path`` is a folder.
         """
-        write_netcdf(self.to_dataset(), path)
+        write_netcdf({"/": self.to_dataset()}, path)
 
     @classmethod
     def load(cls, path: Any) -> Fit:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import check_path
+from ..._netcdf import read_netcdf, reading
+from ..._stored import stored_count, stored_names, stored_numbers
 from ...description import attributes, stored_classes, stored_model
 from ...priors.stored import stored_update
 from ..driver import Status
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["fit_dataset", "fit_fields", "load_dataset"]
 
 _OF_RATES, _OCCURRENCES = "rate_", "rate_occurrences"
+# Constants of laws of rates that are positive.
+_POSITIVE = {"a", "b", "logit_scale"}
 
 
 def fit_dataset(fit: Any) -> xr.Dataset:
@@ -56,16 +58,12 @@ def fit_dataset(fit: Any) -> xr.Dataset:
 
 
 def load_dataset(path: Any) -> xr.Dataset:
-    """Read a dataset into memory; raise ValueError on a file that holds none."""
-    import xarray as xr
-
-    file = Path(check_path(path))
-    if not file.is_file():
-        raise FileNotFoundError(f"path: expected a file that Fit.save wrote, found none at {str(file)!r}.")
-    try:
-        return xr.load_dataset(file, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise ValueError(f"path: expected a file that Fit.save wrote, got {str(file)!r} ({error}).") from None
+    """Read what :meth:`Fit.save` wrote into memory; raise ValueError on a file that holds none."""
+    with reading(path, "a fit", "Fit.save", "fit again") as file:
+        groups = read_netcdf(file)
+        if set(groups) != {"/"}:
+            raise ValueError(f"expected one group, got {sorted(groups)}")
+        return groups["/"]
 
 
 def fit_fields(data: xr.Dataset) -> dict[str, Any]:
@@ -76,7 +74,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If parts are missing or do not belong together, or the model had components of the user's own.
+        If parts are missing, out of range or do not belong together, or the model had components of the user's own.
     """
     try:
         model, classes = stored_model(data.attrs), stored_classes(data.attrs)
@@ -87,47 +85,53 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             )
         many = ("class",) if model.loss.multiclass else ()
         own = many if model.loss.class_rates else ()
-        needed = {"weight": (*many, "feature"), "intercept": many, "rate": (*own, "feature"), "objective": ()}
-        for name, dims in needed.items():
-            found = data[name].dims if name in data else None
-            if found is None or (name != "objective" and found != dims):
-                raise ValueError(f"expected the variable {name!r} on {dims}, got {found}")
         if classes is None and (many or model.loss.binary):
             raise ValueError("expected the labels in the attribute 'classes', got none")
-        if classes is not None and len(classes) != (data.sizes["class"] if many else 2):
+        weight = stored_numbers(data, "weight", (*many, "feature"))
+        if classes is not None and len(classes) != (len(weight) if many else 2):
             raise ValueError(f"expected a label for each class, got {classes.tolist()}")
-        intercept = data["intercept"].values
-        names = [str(name) for name in data["feature"].values]
-        model.bind(names)
+        intercept = stored_numbers(data, "intercept", many)
+        names = stored_names(data, "feature")
+        rate_map, rates, trace = (
+            model.bind(names),
+            _rate_fields(data, own),
+            stored_numbers(data, "objective", ("iteration",)),
+        )
+        if rates is not None and (
+            not rate_map.is_free or (rates["dim"], rates["names"]) != (rate_map.dim, rate_map.names)
+        ):
+            raise ValueError(f"expected rates of {rate_map.names}, as the model has them, got {rates['names']}")
+        if not names or not len(trace):
+            raise ValueError("expected a feature and an iteration at least")
         return {
-            "weight": data["weight"].values,
+            "weight": weight,
             "intercept": intercept if many else float(intercept),
-            "rates": data["rate"].values,
-            "rate_posterior": _rate_fields(data),
-            "objective_trace": data["objective"].values,
+            "rates": stored_numbers(data, "rate", (*own, "feature"), least=0, most=1),
+            "rate_posterior": rates,
+            "objective_trace": trace,
             "status": Status[str(data.attrs["status"])],
-            "n_iter": int(data.attrs["n_iter"]),
+            "n_iter": stored_count(data.attrs["n_iter"], "n_iter"),
             "feature_names": names,
             "classes": classes,
             "model": model,
-            "centre": data["centre"].values if "centre" in data else None,
-            "offset": data["offset"].values if "offset" in data else None,
+            "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
+            "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
         }
-    except (ValueError, KeyError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"Fit: this is no fit as Fit.save writes it: {str(error).rstrip('.')}.") from None
 
 
-def _rate_fields(data: xr.Dataset) -> dict[str, Any] | None:
+def _rate_fields(data: xr.Dataset, own: tuple[str, ...]) -> dict[str, Any] | None:
     """Arguments of ``RatePosterior``; None if the rates are fixed."""
     if _OCCURRENCES not in data:
         return None
-    constants = {
-        str(name).removeprefix(_OF_RATES): data[name].values.astype(np.float64)
-        for name in data
-        if str(name).startswith(_OF_RATES) and name != _OCCURRENCES
-    }
-    law, dim = stored_update(constants), str(data[_OCCURRENCES].dims[0])
+    dims = (str(data[_OCCURRENCES].dims[0]), *own) if data[_OCCURRENCES].ndim else ()
+    occurrences, names = stored_numbers(data, _OCCURRENCES, dims, least=0), stored_names(data, dims[0])
+    stored = [str(name) for name in data if str(name).startswith(_OF_RATES) and name != _OCCURRENCES]
+    constants = {name.removeprefix(_OF_RATES): stored_numbers(data, name, dims) for name in stored}
+    if any(np.any(constants[name] <= 0) for name in _POSITIVE & set(constants)):
+        raise ValueError(f"expected numbers above 0 in {sorted(_POSITIVE & set(constants))}")
+    law = stored_update(constants)
     if law is None:
         raise ValueError(f"the law of the rates has the constants {sorted(constants)}, of no prior that is known here")
-    names = [str(name) for name in data[dim].values]
-    return {"law": law, "occurrences": data[_OCCURRENCES].values, "names": names, "dim": dim}
+    return {"law": law, "occurrences": occurrences, "names": names, "dim": dims[0]}

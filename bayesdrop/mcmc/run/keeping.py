@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -15,7 +12,7 @@ from ..._typing import Shaped
 from ..scales import natural_name
 from .summary import Summarised, Summary
 
-__all__ = ["Finish", "Keeping", "joined", "uninterrupted"]
+__all__ = ["Finish", "Keeping", "joined"]
 
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
@@ -86,23 +83,6 @@ class Keeping:
     def _summarised(self, whole: Part) -> Part:
         names = {natural_name(name) for name in self._left_out}
         return {name: value for name, value in self._finish.values(whole).items() if name in names}
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield  # no interruption comes here
-        return
-    came: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *what: came.append(what))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        before(*came[0])
 
 
 def joined(

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..._memory import machine_memory, size_in_words
+from ..._memory import check_memory
 
-__all__ = ["check_memory"]
+__all__ = ["check_draws"]
 
 
-def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: int) -> None:
+def check_draws(kept: Mapping[str, Any], held: int, draws: int | None, chains: int) -> None:
     """Raise ValueError if draws would take more memory than there is.
 
     Parameters
@@ -28,20 +28,17 @@ def check_memory(kept: Mapping[str, Any], held: int, draws: int | None, chains: 
     Examples
     --------
     >>> import jax, numpy as np
-    >>> check_memory({"weight": jax.ShapeDtypeStruct((4, 10**6), np.float32)}, 0, 10**8, 4)
+    >>> check_draws({"weight": jax.ShapeDtypeStruct((4, 10**6), np.float32)}, 0, 10**8, 4)
     Traceback (most recent call last):
     ...
-    ValueError: draws: 100,000,000 draws of 4 chains take 1,600,000 GB, and this machine has ...
+    ValueError: draws: 100,000,000 draws of 4 chains take 1,600,000 GB, and this process may have ...
     """
-    there = machine_memory()
     one = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in kept.values())
     # One draw is there as it is made, as it is recorded, and where it is kept.
     for count, copies in ((1, 3), *(() if draws is None else ((draws, 1),))):
-        needed = copies * count * one + held
-        if there is not None and needed > there:
-            what = "one draw" if count == 1 else f"{count:,} draws"
-            raise ValueError(
-                f"draws: {what} of {chains} chains take {size_in_words(needed)}, and this machine has "
-                f'{size_in_words(there)}; keep fewer variables one by one, as in variables=["intercept"], or take '
-                "fewer draws, chains or features."
-            )
+        what = "one draw" if count == 1 else f"{count:,} draws"
+        check_memory(
+            f"draws: {what} of {chains} chains take",
+            copies * count * one + held,
+            'keep fewer variables one by one, as in variables=["intercept"], or take fewer draws, chains or features.',
+        )

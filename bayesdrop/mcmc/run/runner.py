@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ..._atomic_files import uninterrupted
 from ..._compile_cache import compile_cache
 from ..._typing import Int, Shaped
 from ..._validation import shown
@@ -35,8 +36,8 @@ from ..protocols import Kernel
 from ..scales import natural_name
 from .declarations import check_declarations
 from .driving import Driver, driver_of, room
-from .keeping import Finish, Keeping, joined, uninterrupted
-from .room import check_memory
+from .keeping import Finish, Keeping, joined
+from .room import check_draws
 from .summary import Summarised
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class _Runner:
             recorded = self.keeping.shapes
         certain = self.stop is None and self.max_seconds is None
         held = 0 if self.keeping is None else self.keeping.summary.nbytes
-        check_memory(recorded, held, self.total - self.tune if certain else None, chains)
+        check_draws(recorded, held, self.total - self.tune if certain else None, chains)
         self._restore(state, recorded, key)
         start = min(self.done, self.total)
         with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..._arviz import arviz
-from ..._atomic_files import write_netcdf
-from ..._validation import check_path, shown
+from ..._netcdf import read_netcdf, reading, write_netcdf
+from ..._stored import check_plain, stored_numbers
+from ..._validation import shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -120,8 +122,10 @@ def save(tree: Any, path: Any) -> None:
     >>> float(dataset(load(path), "posterior")["rate"].mean())
     0.5
     """
-    group_names(tree)
-    write_netcdf(tree, path)
+    import xarray as xr
+
+    groups = {name: dataset(tree, name) for name in group_names(tree)}
+    write_netcdf({"/": xr.Dataset(attrs=tree.attrs), **groups}, path)
 
 
 def load(path: Any) -> Any:
@@ -136,59 +140,31 @@ def load(path: Any) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file was cut short, is damaged, is none of ArviZ's, refers to other files, or claims far more numbers
-        than it can hold; the message names the file.
+        If the file was cut short, is damaged, is none of ArviZ's, refers to other files, claims more numbers than it
+        can hold or memory has room for, or holds draws that this package cannot have made; the message names the file.
     """
-    file = check_path(path)
-    if not file.exists():
-        raise FileNotFoundError(f"path: there is no file {str(file)!r}; bd.groups.save writes one.")
-    try:
-        if file.is_dir():
-            raise ValueError("it is a folder")
-        _check_contents(file)
-        if _has_data_tree():
-            import xarray as xr
-
-            with xr.open_datatree(file, engine="h5netcdf") as tree:
-                tree = tree.load()
-        else:
-            tree = arviz().from_netcdf(str(file), engine="h5netcdf")
-    except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
-        raise ValueError(
-            f"path: {str(file)!r} cannot be read as a posterior ({type(error).__name__}: {str(error)[:200]}). It was "
-            "cut short, or written by something else; sample again, or read it with the program that wrote it."
-        ) from error
-    return tree
+    with reading(path, "a posterior", "bd.groups.save", "sample again") as file:
+        groups = read_netcdf(file)
+        root = groups.pop("/")
+        if not groups:
+            raise ValueError("it holds no ArviZ groups")
+        for group in groups.values():
+            check_plain(group)
+        if root.attrs.get("inference_library") == "bayesdrop":
+            _check_draws(groups)
+        return assemble(groups, root.attrs)
 
 
-# Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
-_MOST_COMPRESSED = 1032
+# Variables of this package that may have draws, and between which numbers.
+_RANGES = {"weight": (-np.inf, np.inf), "intercept": (-np.inf, np.inf), "rate": (0.0, 1.0), "sigma": (0.0, np.inf)}
 
 
-def _check_contents(file: Path) -> None:
-    """Raise ValueError if an HDF5 file leads to other files, or would swell beyond any honest compression."""
-    import h5py
-
-    total, seen = 0, set()
-    with h5py.File(file, "r") as root:
-        groups = [root]
-        while groups:
-            group = groups.pop()
-            address = h5py.h5o.get_info(group.id).addr
-            if address in seen:
-                raise ValueError("its groups hold one another")
-            seen.add(address)
-            for name in group:
-                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                    raise ValueError(f"{name!r} is a link to elsewhere")
-                entry = group[name]
-                if isinstance(entry, h5py.Group):
-                    groups.append(entry)
-                elif isinstance(entry, h5py.Dataset):
-                    if entry.external or entry.is_virtual:
-                        raise ValueError(f"{name!r} lies in another file")
-                    total += (entry.size or 0) * entry.dtype.itemsize
-    if len(seen) == 1:
-        raise ValueError("it holds no ArviZ groups")
-    if total > 2**20 + _MOST_COMPRESSED * file.stat().st_size:
-        raise ValueError(f"it claims {total} bytes of numbers and has {file.stat().st_size}")
+def _check_draws(groups: Mapping[str, xr.Dataset]) -> None:
+    """Raise ValueError if draws of this package are out of range, or not on chain and draw."""
+    for name in {"posterior", "posterior_thinned"} & set(groups):
+        group = groups[name]
+        for variable in set(_RANGES) & set(group):
+            if not {"chain", "draw"} <= set(group[variable].dims):
+                raise ValueError(f"expected draws of {variable!r} on chain and draw, got {group[variable].dims}")
+            least, most = _RANGES[variable]
+            stored_numbers(group, variable, least=least, most=most)

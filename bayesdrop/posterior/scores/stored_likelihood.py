@@ -7,14 +7,13 @@ whole one or none. What is read from it is read when it is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._atomic_files import replacing
+from ..._atomic_files import uninterrupted
+from ..._netcdf import check_file, new_netcdf, reading
 from ..._typing import Float
-from ..._validation import check_path
 from ..draws import Draws
 
 if TYPE_CHECKING:
@@ -46,19 +45,19 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
     n : int
         Number of rows.
     """
-    import h5netcdf
-
     chains, steps = draws.shape
-    with replacing(check_path(path)) as temporary, h5netcdf.File(temporary, "w") as file:
-        group = file.create_group(GROUP)
-        group.dimensions = {"chain": chains, "draw": steps, "obs_id": n}
-        for name, values in (*draws.steps.items(), ("obs_id", np.arange(n))):
-            group.create_variable(name, (name,), data=np.asarray(values))
-        rows = min(max(_PIECE // (chains * steps), 1), n)
-        held = group.create_variable("y", _DIMS, dtype=np.float64, chunks=(chains, steps, rows))
+    with new_netcdf(path) as file:
+        with uninterrupted():
+            group = file.create_group(GROUP)
+            group.dimensions = {"chain": chains, "draw": steps, "obs_id": n}
+            for name, values in (*draws.steps.items(), ("obs_id", np.arange(n))):
+                group.create_variable(name, (name,), data=np.asarray(values))
+            rows = min(max(_PIECE // (chains * steps), 1), n)
+            held = group.create_variable("y", _DIMS, dtype=np.float64, chunks=(chains, steps, rows))
+            group.attrs[_MARK] = _sum(draws)
         for here, values in parts:
-            held[:, :, here] = values
-        group.attrs[_MARK] = _sum(draws)
+            with uninterrupted():
+                held[:, :, here] = values
 
 
 def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
@@ -73,19 +72,10 @@ def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
     """
     import xarray as xr
 
-    file = check_path(path)
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"path: there is no file {str(file)!r}; bd.log_likelihood(post, X, y, path=…) writes one."
-        )
-    try:
-        _check_length(file)
+    writer = "bd.log_likelihood(post, X, y, path=…)"
+    with reading(path, "log likelihoods", writer, f"write it again by {writer}") as file:
+        check_file(file)
         found = xr.open_dataset(file, group=GROUP, engine="h5netcdf", cache=False)
-    except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
-        raise ValueError(
-            f"path: {str(file)!r} cannot be read as log likelihoods ({type(error).__name__}: {str(error)[:200]}). It "
-            "was cut short, or written by something else; write it again by bd.log_likelihood(post, X, y, path=…)."
-        ) from error
     came = {name: int(size) for name, size in found.sizes.items()}
     expected = dict(zip(_DIMS, (*draws.shape, n), strict=True))
     if came != expected or found.attrs.get(_MARK) != _sum(draws):
@@ -101,15 +91,3 @@ def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
 def _sum(draws: Draws) -> float:
     """A number by which draws are known again."""
     return float(draws.weight.sum(dtype=np.float64) + draws.intercept.sum(dtype=np.float64))
-
-
-def _check_length(file: Path) -> None:
-    """Raise ValueError unless all the values of a file are stored in it."""
-    import h5py
-
-    with h5py.File(file, "r") as root:
-        if GROUP not in root or "y" not in root[GROUP]:
-            raise ValueError(f"it has no group {GROUP!r}")
-        held = root[GROUP]["y"]
-        if held.id.get_storage_size() < held.size * held.dtype.itemsize:
-            raise ValueError("not all of its values were written")

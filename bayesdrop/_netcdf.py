@@ -1,0 +1,294 @@
+"""netCDF files: written whole, and read as what a stranger may have made.
+
+HDF5 cannot close a file that it cannot write to: it reports the error, and ends the process when it tries again. So it
+writes here to an object that keeps the error to itself, and who called hears of it once HDF5 has closed the file.
+
+A file ends in the SHA-256 checksum of what is before it, which other programs do not see and remove when they write to
+the file. Where it is there, it is compared before HDF5 reads anything. A file may be forged with its checksum; what it
+says of itself is therefore checked before memory is taken for it, and no other file that it names is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ._atomic_files import open_regular, replacing, uninterrupted
+from ._memory import check_memory
+from ._validation import check_path
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["check_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
+
+_MARK = b"bayesdrop sha256"
+# Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
+_MOST_COMPRESSED = 1032
+# Bytes of text that are read at once to measure it.
+_TEXT = 2**26
+
+
+class _Sink:
+    """A binary file for HDF5, without errors: the first one is kept, and what is written after it is forgotten."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: BaseException | None = None
+
+    def _do(self, name: str, argument: Any, otherwise: int) -> int:
+        if self.error is None:
+            try:
+                return int(getattr(self._file, name)(*argument) or 0)
+            except BaseException as error:
+                self.error = error
+        return otherwise
+
+    def write(self, data: Any) -> int:
+        return self._do("write", (data,), len(data))
+
+    def read(self, size: int) -> bytes:  # by which h5py knows a file
+        room = bytearray(size)
+        return bytes(room[: self.readinto(room)])
+
+    def readinto(self, room: Any) -> int:
+        return self._do("readinto", (room,), len(room))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._do("seek", (offset, whence), offset)
+
+    def tell(self) -> int:
+        return self._do("tell", (), 0)
+
+    def truncate(self, size: int) -> int:
+        return self._do("truncate", (size,), size)
+
+    def flush(self) -> None:
+        self._do("flush", (), 0)
+
+
+@contextmanager
+def new_netcdf(path: Any) -> Iterator[Any]:
+    """A ``h5netcdf.File`` to write to; at the end its file takes the place of ``path``, after an error it vanishes.
+
+    What is written to it is written under :func:`bayesdrop._atomic_files.uninterrupted`.
+
+    Raises
+    ------
+    OSError
+        If the disk is full, or the file cannot be written for another reason.
+    """
+    import h5netcdf
+
+    with replacing(path) as temporary, open(temporary, "x+b") as file:
+        sink = _Sink(file)
+        with uninterrupted():
+            made = h5netcdf.File(sink, "w")
+        try:
+            yield made
+        finally:
+            with uninterrupted():
+                made.close()
+        if sink.error is not None:
+            raise sink.error
+        file.seek(0)
+        checksum = hashlib.file_digest(file, "sha256").digest()
+        file.seek(0, os.SEEK_END)
+        file.write(_MARK + checksum)
+
+
+def write_netcdf(groups: Mapping[str, xr.Dataset], path: Any) -> None:
+    """Write datasets by the name of their group, ``"/"`` for the root, to a netCDF file, whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import xarray as xr
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.nc"
+    >>> write_netcdf({"/": xr.Dataset({"rate": 0.5})}, path)
+    >>> float(read_netcdf(path)["/"]["rate"])
+    0.5
+    """
+    from xarray.backends import H5NetCDFStore
+
+    with new_netcdf(path) as file, uninterrupted():
+        for name, data in groups.items():
+            packed = {key: {"zlib": True} for key, part in data.variables.items() if part.ndim and _is_number(part)}
+            data.dump_to_store(H5NetCDFStore(file, group=name, mode="a"), encoding=packed)
+
+
+def _is_number(variable: Any) -> bool:
+    return variable.dtype.kind in "biuf"
+
+
+@contextmanager
+def reading(path: Any, what: str, writer: str, advice: str) -> Iterator[Path]:
+    """Give the path of a file to read ``what`` from; any error in the block becomes one that names the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If an error was raised.
+
+    Examples
+    --------
+    >>> with reading("absent.nc", "a fit", "Fit.save", "fit again"):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: path: there is no file 'absent.nc'; Fit.save writes one.
+    """
+    file = check_path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"path: there is no file {str(file)!r}; {writer} writes one.")
+    try:
+        yield file
+    except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(
+            f"path: {str(file)!r} cannot be read as {what} ({kind}{str(error)[:300].rstrip('.')}). It was cut short "
+            f"or changed, or written by something else; {advice}, or read it with the program that wrote it."
+        ) from error
+
+
+def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
+    """Datasets of a file in memory, by the name of their group, ``"/"`` for the root; see :func:`reading`."""
+    import h5netcdf
+    import h5py
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    with open_regular(path) as file:
+        _check_sum(file)
+        with h5py.File(file, "r") as root:
+            _check_contents(root, os.fstat(file.fileno()).st_size)
+            with h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
+                if any(whole[name].groups for name in whole.groups):
+                    raise ValueError("its groups have groups")
+                return {
+                    name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load()
+                    for name in ("/", *whole.groups)
+                }
+
+
+def check_file(path: Path) -> None:
+    """Raise ValueError or OSError unless a file is whole, and holds what it says without the help of other files."""
+    import h5py
+
+    with open_regular(path) as file:
+        _check_sum(file)
+        with h5py.File(file, "r") as root:
+            _check_contents(root, os.fstat(file.fileno()).st_size)
+
+
+def _check_sum(file: BinaryIO) -> None:
+    """Raise ValueError if a file ends in a checksum and it is another one; go back to its start."""
+    end = file.seek(0, os.SEEK_END)
+    first = file.seek(max(end - len(_MARK) - 32, 0))
+    last = file.read()
+    file.seek(0)
+    if _MARK not in last:
+        return
+    left, digest = first + last.index(_MARK), hashlib.sha256()
+    stated = last[last.index(_MARK) + len(_MARK) :]
+    while left:
+        part = file.read(min(left, 2**20))
+        digest.update(part)
+        left -= len(part)
+    file.seek(0)
+    if digest.digest() != stated:
+        raise ValueError("it is damaged: its checksum is not that of its content")
+
+
+def _check_contents(root: Any, length: int) -> None:
+    """Raise ValueError if an HDF5 file leads to other files, or speaks of more than it can hold or memory can."""
+    import h5py
+
+    total, text, seen, groups = 0, 0, set(), [root]
+    while groups:
+        group = groups.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in seen:
+            raise ValueError("its groups hold one another")
+        seen.add(address)
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ValueError(f"{name!r} is a link to elsewhere")
+            entry = group[name]
+            if isinstance(entry, h5py.Group):
+                groups.append(entry)
+            elif isinstance(entry, h5py.Dataset):
+                total += _checked_size(name, entry)
+                text += _text_size(entry, length)
+        # One text that is stored once may stand in many places.
+        text += sum(_attribute_size(entry, length) for entry in (group, *group.values()))
+        if text > length:
+            raise ValueError(f"it claims {text} bytes of text and has {length}")
+    check_memory("its numbers take", total, "read parts of it with xarray")
+
+
+def _checked_size(name: str, entry: Any) -> int:
+    """Bytes of memory that a dataset of an HDF5 file takes; 0 for a dimension of netCDF without labels."""
+    import h5py
+
+    if entry.external or entry.is_virtual:
+        raise ValueError(f"{name!r} lies in another file")
+    if entry.dtype.kind not in "biufS" and h5py.check_string_dtype(entry.dtype) is None:
+        raise ValueError(f"{name!r} holds neither numbers nor text, but {entry.dtype}")
+    stored = int(entry.id.get_storage_size())
+    if stored == 0 and "This is a netCDF dimension but not a netCDF variable" in str(entry.attrs.get("NAME")):
+        return 0
+    if entry.scaleoffset is not None or entry.compression not in (None, "gzip", "lzf"):
+        raise ValueError(f"{name!r} is compressed by something else than deflate")
+    most = stored if entry.compression is None else _MOST_COMPRESSED * stored
+    size, whole = int(entry.size or 0) * entry.dtype.itemsize, True
+    if entry.chunks is not None and size:
+        pieces = math.prod(-(-length // piece) for length, piece in zip(entry.shape, entry.chunks, strict=True))
+        whole = math.prod(entry.chunks) * entry.dtype.itemsize <= most and entry.id.get_num_chunks() == pieces
+    if size > most or not whole:
+        raise ValueError(f"{name!r} claims {size} bytes of numbers, and not all of them are stored")
+    return size
+
+
+def _text_size(entry: Any, length: int) -> int:
+    """Bytes of the texts of any length in a dataset, up to more than there can be."""
+    import h5py
+
+    kind, total = h5py.check_string_dtype(entry.dtype), 0
+    if kind is None or kind.length is not None or not entry.size:
+        return 0
+    rows = len(entry) if entry.ndim else 1
+    step = max(1, _TEXT * rows // (length * entry.size))
+    for first in range(0, rows, step):
+        total += sum(len(text) for text in np.ravel(entry[first : first + step] if entry.ndim else entry[()]))
+        if total > length:
+            break
+    return total
+
+
+def _attribute_size(entry: Any, length: int) -> int:
+    """The same of attributes, of each of which HDF5 reads all texts at once."""
+    import h5py
+
+    total = 0
+    for name in entry.attrs:
+        found = h5py.h5a.open(entry.id, name.encode())
+        kind = h5py.check_string_dtype(found.dtype)
+        if kind is None or kind.length is not None:
+            continue
+        count = math.prod(found.shape)
+        if count * length > max(_TEXT, 100 * length):
+            raise ValueError(f"the attribute {name!r} holds {count} texts")
+        total += sum(len(text) for text in np.ravel(entry.attrs[name]))
+        if total > length:
+            break
+    return total

@@ -1,0 +1,121 @@
+"""What stored datasets have to hold: one check of types, dims, ranges and names for whatever reads them.
+
+A dataset may come from a file that a stranger made. Errors are ``ValueError`` without the name of an argument, which
+the caller adds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._typing import Float
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["check_plain", "stored_count", "stored_names", "stored_numbers"]
+
+
+def stored_numbers(
+    data: xr.Dataset,
+    name: str,
+    dims: tuple[str, ...] | None = None,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+) -> Float[np.ndarray, ...]:
+    """A variable of finite real numbers within bounds, in double precision.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        What was stored.
+    name : str
+        The variable.
+    dims : tuple of str, optional
+        Its dims; any by default.
+    least, most : float
+        Bounds, by default none but that numbers are finite.
+
+    Raises
+    ------
+    ValueError
+        If the variable is absent, on other dims, of another kind, or out of range.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> stored_numbers(xr.Dataset({"rate": ("feature", [0.5, 7.0])}), "rate", ("feature",), least=0, most=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: expected finite numbers from 0 to 1 in 'rate', got 7
+    """
+    found = data[name].dims if name in data else None
+    if found is None or (dims is not None and found != dims):
+        raise ValueError(f"expected the variable {name!r} on {dims}, got {found}")
+    values = data[name].values
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"expected real numbers in {name!r}, got {values.dtype}")
+    values = values.astype(np.float64)
+    wrong = values[~(np.isfinite(values) & (values >= least) & (values <= most))]
+    if wrong.size:
+        raise ValueError(f"expected finite numbers from {least:g} to {most:g} in {name!r}, got {wrong[0]:g}")
+    return values
+
+
+def stored_names(data: xr.Dataset, name: str, dim: str | None = None) -> list[str]:
+    """Texts on the dim of the same name, or on another: different ones, unless they are on another.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> stored_names(xr.Dataset(coords={"feature": ["age", "age"]}), "feature")
+    Traceback (most recent call last):
+    ...
+    ValueError: expected different names in 'feature', got ['age', 'age']
+    """
+    found = data.variables.get(name)
+    if found is None or found.dims != (dim or name,):
+        raise ValueError(f"expected names in {name!r} on {dim or name!r}, got {None if found is None else found.dims}")
+    names = found.values.tolist()
+    if not all(isinstance(text, str) for text in names):
+        raise ValueError(f"expected text in {name!r}, got {found.dtype}")
+    if dim is None and len(set(names)) < len(names):
+        raise ValueError(f"expected different names in {name!r}, got {names[:20]}")
+    return names
+
+
+def stored_count(value: Any, name: str) -> int:
+    """A whole number from 0 to 2**62.
+
+    Examples
+    --------
+    >>> stored_count(np.float64("inf"), "n_iter")
+    Traceback (most recent call last):
+    ...
+    ValueError: expected a whole number in 'n_iter', got inf
+    """
+    number = value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= 2**62:
+        raise ValueError(f"expected a whole number in {name!r}, got {str(value)[:80]}")
+    return number
+
+
+def check_plain(data: xr.Dataset) -> None:
+    """Raise ValueError if a variable holds anything but numbers, dates and text.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> check_plain(xr.Dataset({"y": ("obs_id", [1j])}))
+    Traceback (most recent call last):
+    ...
+    ValueError: expected numbers or text in 'y', got complex128
+    """
+    for name, variable in data.variables.items():
+        kind = variable.dtype.kind
+        text = kind == "O" and all(isinstance(value, str) for value in variable.values.ravel().tolist())
+        if kind not in "biufmMUS" and not text:
+            raise ValueError(f"expected numbers or text in {name!r}, got {variable.dtype}")
