@@ -27,6 +27,14 @@ class LossName(Enum):
     epsilon = "epsilon"
 
 
+class HeaderName(Enum):
+    """What the first line of a file of text is."""
+
+    auto = "auto"
+    first = "first"
+    none = "none"
+
+
 def _fail(command: str, error: BaseException, code: int) -> Any:
     import typer
 
@@ -169,6 +177,41 @@ def build_app() -> Any:
                 show_default=False,
             ),
         ] = None,
+        types: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="COLUMN=KIND",
+                help="What a column is, number, categories or identifier, where its values are not to decide; repeat "
+                "for more.",
+                show_default=False,
+            ),
+        ] = None,
+        na: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="TEXT",
+                help="Cell that stands for a missing value, as empty ones do and, among numbers, NA, -, ? and the "
+                "like; repeat for more.",
+                show_default=False,
+            ),
+        ] = None,
+        decimal: Annotated[
+            str,
+            typer.Option(
+                metavar=".|,", help="Mark of the decimals, where the numbers do not show it.", show_default=False
+            ),
+        ] = "",
+        header: Annotated[
+            HeaderName,
+            typer.Option(
+                metavar="auto|first|none",
+                help="Whether the first line has the names of the columns; with none they are x0, x1, and so on. By "
+                "default it has, and is refused if it looks like a row.",
+            ),
+        ] = HeaderName.auto,
+        drop_missing_target: Annotated[
+            bool, typer.Option("--drop-missing-target", help="Leave out rows without a value of the target.")
+        ] = False,
         C: Annotated[
             float,
             typer.Option("--C", metavar="FLOAT", help="Weight of the loss, as in scikit-learn: smaller shrinks more."),
@@ -221,8 +264,12 @@ def build_app() -> Any:
     ) -> None:
         """Fit a TABLE of classes or numbers, learn how often each feature should be dropped, and write the results.
 
-        Numeric columns are standardised; columns of text or truth values become 0/1 indicators, named column[level];
-        columns that only tell rows apart are left out, with a word. The separator of a .csv is found in its header.
+        The values of a column decide what it is, and a table of what each was taken for is printed. Where nine tenths
+        of the cells are numbers the column is a number, also as 1.234,5 or 12,345.0 and with a currency, % or a unit;
+        cells that are none are refused, with their lines. Numbers are standardised; text and truth values become 0/1
+        indicators, named column[level]; dates, and columns that only tell rows apart, are left out. Separator,
+        encoding and comment lines of a .csv are found. predict reads other tables in the same way.
+
         Dropping a standardised number sets it to its mean. Writes fit.nc, rates.csv, weights.csv and plots; with
         --sample also posterior.nc and a rank plot.
 
@@ -242,11 +289,15 @@ def build_app() -> Any:
         }
         options |= {"variables": variables} if variables else {}
         chain = options if sample else None
+        cells = {
+            "types": types or [], "na": na or [], "decimal": decimal, "header": header.value,
+            "drop_missing_target": drop_missing_target,
+        }  # fmt: skip
 
         def work(output: Any) -> None:
             data = read(
                 table, target, labels, drop or [], memory,
-                keep=keep or [], standardize=standardize, loss=loss.value, page=report, missing=missing,
+                keep=keep or [], standardize=standardize, loss=loss.value, page=report, missing=missing, cells=cells,
             )  # fmt: skip
             fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
 
@@ -270,8 +321,9 @@ def build_app() -> Any:
     ) -> None:
         """Predict the rows of TABLE: probabilities of the classes, or numbers with intervals.
 
-        The columns that the model was fitted to are encoded as they were then, by name and in any order; levels that
-        were not there then count as absent, with a word. What was fitted with --missing takes missing values. If the
+        The columns that the model was fitted to are read and encoded as they were then (decimal mark, units, missing
+        values, header), by name and in any order; cells that cannot be are refused by their lines, and levels that were
+        not there then count as absent, with a word. What was fitted with --missing takes missing values. If the
         response is among the columns the predictions are compared with it.
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv

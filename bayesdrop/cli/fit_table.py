@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..data.columns import KINDS, Reading
 from ..data.table_files import InputError
 from . import report
 
@@ -33,10 +35,17 @@ def read(
     loss: str,
     page: bool,
     missing: bool = False,
+    cells: dict[str, Any] | None = None,
 ) -> Any:
-    """Table in memory, or features that are read in blocks; the arguments are the options of the command."""
+    """Table in memory, or features that are read in blocks; the arguments are the options of the command.
+
+    ``cells`` are those that say how a file of text is read: ``header``, ``types``, ``na``, ``decimal`` and
+    ``drop_missing_target``.
+    """
     from ..data.files import parse_memory, read_large, takes_blocks
     from ..data.tables import read_table
+
+    cells = cells or {}
 
     if memory is None and not takes_blocks(path):
         if target is None:
@@ -45,14 +54,31 @@ def read(
             raise InputError("--labels: a table has its labels in the column --target; leave the option out.")
         wanted = "auto" if loss == "auto" else "number" if loss in _NUMBERS else "classes"
         settings: dict[str, Any] = {"standardize": standardize, "missing": "nan" if missing else None}
+        settings |= {name: cells[name] for name in ("header", "drop_missing_target") if name in cells}
+        settings["reading"] = _reading(cells.get("types", []), cells.get("na", []), cells.get("decimal", ""))
         return read_table(path, target, drop, keep=keep, response=wanted, **settings)
     refused = {"--report": page, "--keep": bool(keep), f"--loss {loss}": loss in _NUMBERS, "--missing": missing}
+    refused |= {f"--{name.replace('_', '-')}": value not in ("", "auto", [], False) for name, value in cells.items()}
     for option in (name for name, given in refused.items() if given):
         raise InputError(
             f"{option}: features that are read in blocks have two classes, no missing values and no page; leave it out."
         )
     cap = None if memory is None else parse_memory(memory)
     return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
+
+
+def _reading(types: list[str], na: list[str], decimal: str) -> Reading:
+    """What the options say of the cells; ``types`` are as ``age=number``."""
+    stated = {}
+    for one in types:
+        name, mark, kind = one.rpartition("=")
+        found = [known for known in KINDS if kind and known[:3] == kind.strip().lower()[:3]]
+        if not mark or not found:
+            raise InputError(f"--types: expected COLUMN=KIND, where KIND is {', '.join(KINDS)}; got {one!r}.")
+        stated[name] = found[0]
+    if decimal not in ("", ".", ","):
+        raise InputError(f"--decimal: expected . or , got {decimal!r}.")
+    return Reading(stated, tuple(mark.strip() for mark in na), decimal)
 
 
 def fit_table(
@@ -80,6 +106,8 @@ def fit_table(
 
     n, p = table.X.shape
     say(f"{name}: {n} rows, {p} features ({table.kinds}).")
+    _print_columns(screen, table.told)
+    told += [report.plain(f"  {column}: {kind}; {remark}") for column, kind, remark in table.told]
     for note in [*table.notes, *notes]:
         say(f"Note: {note}")
     fit = _fit(model, table)
@@ -114,6 +142,26 @@ def fit_table(
         from .page import write_page
 
         write_page(out, table, fit, post, told)
+
+
+def _print_columns(screen: Any, told: list[tuple[str, str, str]], *, most: int = 40) -> None:
+    """Print what each column of a table was taken for."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    if not told:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("column", max_width=30)
+    table.add_column("taken for", no_wrap=True)
+    table.add_column("values")
+    for row in told[:most]:
+        table.add_row(*(Text(report.plain(word)) for word in row))
+    screen.print(table)
+    if len(told) > most:
+        kinds = Counter(kind for _, kind, _ in told[most:])
+        screen.print(f"and {len(told) - most} more columns: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}.")
 
 
 def _model(table: Any, loss: str, choice: str | None, C: float, *, sampled: bool) -> tuple[Any, list[str]]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._atomic_files import replacing
-from .._typing import Shaped
 from ..data.encoding import Encoding
-from ..data.table_files import InputError, read_frame
+from ..data.table_files import InputError, read_file
 from .report import console, plain
 
 if TYPE_CHECKING:
@@ -49,10 +48,11 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
         raise InputError(f"--out: expected a .csv file, got {out.name!r}.")
     if not out.parent.is_dir():
         raise InputError(f"--out: the folder {out.parent} does not exist; make it first.")
-    frame = read_frame(path).rename(columns=str)
+    file_read = read_file(path, encoding.header, encoding.columns)
+    frame = file_read.frame.rename(columns=str)
     X, notes = encoding.apply(frame, fit.model.missing)
     screen.print(plain(f"{path.name}: {len(frame)} rows."), markup=False)
-    for note in notes:
+    for note in file_read.notes + notes:
         screen.print(plain(f"Note: {note}"), markup=False)
     step = max(1, _CELLS // max(X.shape[1], 1))
     parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]
@@ -60,7 +60,7 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
     with replacing(out) as temporary:
         table.to_csv(temporary, index=False)
     screen.print(plain(f"Predicted is {_what(parts[0], from_draws)}."), markup=False)
-    told = _compared(frame, encoding.target, parts)
+    told = _compared(frame, encoding, parts)
     if told:
         screen.print(plain(told), markup=False)
     screen.print(plain(f"Written to {out}: {', '.join(map(str, table.columns))}"), markup=False, soft_wrap=True)
@@ -136,23 +136,30 @@ def _is_binary(prediction: Any) -> bool:
     return prediction.classes is not None and len(prediction.classes) == 2
 
 
-def _compared(frame: Any, target: str, parts: list[Any]) -> str:
+def _compared(frame: Any, encoding: Encoding, parts: list[Any]) -> str:
     """How the predictions did where the response is known; empty where it is not."""
-    if target not in frame.columns or frame[target].isna().any():
+    target, classes = encoding.target, parts[0].classes
+    if target not in frame.columns:
         return ""
-    if parts[0].classes is None:
-        truth = frame[target].to_numpy(dtype=float)
-        mean = np.concatenate([part.mean for part in parts])
-        spread = float(np.std(truth))
-        share = f", {1 - np.mean((truth - mean) ** 2) / spread**2:.3f} of the variance explained" if spread > 0 else ""
-        return f"Beside {target!r}: root mean squared error {np.sqrt(np.mean((truth - mean) ** 2)):.4g}{share}."
-    label = np.concatenate([part.label for part in parts])
-    truth = _as_labels(frame[target], parts[0].classes)
-    wrong = float(np.mean(label.astype(str) != truth.astype(str)))
-    return f"Beside {target!r}: {100 * wrong:.2f} % of {len(truth)} rows predicted wrong."
-
-
-def _as_labels(column: Any, classes: Shaped[np.ndarray, " K"]) -> Shaped[np.ndarray, " n"]:
-    """The column as the labels were read: text where they are, else numbers of their type."""
-    text = np.asarray(classes).dtype.kind not in "biuf"
-    return np.array([str(value) for value in column]) if text else column.to_numpy().astype(np.asarray(classes).dtype)
+    numbers = classes is None or np.asarray(classes).dtype.kind in "iuf"
+    truth, odd = encoding.response(frame[target], classes)
+    if odd:
+        cell = frame[target].iloc[odd[0]]
+        return f"Not compared with {target!r}, for that was a number when the model was fitted and now is {cell!r}."
+    known = truth.notna().to_numpy()
+    if not known.any():
+        return ""
+    n = f"{known.sum()} rows" if known.all() else f"{known.sum()} of {len(known)} rows, where it is known"
+    if classes is None:
+        y = truth[known].to_numpy(dtype=float)
+        mean = np.concatenate([part.mean for part in parts])[known]
+        spread = float(np.std(y))
+        share = f", {1 - np.mean((y - mean) ** 2) / spread**2:.3f} of the variance explained" if spread > 0 else ""
+        return f"Beside {target!r}: root mean squared error {np.sqrt(np.mean((y - mean) ** 2)):.4g}{share} ({n})."
+    label = np.concatenate([part.label for part in parts])[known]
+    wrong = (
+        label.astype(float) != truth[known].to_numpy(float)
+        if numbers
+        else label.astype(str) != truth[known].to_numpy(str)
+    )
+    return f"Beside {target!r}: {100 * np.mean(wrong):.2f} % of {n} predicted wrong."

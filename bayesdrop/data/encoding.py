@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._stored import stored_names, stored_numbers
-from .._typing import Bool, Float
+from .._typing import Bool, Float, Shaped
+from .columns import Column, known_labels, read_numbers, read_texts, refuse_cells
 from .frames import listed
+from .numerals import Numerals
 from .table_files import InputError, known_column
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Encoding", "count_missing", "numbers", "refuse_missing"]
 
 _VARIABLES = ("table_column", "table_level", "table_is_level", "table_centre", "table_scale")
-_TARGET, _IDENTIFIERS = "table_target", "table_identifiers"
+_TARGET, _IDENTIFIERS, _READING = "table_target", "table_identifiers", "table_reading"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class Encoding:
         Column of the response.
     identifiers : list of str
         Columns that tell rows apart and are no features.
+    numerals : mapping from str to Numerals
+        How the columns of numbers are written, where they are not plain.
+    na : tuple of str
+        Cells that stand for missing values.
+    header : str
+        ``"first"`` if the first line of a file has the names of the columns, ``"none"`` if it is a row.
     """
 
     columns: list[str]
@@ -50,6 +58,9 @@ class Encoding:
     scale: Float[np.ndarray, " p"]
     target: str
     identifiers: list[str] = field(default_factory=list)
+    numerals: Mapping[str, Numerals] = field(default_factory=dict)
+    na: tuple[str, ...] = ()
+    header: str = "first"
 
     def apply(self, frame: Any, missing: str | None = None) -> tuple[Float[np.ndarray, "n p"], list[str]]:
         """Encode other rows.
@@ -91,31 +102,56 @@ class Encoding:
         used = list(dict.fromkeys(self.columns))
         for name in used:
             known_column(name, list(frame.columns), "TABLE")
+        found = {name: self._column(frame[name], name) for name in used}
         if missing is None:
-            refuse_missing(frame[used], "fill them in or remove those rows; what was fitted with --missing takes them")
+            refuse_missing(found, "fill them in or remove those rows; what was fitted with --missing takes them")
         X, notes = np.zeros((len(frame), len(self.columns))), []
-        for name in used:
-            places = [j for j, column in enumerate(self.columns) if column == name]
-            if not self.is_level[places[0]]:
-                values = numbers(frame[name], name, missing)
+        for name, column in found.items():
+            places = [j for j, one in enumerate(self.columns) if one == name]
+            if column.kind == "number":
+                values = numbers(column.values, name, missing)
                 X[:, places[0]] = (values - self.centre[places[0]]) / self.scale[places[0]]
                 continue
-            text = np.array([str(value) for value in frame[name]], dtype=object)
-            there = frame[name].notna().to_numpy()
+            there = column.values.notna().to_numpy()
+            text = column.values.to_numpy(dtype=object)
             for j in places:
                 X[:, j] = np.where(there, text == self.levels[j], np.nan)
-            unseen = text[there & ~np.isin(text, [self.levels[j] for j in places])]
+            unseen = text[there & ~np.isin(text.astype(str), [self.levels[j] for j in places])]
             if len(unseen):
                 rows = f"{len(unseen)} row{'s' if len(unseen) > 1 else ''}"
                 seen = listed(dict.fromkeys(unseen.tolist()), 5)
                 notes.append(f"{name!r} has levels that no row had before, taken for none: {seen} ({rows}).")
         return X, notes
 
+    def response(self, column: Any, classes: Shaped[np.ndarray, " K"] | None) -> tuple[Any, list[int]]:
+        """The response in other rows, missing where it is not known, and the positions of cells that cannot be one."""
+        if classes is not None and np.asarray(classes).dtype.kind not in "iuf":
+            return known_labels(read_texts(column, self.na)[0], classes), []
+        values, _, odd = read_numbers(column, self.numerals.get(self.target, Numerals()), self.na)
+        return values, odd
+
+    def _column(self, column: Any, name: str) -> Column:
+        """A column of other rows, read as it was when the model was fitted."""
+        if self.is_level[self.columns.index(name)]:
+            texts, marks = read_texts(column, self.na)
+            known = [level for level, one in zip(self.levels, self.columns, strict=True) if one == name]
+            truth = {level.lower(): level for level in known if level.lower() in ("true", "false")}
+            return Column("categories", texts.map(lambda text: truth.get(text.lower(), text), "ignore"), marks=marks)
+        numerals = self.numerals.get(name, Numerals())
+        values, marks, odd = read_numbers(column, numerals, self.na)
+        if odd:
+            how = f" ({numerals})" if str(numerals) else ""
+            raise refuse_cells(column, name, odd, f"was a number{how} when the model was fitted", "correct them")
+        return Column("number", values, numerals, marks=marks)
+
     def add_to(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset on ``feature`` with this encoding in it; see :meth:`of`."""
         values = (self.columns, self.levels, self.is_level, self.centre, self.scale)
         named = {name: ("feature", np.asarray(value)) for name, value in zip(_VARIABLES, values, strict=True)}
-        return data.assign(named).assign_attrs({_TARGET: self.target, _IDENTIFIERS: json.dumps(self.identifiers)})
+        numerals = {name: [one.decimal, one.unit] for name, one in self.numerals.items() if one != Numerals()}
+        reading = json.dumps({"numerals": numerals, "na": list(self.na), "header": self.header})
+        attrs = {_TARGET: self.target, _IDENTIFIERS: json.dumps(self.identifiers), _READING: reading}
+        return data.assign(named).assign_attrs(attrs)
 
     @classmethod
     def of(cls, data: xr.Dataset) -> Encoding:
@@ -154,27 +190,46 @@ class Encoding:
                 stored_numbers(data, scale, ("feature",), least=np.nextafter(0, 1)),
                 str(attrs[_TARGET]),
                 [str(name) for name in identifiers],
+                *_stored_reading(str(attrs.get(_READING, "{}"))),
             )
         except (ValueError, RecursionError) as error:
             raise InputError(f"MODEL: the encoding of the table is damaged: {error}; fit anew.") from None
 
 
-def count_missing(frame: Any) -> str:
-    """Columns of a data frame that have missing values, with their numbers; empty if none has.
+def _stored_reading(text: str) -> tuple[dict[str, Numerals], tuple[str, ...], str]:
+    """How tables are read, as :meth:`Encoding.add_to` stores it: numerals, missing values and header."""
+    reading = json.loads(text)
+    if not isinstance(reading, dict):
+        raise ValueError(f"expected a mapping in {_READING!r}")
+    numerals, na, header = reading.get("numerals", {}), reading.get("na", []), reading.get("header", "first")
+    if not (isinstance(numerals, dict) and isinstance(na, list) and header in ("first", "none")):
+        raise ValueError(f"expected numerals, missing values and a header in {_READING!r}")
+    written = [how for how in numerals.values() if isinstance(how, list) and len(how) == 2 and how[0] in (".", ",")]
+    if len(written) < len(numerals) or not all(isinstance(one, str) for one in (*na, *(how[1] for how in written))):
+        raise ValueError(f"expected a mark of decimals and a unit for each column, and texts, in {_READING!r}")
+    return {name: Numerals(*how) for name, how in numerals.items()}, tuple(na), header
+
+
+def count_missing(found: Mapping[str, Column]) -> str:
+    """Columns that have missing values, with their numbers and how they are written; empty if none has.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> count_missing(pd.DataFrame({"size": [1.0, None], "color": ["red", "blue"]}))
-    "'size' (1 of 2)"
+    >>> count_missing({"size": Column("number", pd.Series([1.0, None]), marks=["-"])})
+    "'size' (1 of 2, '-')"
     """
-    missing = frame.isna().sum()
-    return ", ".join(f"{name!r} ({count} of {len(frame)})" for name, count in missing[missing > 0].items())
+    counts = {name: int(column.values.isna().sum()) for name, column in found.items()}
+    return ", ".join(
+        f"{name!r} ({counts[name]} of {len(column.values)}{', ' if column.marks else ''}{listed(column.marks, 3)})"
+        for name, column in found.items()
+        if counts[name]
+    )
 
 
-def refuse_missing(frame: Any, advice: str) -> None:
-    """Raise InputError if a column of a data frame has missing values, with their numbers and what to do."""
-    if counts := count_missing(frame):
+def refuse_missing(found: Mapping[str, Column], advice: str) -> None:
+    """Raise InputError if a column has missing values, with their numbers and what to do."""
+    if counts := count_missing(found):
         raise InputError(f"TABLE: missing values in {counts}; {advice}.")
 
 

@@ -20,8 +20,8 @@ from ..designs import Blocks
 from ..designs.blocks.file_sizes import check_room
 from ..designs.blocks.sources import Files
 from .encoding import Encoding
+from .responses import check_target
 from .table_files import InputError
-from .tables import check_target
 
 __all__ = ["Large", "parse_memory", "read_large", "takes_blocks"]
 
@@ -65,6 +65,7 @@ class Large:
     classes: ClassVar[int] = 2
     in_blocks: ClassVar[bool] = True
     missing: ClassVar[None] = None
+    told: ClassVar[tuple[()]] = ()
 
     @property
     def encoding(self) -> Encoding:

@@ -1,45 +1,83 @@
-"""Read a table from a file: CSV with any usual separator, TSV or Parquet, with an error that says what to do."""
+"""Read a table from a file: CSV with any usual separator and encoding, TSV or Parquet.
+
+The cells of a file of text stay texts, for what they are is told by whole columns (:mod:`.columns`); the index of such
+a frame holds the lines where the rows stand.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
+import io
 import re
-import warnings
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .frames import listed
+from .numerals import Numerals, is_missing_mark, writing
 
-__all__ = ["InputError", "known_column", "read_frame"]
+__all__ = ["InputError", "TableFile", "known_column", "read_file"]
 
 _READERS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-_SEPARATORS = ",;\t|"
-# A header longer than this is no line of a table.
-_HEADER = 1 << 20
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*|\s*[-+]?\d+\s*")
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 class InputError(ValueError):
     """What the user gave cannot be used; the message names it and says what to do."""
 
 
-def read_frame(path: Path) -> Any:
-    r"""Read a file into a pandas data frame, or raise InputError.
+@dataclass(frozen=True)
+class TableFile:
+    """A table as it stands in a file.
 
-    The separator of a ``.csv`` file is the one of comma, semicolon, tab and bar that its header has most often outside
-    of quotes. Where that is a semicolon a column may have decimal commas.
+    Attributes
+    ----------
+    frame : pandas.DataFrame (n, ·)
+        Its columns; texts, indexed by their lines, if the file is one of text.
+    separator : str
+        What stands between the columns; empty for Parquet.
+    notes : list of str
+        What a reader should know.
+    """
+
+    frame: Any
+    separator: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def read_file(path: Path, header: str = "auto", names: Iterable[str] = ()) -> TableFile:
+    r"""Read a table from a file, or raise InputError.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv or .tsv file, maybe with .gz, or a .parquet file.
+    header : str
+        ``"first"``: the first line holds the names of the columns; ``"none"``: it is a row, and the columns are called
+        ``x0, x1, …``; ``"auto"``: as ``"first"``, but refused if it looks like a row.
+    names : iterable of str
+        Columns that are to be there: a first line with one of them is no row.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "export.csv"
-    >>> _ = path.write_text("size;color\n1,5;red\n2,5;blue\n")
-    >>> read_frame(path)["size"].tolist()
-    [1.5, 2.5]
+    >>> _ = path.write_text("sep=;\nsize;color\n1,5;red\n2,5;blue\n")
+    >>> read_file(path).frame["size"].to_dict()
+    {3: '1,5', 4: '2,5'}
     """
     import pandas as pd
 
@@ -55,24 +93,12 @@ def read_frame(path: Path) -> Any:
         if kind == "parquet":
             from pyarrow import parquet
 
-            columns = parquet.read_schema(path).names
-            _no_duplicates(columns)
-            return pd.read_parquet(path)
-        separator = _separator(path) if kind == "csv" else "\t"
-        # The header is read by itself, because pandas would rename a repeated column.
-        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-        _no_duplicates(header.iloc[0].tolist())
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, sep=separator, low_memory=False, index_col=False)
-        return _with_decimal_commas(frame) if separator == ";" else frame
+            _no_duplicates(parquet.read_schema(path).names)
+            return TableFile(pd.read_parquet(path))
+        return _read_text(path, "\t" if kind == "tsv" else "", header, set(names))
     except InputError:
         raise
-    except pd.errors.EmptyDataError:
-        raise InputError(f"TABLE: {path.name} is empty; expected a header line and rows.") from None
-    except pd.errors.ParserWarning:
-        raise InputError(f"TABLE: rows of {path.name} have more fields than its header; name every column.") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, csv.Error) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"TABLE: {path.name} cannot be read as {kind}: {reason}") from None
 
@@ -85,33 +111,155 @@ def known_column(name: str, columns: Sequence[str], option: str) -> None:
         raise InputError(f"{option}: no column {name!r} in the table; {hint}The columns are {listed(columns, 20)}.")
 
 
-def _separator(path: Path) -> str:
-    """Separator of the header line of a CSV file."""
+def _read_text(path: Path, separator: str, header: str, wanted: set[str]) -> TableFile:
+    """A file of text as a table of texts."""
+    import pandas as pd
+
+    text, notes = _decoded(path)
+    text, separator, first, comments = _without_preamble(text, separator)
+    text = _without_unquoted_na(text, separator)
+    records = ((first + line, fields) for line, fields in _records(text, separator) if fields)
+    line, head = next(records, (0, []))
+    if not head:
+        raise InputError(f"TABLE: {path.name} is empty; expected a header line and rows.")
+    lines, rows, width, blank = [line], [head], len(head), 0
+    for line, fields in records:
+        if not any(map(str.strip, fields)):
+            blank += 1
+        elif len(fields) == width or (len(fields) > width and not any(map(str.strip, fields[width:]))):
+            lines.append(line)
+            rows.append(fields[:width])
+        elif fields[0].startswith("#"):
+            comments += 1
+        else:
+            more = "more" if len(fields) > width else "less"
+            raise InputError(
+                f"TABLE: line {line} of {path.name} has {more} fields than its header, {len(fields)} instead of "
+                f"{width}; name every column, and put cells that hold {separator!r} in quotes."
+            )
+    names = [f"x{j}" for j in range(width)]
+    if header != "none":
+        names = [name.strip() or f"Unnamed: {j}" for j, name in enumerate(head)]
+        cell = "" if header == "first" else _cell_of_row(names, rows[1:200], wanted)
+        if cell:
+            raise InputError(
+                f"TABLE: the first line of {path.name} looks like a row and not like names, as {cell!r} does; --header "
+                "none makes it a row and calls the columns x0, x1, …; --header first takes it for names."
+            )
+        lines, rows = lines[1:], rows[1:]
+        _no_duplicates(names)
+    columns = zip(*rows, strict=True) if rows else [()] * width
+    frame = pd.DataFrame(dict(zip(names, columns, strict=True)), pd.Index(lines, name="line"), dtype=object)
+    nameless = [
+        name for name, cell in zip(names, head, strict=True) if not cell and not any(map(str.strip, frame[name]))
+    ]
+    for count, what in ((comments, "beginning with # skipped"), (blank, "without any value skipped")):
+        notes += [f"{count} line{'s' if count > 1 else ''} {what}."] if count else []
+    return TableFile(frame.drop(columns=nameless), separator, notes)
+
+
+def _decoded(path: Path) -> tuple[str, list[str]]:
+    """The text of a file, and how it was read if that is no matter of course."""
     with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
-        header = file.readline(_HEADER).decode("utf-8", errors="replace")
-    counts = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in _SEPARATORS}
-    return max(counts, key=lambda mark: counts[mark])
+        raw = file.read()
+    encoding = next((name for mark, name in _ENCODINGS.items() if raw.startswith(mark)), "utf-8")
+    zeros = [raw[start:1000:2].count(0) for start in (0, 1)]
+    if encoding == "utf-8" and max(zeros) > 100 and not min(zeros):  # UTF-16 without a mark of it
+        encoding = "utf-16-be" if zeros[0] else "utf-16-le"
+    notes = []
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError:
+        try:
+            text = raw.decode("cp1252" if encoding == "utf-8" else encoding)
+        except UnicodeDecodeError:
+            also = ", UTF-16 nor Windows-1252" if encoding == "utf-8" else f", nor the {encoding} that it begins with"
+            raise InputError(f"TABLE: {path.name} is neither UTF-8{also}; save it as CSV in UTF-8.") from None
+        word = re.search(r"\w*[^\W\x00-\x7f]\w*", text)
+        seen = f" (so that it has the word {word[0]!r})" if word else ""
+        notes.append(f"{path.name} is no UTF-8: read as Windows-1252{seen}.")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(
+            f"TABLE: line {line} of {path.name} holds a NUL byte, so the file is damaged or no text; export it again."
+        )
+    return unicodedata.normalize("NFC", text), notes
 
 
-def _with_decimal_commas(frame: Any) -> Any:
-    """Columns of text that are numbers with a decimal comma, as numbers."""
-    from pandas.api import types
-
-    numbers = {}
-    for name, column in frame.items():
-        if types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
-            continue
-        text = column.dropna().astype(str)
-        if len(text) and text.map(lambda value: _DECIMAL_COMMA.fullmatch(value) is not None).all():
-            numbers[name] = column.astype(object).map(_number, na_action="ignore").astype(float)
-    return frame.assign(**numbers)
+def _records(text: str, separator: str, *, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """Last line and fields of each record; raise InputError on quotes that do not close."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
+    try:
+        for fields in reader:
+            yield reader.line_num, fields
+    except csv.Error as error:
+        raise csv.Error(f"line {reader.line_num}: {error}; look for a quote that is not closed") from None
 
 
-def _number(text: Any) -> float:
-    return float(str(text).replace(",", "."))
+def _without_preamble(text: str, separator: str) -> tuple[str, str, int, int]:
+    """The text from its header on, the separator, and the numbers of lines and of comments before the header."""
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n|$)", text[: 1 << 20])
+    start = next((k for k, line in enumerate(lines) if line.strip()), 0)
+    if stated := re.fullmatch(r"sep=(.)", lines[start].rstrip("\r\n"), re.IGNORECASE):
+        separator, start = stated[1], start + 1
+    first, comments = start, 0
+    while first < len(lines) and (lines[first].startswith("#") or not lines[first].strip()):
+        comments += lines[first].startswith("#")
+        first += 1
+    rest = text[sum(map(len, lines[:first])) :]
+    separator = separator or _separator(rest)
+    last = lines[first - 1] if first > start else ""
+    if re.match(r"#\w", last):  # names may begin so, where there are as many of them as columns
+        found = [len(fields) for _, fields in islice(_records(last + rest, separator, strict=False), 2)]
+        if len(found) == 2 and found[0] == found[1] > 1:
+            return last[1:] + rest, separator, first - 1, comments - 1
+    return rest, separator, first, comments
+
+
+def _separator(text: str) -> str:
+    """The one of comma, semicolon, tab and bar that the first lines have alike, and the header most often."""
+    found = {}
+    for mark in ",;\t|":
+        counts = [len(fields) for _, fields in islice(_records(text[: 1 << 20], mark, strict=False), 20) if fields]
+        header = counts[0] if counts else 1
+        found[mark] = (header > 1 and set(counts[:-1]) <= {header}, header)
+    return max(found, key=lambda mark: found[mark])
+
+
+def _without_unquoted_na(text: str, separator: str) -> str:
+    """The text without the NA of programs that quote every text, as R does: there "NA" is a text, and NA is none."""
+    mark = re.escape(separator)
+    if not re.match(rf'"[^"\r\n]*"(?:{mark}"[^"\r\n]*")*[\r\n]', text):
+        return text
+    parts = text.split('"')
+    parts[::2] = [re.sub(rf"(^|{mark}|[\r\n])NA(?={mark}|[\r\n]|$)", r"\1", part) for part in parts[::2]]
+    return '"'.join(parts)
+
+
+def _cell_of_row(names: list[str], rows: list[list[str]], wanted: set[str]) -> str:
+    """A cell by which the first line is a row rather than names; empty if it is none."""
+    alike = []
+    for name, cells in zip(names, zip(*rows, strict=True), strict=False):
+        values = [cell.strip() for cell in cells if cell.strip() and not is_missing_mark(cell.strip())]
+        found = writing(Counter(values))
+        numbers, repeated = found.share >= 0.9, len(set(values)) < len(values)
+        if any(Numerals(mark, found.unit).number(name) is not None for mark in ".,") and (numbers or name in values):
+            alike.append(name)
+        elif not is_missing_mark(name) and (numbers or name in wanted or (repeated and name not in values)):
+            return ""
+        elif name in values:
+            alike.append(name)
+    whole = [int(name) if re.fullmatch(r"\d{1,9}", name) else -1 for name in alike]
+    steps = {after - before for before, after in zip(whole[:-1], whole[1:], strict=True)}
+    # Columns may be called 0, 1, 2 or by years.
+    counted = len(whole) > 1 and (steps == {1} or (min(steps) > 0 and 1800 <= min(whole) <= max(whole) <= 2100))
+    return "" if counted or not alike else alike[0]
 
 
 def _no_duplicates(columns: Sequence[Any]) -> None:
     repeated = sorted(str(name) for name, count in Counter(columns).items() if count > 1)
     if repeated:
-        raise InputError(f"TABLE: the column name {listed(repeated, 8)} occurs more than once; rename the columns.")
+        raise InputError(
+            f"TABLE: the column name {listed(repeated, 8)} occurs more than once; rename the columns. (--header none "
+            "if the first line of the file is a row.)"
+        )

@@ -9,25 +9,28 @@ that differs in all of them, or the numbers of the rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .columns import Column, Reading, column_of, decimal_mark, describe, read_texts
 from .encoding import Encoding, count_missing, numbers, refuse_missing
 from .frames import encode_factor, level_name, listed
-from .table_files import InputError, known_column, read_frame
+from .numerals import Numerals, is_missing_mark
+from .responses import response_column, response_of
+from .table_files import InputError, known_column, read_file
 
-__all__ = ["Table", "check_target", "encode", "read_table"]
+__all__ = ["Table", "encode", "read_table"]
+
+_PLAIN = Reading()
 
 # Above this many cells the indicators stay sparse.
 _DENSE_CELLS = 5_000_000
 # From so many rows on a column that differs in all of them is none by chance.
 _IDENTIFIER_ROWS = 20
-# Whole numbers of so many values are classes unless a loss for numbers is asked for.
-_MOST_CODES = 10
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,14 @@ class Table:
         Number of classes of the response; 0 if it is a number.
     missing : None or "nan"
         Whether NaN in ``X`` is a missing value, or there is none.
+    told : list of (str, str, str)
+        Each column of the table, what it was taken for, and what a reader should know of that.
+    numerals : mapping from str to Numerals
+        How the columns of numbers are written.
+    na : tuple of str
+        Cells that stand for missing values.
+    header : str
+        ``"first"`` if the first line of the file has the names, ``"none"`` if it is a row.
     """
 
     X: Any
@@ -82,13 +93,20 @@ class Table:
     identifiers: list[str] = field(default_factory=list)
     classes: int = 2
     missing: str | None = None
+    told: list[tuple[str, str, str]] = field(default_factory=list)
+    numerals: Mapping[str, Numerals] = field(default_factory=dict)
+    na: tuple[str, ...] = ()
+    header: str = "first"
     in_blocks: ClassVar[bool] = False
 
     @property
     def encoding(self) -> Encoding:
         """How other rows become the same features."""
         is_level = np.isin(self.groups, self.categorical)
-        return Encoding(self.groups, self.levels, is_level, self.centre, self.scale, self.target, self.identifiers)
+        return Encoding(
+            self.groups, self.levels, is_level, self.centre, self.scale, self.target, self.identifiers,
+            self.numerals, self.na, self.header,
+        )  # fmt: skip
 
     @property
     def kinds(self) -> str:
@@ -104,14 +122,15 @@ def read_table(
     target: str,
     drop: Sequence[str] = (),
     *,
-    keep: Sequence[str] = (),
-    standardize: bool = True,
-    response: str = "auto",
-    missing: str | None = None,
+    header: str = "auto",
+    reading: Reading = _PLAIN,
+    **options: Any,
 ) -> Table:
-    """Read a file and encode it; see :func:`encode`."""
-    frame = read_frame(Path(path))
-    return encode(frame, target, drop, keep=keep, standardize=standardize, response=response, missing=missing)
+    """Read a file, as :func:`.read_file` takes ``header``, and encode it; see :func:`encode`."""
+    file = read_file(Path(path), header, [target])
+    table = encode(file.frame, target, drop, reading=reading, separator=file.separator, **options)
+    kept = "none" if header == "none" else "first"
+    return replace(table, notes=file.notes + table.notes, header=kept)
 
 
 def encode(
@@ -123,6 +142,9 @@ def encode(
     standardize: bool = True,
     response: str = "auto",
     missing: str | None = None,
+    reading: Reading = _PLAIN,
+    drop_missing_target: bool = False,
+    separator: str = "",
 ) -> Table:
     """Turn a data frame into features, names, groups and a response.
 
@@ -135,7 +157,7 @@ def encode(
     drop : sequence of str
         Columns to leave out.
     keep : sequence of str
-        Columns to keep although they look like identifiers.
+        Columns to keep although they look like identifiers or hold dates.
     standardize : bool
         Subtract the mean of each numeric column and divide by its standard deviation. Indicators stay 0/1.
     response : str
@@ -144,17 +166,23 @@ def encode(
     missing : None or "nan"
         None: missing values are an error. ``"nan"``: those of features are NaN, in all indicators of their column, for
         models that take them (:class:`bayesdrop.Model`); a number is standardised by the others.
+    reading : Reading
+        What the user says of the cells.
+    drop_missing_target : bool
+        Leave out the rows without a response, which are an error otherwise.
+    separator : str
+        What stood between the columns of a file.
 
     Raises
     ------
     InputError
-        On unknown columns, no rows, missing or infinite values, columns of an unusable kind, or a target that has one
-        class only or is no number where one is wanted.
+        On unknown columns, no rows, missing or infinite values, columns of an unusable kind or with cells of another,
+        or a target that has one class only or is no number where one is wanted.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"size": [1.0, 3.0], "color": ["red", "blue"], "sold": ["no", "yes"]})
+    >>> frame = pd.DataFrame({"size": ["1,5", "3"], "color": ["red", "blue"], "sold": ["no", "yes"]})
     >>> table = encode(frame, "sold")
     >>> table.feature_names, table.groups
     (['size', 'color[blue]', 'color[red]'], ['size', 'color', 'color'])
@@ -164,7 +192,7 @@ def encode(
     frame = frame.rename(columns=str)
     columns = list(frame.columns)
     known_column(target, columns, "--target")
-    for option, names in (("--drop", drop), ("--keep", keep)):
+    for option, names in (("--drop", drop), ("--keep", keep), ("--types", reading.types)):
         for name in names:
             known_column(name, columns, option)
     if target in drop:
@@ -172,92 +200,96 @@ def encode(
     frame = frame.drop(columns=list(drop))
     if len(frame) == 0:
         raise InputError("TABLE: no rows, only a header; expected at least one row of each class.")
-    features = [name for name in frame.columns if name != target]
-    if not features:
+    if len(frame.columns) == 1:
         raise InputError(f"TABLE: no column is left beside the target {target!r}; expected at least one feature.")
-    identifiers = [name for name in features if name not in keep and _tells_rows_apart(frame[name])]
-    if len(identifiers) == len(features):
+    mark = decimal_mark(frame, reading)
+    outcome = response_column(frame[target], target, reading, mark, separator)
+    notes = []
+    gone = outcome.values.isna().to_numpy()
+    if drop_missing_target and gone.any():
+        notes.append(f"{gone.sum()} of {len(frame)} rows without a value of {target!r} left out.")
+        frame = frame[~gone]
+        if len(frame) == 0:
+            raise InputError(f"--target: {target!r} has no value in any row.")
+        outcome = response_column(frame[target].infer_objects(), target, reading, mark, separator)
+    advice = "remove those rows, as --drop-missing-target does, for what is missing cannot be explained"
+    refuse_missing({target: outcome}, advice)
+    found = {name: column_of(frame[name], name, reading, mark, separator) for name in frame.columns if name != target}
+    found = {name: _kept(frame[name], column, name in keep, reading) for name, column in found.items()}
+    used = {name: column for name, column in found.items() if column.kind in ("number", "categories")}
+    identifiers = [name for name, column in found.items() if name not in used and _differs(column)]
+    if not used:
         raise InputError(
-            f"TABLE: {listed(identifiers, 8)} only tell rows apart, and no other column is left beside the target; "
-            "keep such a column as a feature by --keep."
+            f"TABLE: {listed(found, 8)} only tell rows apart or hold dates, and no other column is left beside the "
+            "target; keep such a column as a feature by --keep."
         )
-    frame = frame.drop(columns=identifiers)
-    refuse_missing(frame[[target]], "remove those rows, for what is missing cannot be explained")
     if missing is None:
         advice = "--missing takes them for dropped entries; or fill them in, remove those rows, or --drop those columns"
-        refuse_missing(frame, advice)
-    y, classes, notes = _response(frame[target], target, response)
-    table = _features(frame.drop(columns=target), y, standardize, missing)
-    if identifiers:
-        them, they = ("it", "it only tells") if len(identifiers) == 1 else ("one", "they only tell")
-        notes.append(f"{listed(identifiers, 8)} left out, for {they} rows apart; --keep NAME makes {them} a feature.")
-    if counts := count_missing(frame):
+        refuse_missing(used, advice)
+    y, classes, more = response_of(outcome, target, response)
+    table = _features(used, y, standardize, missing)
+    notes += more + _remarks(found, keep)
+    if counts := count_missing(used):
         notes.append(f"missing entries, taken for dropped ones: {counts}.")
+    told = {
+        target: (outcome, "number" if classes == 0 else f"{classes} classes"),
+        **{n: (c, "") for n, c in found.items()},
+    }
     return replace(
-        table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes, missing=missing
-    )
+        table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes, missing=missing,
+        numerals={name: column.numerals for name, (column, _) in told.items() if column.kind == "number"},
+        na=reading.na, told=[(name, *describe(*told[name])) for name in frame.columns],
+    )  # fmt: skip
 
 
-def _tells_rows_apart(column: Any) -> bool:
+def _kept(column: Any, found: Column, keep: bool, reading: Reading) -> Column:
+    """A column as a feature, or as one that tells rows apart; raise InputError if it has no values."""
+    if found.kind == "empty":
+        raise InputError(f"TABLE: column {column.name!r} has no value in any row; leave it out with --drop.")
+    if found.kind == "date" and keep:
+        texts, marks = read_texts(column, reading.na)
+        return Column("categories", texts, marks=marks)
+    stated = column.name in reading.types
+    return replace(found, kind="identifier") if not keep and not stated and _tells_rows_apart(found) else found
+
+
+def _tells_rows_apart(found: Column) -> bool:
     """True of text that differs in all rows, and of whole numbers that count them in any order."""
     from pandas.api import types
 
+    column = found.values
     n, whole = len(column), types.is_integer_dtype(column.dtype)
-    if n < _IDENTIFIER_ROWS or not (whole or types.infer_dtype(column) in ("string", "categorical")):
+    if n < _IDENTIFIER_ROWS or found.kind == "date" or (found.kind == "number" and not whole):
         return False
-    return column.nunique(dropna=True) == n and (not whole or int(column.max()) - int(column.min()) == n - 1)
+    return _differs(found) and (not whole or int(column.max()) - int(column.min()) == n - 1)
 
 
-def _response(column: Any, target: str, wanted: str) -> tuple[np.ndarray, int, list[str]]:
-    """The response, its number of classes (0 of a number), and notes."""
-    from pandas.api import types
+def _differs(found: Column) -> bool:
+    """True if no two rows have the same value."""
+    return bool(found.kind == "identifier" or found.values.nunique(dropna=True) == len(found.values))
 
-    numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-    if wanted == "number" and not numeric:
-        raise InputError(f"--target: a loss for numbers needs a column of numbers, got {target!r} of {column.dtype}.")
-    if not numeric:
-        y = check_target(np.array([str(label) for label in column]), "--target", target, several=True)
-        return y, len(np.unique(y)), []
-    y = column.to_numpy(dtype=float if types.is_float_dtype(column.dtype) else None)
-    values = np.unique(y[np.isfinite(y.astype(float))])
-    codes = len(values) <= 2 or (len(values) <= _MOST_CODES and bool(np.all(values == np.round(values))))
-    if wanted == "number" or (wanted == "auto" and not codes):
-        y = numbers(column, target)
-        if np.all(y == y[0]):
-            raise InputError(f"--target: {target!r} is {y[0]:g} in every row, so there is nothing to explain.")
-        return y, 0, []
-    y = check_target(y, "--target", target, several=True)
+
+def _remarks(found: dict[str, Column], keep: Sequence[str]) -> list[str]:
+    """Notes on columns that are left out, and on levels that may stand for missing values."""
     notes = []
-    if wanted == "auto" and len(values) > 2:
-        notes = [f"{target!r} has {len(values)} whole numbers: classes. --loss squared takes it for a number."]
-    return y, len(values), notes
-
-
-def check_target(y: np.ndarray, option: str, name: str = "the labels", *, several: bool = False) -> np.ndarray:
-    """Return the labels, as text unless they are numbers; raise InputError unless there are two classes, or several."""
-    numeric = y.dtype.kind in "iuf"
-    y = y if numeric else np.array([str(label) for label in y])
-    if numeric and not np.all(np.isfinite(y)):
-        raise InputError(f"{option}: {name} has missing values; leave out such rows.")
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) == 2 or (several and 2 < len(classes) <= max(len(y) // 2, 2)):
-        return y
-    pairs = zip(classes[:6], counts[:6], strict=True)
-    found = ", ".join(f"{label} ({count} row{'s' if count > 1 else ''})" for label, count in pairs)
-    more = "" if len(classes) <= 6 else f" and {len(classes) - 6} more"
-    if len(classes) == 1:
-        advice = "give a table with rows of both classes."
-    elif several:
-        advice = "most rows have a class of their own; name the column of the response."
-    elif numeric and len(classes) > 20:
-        advice = "it looks like a measurement: cut it into two classes first."
-    else:
-        advice = (
-            "write a column that is true for one class, or use DropoutSVC or DropoutLogisticRegression in Python, "
-            "which solve one class against the rest."
+    identifiers = [name for name, column in found.items() if column.kind == "identifier"]
+    if identifiers:
+        them, they = ("it", "it only tells") if len(identifiers) == 1 else ("one", "they only tell")
+        notes.append(f"{listed(identifiers, 8)} left out, for {they} rows apart; --keep NAME makes {them} a feature.")
+    if dates := [name for name, column in found.items() if column.kind == "date"]:
+        notes.append(
+            f"{listed(dates, 8)} left out, for dates are no features; turn them into numbers, such as days since an "
+            "event, or --keep NAME takes each for a level."
         )
-    wanted = "classes of several rows each" if several and len(classes) > 2 else "two classes"
-    raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {found}{more}; {advice}")
+    for name, column in found.items():
+        if column.kind != "categories":
+            continue
+        levels = sorted(level for level in column.values.dropna().unique() if is_missing_mark(level))
+        if levels:
+            notes.append(f"{listed(levels, 3)} of {name!r} is a level as others; --na {levels[0]} makes it missing.")
+        if column.why.startswith("numbers but"):
+            notes.append(f"{name!r} was taken for categories: {column.why}.")
+    return notes
 
 
 def _factor(column: Any) -> tuple[Any, list[str]]:
@@ -273,8 +305,7 @@ def _factor(column: Any) -> tuple[Any, list[str]]:
     return sparse.csr_array((values, (rows, columns)), shape=(len(there), len(levels))), levels
 
 
-def _features(frame: Any, y: np.ndarray, standardize: bool, missing: str | None) -> Table:
-    from pandas.api import types
+def _features(found: Mapping[str, Column], y: np.ndarray, standardize: bool, missing: str | None) -> Table:
     from scipy import sparse
 
     blocks: list[Any] = []
@@ -287,13 +318,10 @@ def _features(frame: Any, y: np.ndarray, standardize: bool, missing: str | None)
     constant: list[str] = []
     notes: list[str] = []
     every_level: list[str] = []
-    for name in frame.columns:
-        column = frame[name]
-        if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
-            values = numbers(column, name, missing)
+    for name, column in found.items():
+        if column.kind == "number":
+            values = numbers(column.values, name, missing)
             known = values[~np.isnan(values)]
-            if not len(known):
-                raise InputError(f"TABLE: column {name!r} has no value in any row; leave it out with --drop.")
             numeric.append(name)
             same = bool(np.all(known == known[0]))
             middle = float(known[0] if same else known.mean()) if same or standardize else 0.0
@@ -306,13 +334,7 @@ def _features(frame: Any, y: np.ndarray, standardize: bool, missing: str | None)
             constant += [name] if same else []
             every_level.append("")
             continue
-        try:
-            block, levels = _factor(column)
-        except ValueError as kind:
-            raise InputError(
-                f"TABLE: column {name!r} holds {kind} values, neither numbers nor text; turn it into numbers or text, "
-                "or leave it out with --drop."
-            ) from None
+        block, levels = _factor(column.values)
         categorical.append(name)
         blocks.append(block if len(levels) > 1 else sparse.csr_array(block.shape))
         new = [level_name(name, level) for level in levels]
@@ -322,9 +344,9 @@ def _features(frame: Any, y: np.ndarray, standardize: bool, missing: str | None)
         groups += [name] * len(levels)
         centre += [0.0] * len(levels)
         scale += [1.0] * len(levels)
-        if len(levels) > max(20, len(column) // 2):
+        if len(levels) > max(20, len(y) // 2):
             notes.append(
-                f"{name!r} has {len(levels)} levels in {len(column)} rows: if it is an identifier, leave it out "
+                f"{name!r} has {len(levels)} levels in {len(y)} rows: if it is an identifier, leave it out "
                 f"with --drop {name!r}."
             )
     _distinct(names)
