@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .frames import listed
-from .numerals import ERRORS, Numerals, is_missing_mark, is_number, writing
+from .numerals import ERRORS, Numerals, counted, is_missing_mark, is_number, writing
 from .table_files import InputError
 
 __all__ = [
@@ -135,18 +135,17 @@ def read_texts(column: Any, na: Iterable[str] = ()) -> tuple[Any, list[str]]:
     """
     import pandas as pd
 
-    gone, left_out = set(na), Counter[str]()
-    known: dict[Any, str | None] = {}
-    for value in pd.unique(column):
-        text = "" if pd.isna(value) else text_of(value)
-        missing = text in gone or text.lower() in ERRORS
-        left_out[text] += missing
-        known[value] = None if missing or not text else text
-    texts = [None if missing else known[value] for value, missing in zip(column, column.isna(), strict=True)]
-    if all(text is None or text.lower() in ("true", "false") for text in known.values()):
-        texts = [None if text is None else text.capitalize() for text in texts]
-    marks = [text for text, count in left_out.items() if count and text]
-    return pd.Series(texts, index=column.index, dtype=object), marks
+    if storage_of(column) == "text":
+        texts = column.str.strip().fillna("").to_numpy(dtype=object).tolist()
+    else:
+        known = {value: "" if pd.isna(value) else text_of(value) for value in pd.unique(column)}
+        texts = ["" if gone else known[value] for value, gone in zip(column, column.isna(), strict=True)]
+    found, given = set(texts), set(na)
+    marks = {text for text in found if text and (text in given or (text[0] == "#" and text.lower() in ERRORS))}
+    if found - marks and all(text.lower() in ("true", "false", "") for text in found - marks):
+        texts = [text if text in marks else text.capitalize() for text in texts]
+    kept = [text if text and text not in marks else None for text in texts]
+    return pd.Series(kept, index=column.index, dtype=object), sorted(marks)
 
 
 def known_labels(texts: Any, classes: Iterable[Any] | None = None) -> Any:
@@ -191,17 +190,23 @@ def read_numbers(column: Any, numerals: Numerals, na: Iterable[str] = ()) -> tup
         values = column if isinstance(column.dtype, np.dtype) and column.dtype != object else pd.to_numeric(column)
         gone = [float(mark) for mark in na if Numerals().number(mark) is not None]
         return (values.mask(values.isin(gone)) if gone and values.isin(gone).any() else values), [], []
-    texts, marks = read_texts(column, na)
-    cells = list(texts)
-    stand = {cell for cell in set(cells) if cell is not None and is_missing_mark(cell)}
-    cells = [None if cell in stand else cell for cell in cells]
-    values = numerals.numbers("" if cell is None else cell for cell in cells)
-    odd = [int(i) for i in np.flatnonzero(np.isnan(values)) if cells[i] is not None]
-    whole = all(cell is not None and cell.lstrip("+-").isdigit() for cell in cells) and not odd
+    return _numbers(*read_texts(column, na), numerals, na)
+
+
+def _numbers(texts: Any, marks: list[str], numerals: Numerals, na: Iterable[str]) -> tuple[Any, list[str], list[int]]:
+    """The numbers of texts, what else was taken for missing values than ``marks``, and the positions of other cells."""
+    import pandas as pd
+
+    cells = texts.tolist()
+    values = numerals.numbers(cells)
+    none = [(int(i), cells[i]) for i in np.flatnonzero(np.isnan(values)) if cells[i] is not None]
+    odd = [i for i, cell in none if not is_missing_mark(cell)]
+    stand = {cell for _, cell in none if is_missing_mark(cell)}
+    whole = not odd and all(cell is not None and cell.lstrip("+-").isdigit() for cell in cells)
     gone = [number for mark in na if (number := numerals.number(mark)) is not None]
     values = np.where(np.isin(values, gone), np.nan, values)
-    whole = whole and not np.any(np.isnan(values))
-    return pd.Series(values.astype(np.int64) if whole else values, index=column.index), [*marks, *sorted(stand)], odd
+    whole = whole and bool(np.all(np.abs(values) < 2**53))
+    return pd.Series(values.astype(np.int64) if whole else values, index=texts.index), [*marks, *sorted(stand)], odd
 
 
 def decimal_mark(frame: Any, reading: Reading) -> str:
@@ -219,17 +224,10 @@ def decimal_mark(frame: Any, reading: Reading) -> str:
     for name in frame.columns:
         column = frame[name].iloc[:10_000]
         if storage_of(column) == "text" and reading.types.get(name, "number") == "number":
-            seen = writing(_cells(column, reading))
+            seen = writing(counted(read_texts(column, reading.na)[0].dropna().tolist()))
             if seen.share >= _MOST and len(seen.marks) == 1 and not seen.code:
                 found |= set(seen.marks)
     return found.pop() if len(found) == 1 else ""
-
-
-def _cells(column: Any, reading: Reading) -> Counter[str]:
-    """How often each text of a column occurs, those left out that stand for missing values among numbers."""
-    texts, _ = read_texts(column, reading.na)
-    cells = Counter(text for text in texts if text is not None)
-    return Counter({text: count for text, count in cells.items() if not is_missing_mark(text)})
 
 
 def column_of(column: Any, name: str, reading: Reading, mark: str = "", separator: str = "") -> Column:
@@ -277,34 +275,36 @@ def column_of(column: Any, name: str, reading: Reading, mark: str = "", separato
         return Column("date", column)
     if storage == "categories" and not stated:
         return _categories(column, reading)
-    cells = _cells(column, reading)
+    texts, marks = read_texts(column, reading.na)
+    there = texts.dropna().tolist()
+    cells = counted(there)
     seen = writing(cells)
     if stated == "number" or (seen.share >= _MOST and not seen.code):
-        numerals = Numerals(_mark(column, name, cells, reading, mark, separator), seen.unit)
-        values, marks, odd = read_numbers(column, numerals, reading.na)
+        numerals = Numerals(reading.decimal or _mark(texts, name, cells, mark, separator), seen.unit)
+        values, marks, odd = _numbers(texts, marks, numerals, reading.na)
         if odd:
             how = f" ({numerals})" if str(numerals) else ""
             advice = (
-                f"write them alike, or --na {text_of(column.iloc[odd[0]])!r} takes such a cell for missing, "
+                f"write them alike, or --na {texts.iloc[odd[0]]!r} takes such a cell for missing, "
                 f"--types {name}=categories takes every value for a level, --drop {name} leaves the column out"
             )
-            raise refuse_cells(column, name, odd, f"holds numbers{how}", advice)
+            raise refuse_cells(texts, name, odd, f"holds numbers{how}", advice)
         shown = numerals if not seen.same or len(seen.marks) == 1 else replace(numerals, decimal=".")
         return Column("number", values, numerals, str(shown), marks)
-    texts, marks = read_texts(column, reading.na)
-    if not any(text is not None for text in texts):
+    different = len(set(there))
+    if not there:
         return Column("empty", texts, marks=marks)
-    if len(cells) > _FEW and not seen.code:
+    if different > _FEW and not seen.code:
         if seen.share_any >= _MOST:
-            _, _, odd = read_numbers(column, Numerals(seen.marks[0] if seen.marks else ".", seen.unit), reading.na)
+            _, _, odd = _numbers(texts, marks, Numerals(seen.marks[0] if seen.marks else ".", seen.unit), reading.na)
             unit = f"in {seen.unit!r}" if seen.unit else "without a unit"
             advice = f"give one unit to all, or --types {name}=categories takes every value for a level"
-            raise refuse_cells(column, name, odd, f"holds numbers {unit}", advice)
+            raise refuse_cells(texts, name, odd, f"holds numbers {unit}", advice)
         total = sum(cells.values())
         if sum(count for text, count in cells.items() if _DATE.fullmatch(text)) >= _MOST * total:
             return Column("date", texts, marks=marks)
     why = f"codes such as {seen.code!r}" if seen.code and seen.share >= _MOST else ""
-    if 0.5 <= seen.share < _MOST and len(cells) > _FEW:
+    if 0.5 <= seen.share < _MOST and different > _FEW:
         others = [text for text in cells if not is_number(text)]
         why = f"numbers but for {listed(others, 3)}; --na takes such a cell for missing"
     return Column("categories", texts, why=why, marks=marks)
@@ -319,13 +319,11 @@ def _categories(column: Any, reading: Reading) -> Column:
     return Column("categories", pd.Series(pd.Categorical(texts, categories=order), index=column.index), marks=marks)
 
 
-def _mark(column: Any, name: str, cells: Mapping[str, int], reading: Reading, mark: str, separator: str) -> str:
+def _mark(texts: Any, name: str, cells: Mapping[str, int], mark: str, separator: str) -> str:
     """The mark of the decimals of a column; raise InputError if it could be either."""
     seen = writing(cells)
-    if reading.decimal:
-        return reading.decimal
     if len(seen.marks) < 2:
-        return seen.marks[0] if seen.marks else seen.mark(cells)
+        return seen.marks[0] if seen.marks else seen.mark(Counter(texts.dropna()))
     if seen.same or mark:
         return mark or "."
     marked = [text for text in cells if "." in text or "," in text]
@@ -336,7 +334,7 @@ def _mark(column: Any, name: str, cells: Mapping[str, int], reading: Reading, ma
     if len(used) == 1 and used != ({"."} if separator == ";" else {","}):
         return used.pop()
     one = marked[0]
-    where = place(column.index, int(np.flatnonzero((column == one).to_numpy())[0]))
+    where = place(texts.index, texts.tolist().index(one))
     either = [f"{Numerals(mark, seen.unit).number(one):g}" for mark in ".,"]
     raise InputError(
         f"TABLE: column {name!r}, {where}: {one!r} may be {either[0]} or {either[1]}; say which mark sets decimals "

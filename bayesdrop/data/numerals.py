@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from .._typing import Float
 
-__all__ = ["MISSING", "Numerals", "Writing", "is_missing_mark", "is_number", "writing"]
+__all__ = ["ERRORS", "Numerals", "Writing", "counted", "is_missing_mark", "is_number", "writing"]
 
 # What stands for a missing value among numbers; spreadsheets write the errors also among texts.
 ERRORS = frozenset(
@@ -34,6 +34,9 @@ _CELL = re.compile(
     rf"[{_SPACE}]*(?P<unit>[^\W\d_](?:[^\d:;,]{{0,15}}[^\d\s:;,])?[23\u00b2\u00b3]?|[%\u2030\u00b0$\u00a2-\u00a5\u20a0-\u20cf][^\W\d_]?)?(?P<close>\))?"
 )  # fmt: skip
 _PLAIN = re.compile(r"[-+]?(?:0|[1-9]\d{0,14})(?:\.\d*)?(?:[eE][-+]?\d{1,4})?|[-+]?\.\d+")
+_CODE_LINE = re.compile(r"^(?:0\d+|\d{16,})$", re.MULTILINE)
+_EITHER_LINE = re.compile(r"^[-+]?[1-9]\d{0,2}\.\d{3}$", re.MULTILINE)
+_DECIMALS = re.compile(r"^[-+]?(?:0?\.\d|\d+\.(?!\d{3}$)\d*$|\d{4,}\.)", re.MULTILINE)
 _INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.IGNORECASE)
 _CODE = re.compile(r"0\d+|\d{16,}")
 
@@ -113,11 +116,28 @@ class Numerals:
         digits = "".join(mark for mark in body if mark.isdigit() or mark in f"{self.decimal}-+eE")
         return float(digits.replace(",", "."))
 
-    def numbers(self, texts: Iterable[str]) -> Float[np.ndarray, " n"]:
-        """The numbers of cells, NaN where there is none that is written so."""
-        plain = self == Numerals()
-        found = (float(text) if plain and _PLAIN.fullmatch(text) else self.number(text) for text in texts)
-        return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+    def numbers(self, cells: Sequence[str | None]) -> Float[np.ndarray, " n"]:
+        """The numbers of cells, NaN where there is none that is written so.
+
+        Examples
+        --------
+        >>> Numerals(",", "€").numbers(["1,5 €", None, "1,5"]).tolist()
+        [1.5, nan, nan]
+        """
+        import pandas as pd
+
+        if self == Numerals():
+            found = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(dtype=float, copy=True)
+        else:
+            found = np.full(len(cells), np.nan)
+        known: dict[str, float | None] = {}
+        for i in map(int, np.flatnonzero(np.isnan(found))):
+            cell = cells[i]
+            if cell is not None:
+                if cell not in known:
+                    known[cell] = self.number(cell)
+                found[i] = np.nan if known[cell] is None else known[cell]
+        return found
 
     def __str__(self) -> str:
         comma = "decimal commas" if self.decimal == "," else ""
@@ -155,6 +175,29 @@ class Writing(NamedTuple):
         """The decimal mark that most of the cells agree to, where they contradict each other."""
         written = {mark: Numerals(mark, self.unit) for mark in ".,"}
         return max(".,", key=lambda mark: sum(n for cell, n in cells.items() if written[mark].number(cell) is not None))
+
+
+def counted(cells: Sequence[str]) -> Counter[str]:
+    """Cells with their counts, without those that stand for missing values; of plain numbers one of each kind.
+
+    Examples
+    --------
+    >>> counted(["1", "2", "2.5", "1.234", "1,5", "-"])
+    Counter({'0': 2, '1,5': 1, '1.234': 1, '0.5': 1})
+    """
+    import pandas as pd
+
+    values = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(dtype=float)
+    others = [cells[int(i)] for i in np.flatnonzero(np.isnan(values))]
+    found = Counter({"0": len(cells) - len(others)}) + Counter(text for text in others if not is_missing_mark(text))
+    lines = "\n".join(cells)
+    # One in the place of all numbers that are such codes, may have a mark for thousands, or have decimals.
+    if found["0"]:
+        for kind, shown in ((_CODE_LINE, ""), (_EITHER_LINE, ""), (_DECIMALS, "0.5")):
+            if one := kind.search(lines):
+                found += Counter({shown or one[0]: 1})
+                found["0"] -= 1
+    return +found
 
 
 def writing(cells: Mapping[str, int]) -> Writing:

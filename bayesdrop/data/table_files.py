@@ -122,7 +122,9 @@ def _read_text(path: Path, separator: str, header: str, wanted: set[str]) -> Tab
     line, head = next(records, (0, []))
     if not head:
         raise InputError(f"TABLE: {path.name} is empty; expected a header line and rows.")
-    lines, rows, width, blank = [line], [head], len(head), 0
+    lines, rows, parts, width, blank = list[int](), list[list[str]](), list[Any](), len(head), 0
+    if header == "none":
+        lines, rows = [line], [head]
     for line, fields in records:
         if not any(map(str.strip, fields)):
             blank += 1
@@ -137,22 +139,21 @@ def _read_text(path: Path, separator: str, header: str, wanted: set[str]) -> Tab
                 f"TABLE: line {line} of {path.name} has {more} fields than its header, {len(fields)} instead of "
                 f"{width}; name every column, and put cells that hold {separator!r} in quotes."
             )
+        if len(rows) == 1 << 14:  # which pandas holds in less memory than lists do
+            parts, rows = [*parts, pd.DataFrame(rows, dtype="str")], []
+    frame = pd.concat([*parts, pd.DataFrame(rows, columns=range(width), dtype="str")], ignore_index=True)
     names = [f"x{j}" for j in range(width)]
     if header != "none":
         names = [name.strip() or f"Unnamed: {j}" for j, name in enumerate(head)]
-        cell = "" if header == "first" else _cell_of_row(names, rows[1:200], wanted)
+        cell = "" if header == "first" else _cell_of_row(names, frame[:200].to_numpy().tolist(), wanted)
         if cell:
             raise InputError(
                 f"TABLE: the first line of {path.name} looks like a row and not like names, as {cell!r} does; --header "
                 "none makes it a row and calls the columns x0, x1, …; --header first takes it for names."
             )
-        lines, rows = lines[1:], rows[1:]
         _no_duplicates(names)
-    columns = zip(*rows, strict=True) if rows else [()] * width
-    frame = pd.DataFrame(dict(zip(names, columns, strict=True)), pd.Index(lines, name="line"), dtype=object)
-    nameless = [
-        name for name, cell in zip(names, head, strict=True) if not cell and not any(map(str.strip, frame[name]))
-    ]
+    frame = frame.set_axis(names, axis=1).set_axis(pd.Index(lines, name="line"), axis=0)
+    nameless = [name for name, cell in zip(names, head, strict=True) if not (cell or any(map(str.strip, frame[name])))]
     for count, what in ((comments, "beginning with # skipped"), (blank, "without any value skipped")):
         notes += [f"{count} line{'s' if count > 1 else ''} {what}."] if count else []
     return TableFile(frame.drop(columns=nameless), separator, notes)
