@@ -22,46 +22,23 @@ from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
 from .rate_slices import draw_rates
+from .step_search import StepSearch, draw_length, first_search, searched, started_again
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 from .whitening import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 
-__all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState", "draw_length", "tuned_kicks"]
+__all__ = ["ACCEPT", "DIVERGED", "TURN", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
 # independent draws, while squares still forget (their correlation is cos²). A rate that all features share follows the
 # squares of thousands of weights: there it is a quarter turn. Acceptance is aimed at so many in all.
-_TURN, _QUARTER = 2.0, float(np.pi / 2)
-_ACCEPT = 0.8
-_MOST_KICKS = 100
+TURN, _QUARTER = 2.0, float(np.pi / 2)
+ACCEPT = 0.8
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
 DIVERGED = 1000.0
 # What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
 # are as good as independent.
 _PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
-
-
-def draw_length(
-    key: PRNGKeyArray, log_kicks: Float[jax.Array, ""], fixed: Int[jax.Array, ""], turn: float = _TURN
-) -> tuple[Int[jax.Array, ""], Float[jax.Array, ""]]:
-    """Number of kicks of a trajectory, ``fixed`` unless that is 0, and the angle of its turns."""
-    chosen = jnp.clip(jnp.ceil(jnp.exp(log_kicks) - 0.1), 1, _MOST_KICKS).astype(jnp.int32)
-    kicks, dtype = jnp.where(fixed > 0, fixed, chosen), log_kicks.dtype
-    return kicks, turn / kicks.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
-
-
-def tuned_kicks(
-    log_kicks: Float[jax.Array, ""],
-    acceptance: Float[jax.Array, " C"],
-    count: Int[jax.Array, ""],
-    tune: Int[jax.Array, ""],
-    aim: float = _ACCEPT,
-) -> Float[jax.Array, ""]:
-    """Logarithm of the number of kicks after one more trajectory (Robbins & Monro 1951), the same after warm-up."""
-    dtype = log_kicks.dtype
-    step = 4 / (count.astype(dtype) + 10) ** 0.75
-    log_kicks = log_kicks + jnp.where(count < tune, step * (aim - jnp.mean(acceptance)), 0)
-    return jnp.clip(log_kicks, -1.0, jnp.log(jnp.asarray(_MOST_KICKS, dtype)))
 
 
 class Departure(NamedTuple):
@@ -125,8 +102,8 @@ class HMCState(NamedTuple):
         Sums of ``θ`` and of its products over the current pilot, of a map of ``z``.
     seen : int array ()
         Draws of the pilot.
-    log_kicks : array ()
-        Logarithm of the number of kicks.
+    search : StepSearch
+        What is known of the numbers of kicks, and the one in use.
     acceptance : array (C,)
         Acceptance probability of the last trajectory.
     energy : array (C,)
@@ -150,7 +127,7 @@ class HMCState(NamedTuple):
     mean: Float[jax.Array, " D"]
     square: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
     seen: Int[jax.Array, ""]
-    log_kicks: Float[jax.Array, ""]
+    search: StepSearch
     acceptance: Float[jax.Array, " C"]
     energy: Float[jax.Array, " C"]
     kicks: Int[jax.Array, ""]
@@ -179,7 +156,7 @@ class HMCKernel:
     density: LogDensity
     trust: float
     slices: bool = False
-    aim: float = _ACCEPT
+    aim: float = ACCEPT
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -217,7 +194,7 @@ class HMCKernel:
             mean=jnp.zeros_like(centre),
             square=jnp.zeros_like(kept),
             seen=jnp.int32(0),
-            log_kicks=jnp.asarray(0.7, centre.dtype),
+            search=first_search(2, centre.dtype),
             acceptance=nothing,
             energy=nothing,
             kicks=jnp.int32(0),
@@ -279,7 +256,7 @@ class HMCKernel:
         """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks, _QUARTER if self.slices else _TURN)
+        kicks, angle = draw_length(key_angle, state.search, operands.kicks, _QUARTER if self.slices else TURN)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         return Departure(momentum, angle, kicks, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
 
@@ -313,11 +290,10 @@ class HMCKernel:
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
-        log_kicks = tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune, self.aim)
         return state._replace(
             position=kept[0],
             evaluation=kept[1],
-            log_kicks=log_kicks,
+            search=searched(state.search, acceptance, state.count, operands.tune, self.aim),
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             kicks=kicks,
@@ -363,6 +339,7 @@ class HMCKernel:
                 mean=jnp.zeros_like(s.mean),
                 square=jnp.zeros_like(s.square),
                 seen=jnp.int32(0),
+                search=started_again(s.search),
             )
 
         return where_needed(due, centre, state)
@@ -390,6 +367,7 @@ class HMCKernel:
             mean=nothing,
             square=nothing,
             seen=jnp.int32(0),
+            search=started_again(s.search),
         )
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:

@@ -39,7 +39,8 @@ from ...rates import RateMap
 from .approximations.row_factor import RowFactor, by_rows, row_factor, row_product, row_roots, without_noise
 from .approximations.scores import rounding_width, score_approximation
 from .density import Density, DensityOperands
-from .kernel import DIVERGED, draw_length, tuned_kicks
+from .kernel import ACCEPT, DIVERGED, TURN
+from .step_search import StepSearch, draw_length, first_search, searched
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
@@ -87,8 +88,8 @@ class ScoreState(NamedTuple):
         Whitened coordinates ``z``.
     score : array (C, n)
         ``δ`` there.
-    log_kicks : array ()
-        Logarithm of the number of kicks.
+    search : StepSearch
+        What is known of the numbers of kicks, and the one in use.
     acceptance, energy, diverging : array (C,)
         Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
         any use.
@@ -102,7 +103,7 @@ class ScoreState(NamedTuple):
 
     position: Float[jax.Array, "C D"]
     score: PerScore
-    log_kicks: Float[jax.Array, ""]
+    search: StepSearch
     acceptance: Float[jax.Array, " C"]
     energy: Float[jax.Array, " C"]
     diverging: Bool[jax.Array, " C"]
@@ -142,7 +143,7 @@ class ScoreHMCKernel:
         return ScoreState(
             position=z,
             score=self.scores(operands, z),
-            log_kicks=jnp.asarray(2.0, z.dtype),
+            search=first_search(8, z.dtype),
             acceptance=nothing,
             energy=nothing,
             diverging=jnp.zeros(chains, bool),
@@ -207,7 +208,7 @@ class ScoreHMCKernel:
     def step(self, operands: ScoreOperands, state: ScoreState) -> tuple[ScoreState, dict[str, jax.Array]]:
         """One trajectory of every chain."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
-        kicks, angle = draw_length(key_angle, state.log_kicks, operands.kicks)
+        kicks, angle = draw_length(key_angle, state.search, operands.kicks, TURN)
         momentum = jax.random.normal(key_momentum, state.position.shape, state.position.dtype)
         position, score, rise = self.trajectory(operands, state, momentum, angle, kicks)
         gain = jnp.where(jnp.isfinite(rise), -rise, -jnp.inf)
@@ -220,7 +221,7 @@ class ScoreHMCKernel:
         state = state._replace(
             position=position,
             score=self._scores(operands, position, rows),
-            log_kicks=tuned_kicks(state.log_kicks, acceptance, state.count, operands.tune),
+            search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
             acceptance=acceptance,
             energy=begun - jnp.where(accept, gain, 0),
             diverging=gain < -DIVERGED,
