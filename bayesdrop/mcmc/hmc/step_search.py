@@ -1,10 +1,11 @@
 r"""Search for the leapfrog steps of a trajectory during warm-up: the fewest that are accepted often enough.
 
-The candidates are ordered from long steps to short ones: each number of steps with the whole turn, and with nine and
-eight tenths of it where these are not as short as one step more. The acceptance of a candidate is the mean over the
-trajectories that tried it, in rounds of ten, and what is chosen was measured: one step that accepts 0.4 and two that
-accept 0.87 are 0.8 on average, and neither is. A whole turn asks for more than the others. It makes draws that are on
-opposite sides, so that means converge fast, and where it is rejected more often the tails converge slowly.
+The candidates are ordered from long steps to short ones: one to three steps with the whole turn and with nine and eight
+tenths of it, more with the whole turn, and a hundred with less and less of it. The acceptance of a candidate is the
+mean over the trajectories that tried it, in rounds of ten, and what is chosen was measured: one step that accepts 0.4
+and two that accept 0.87 are 0.8 on average, and neither is. Where a shorter turn is at hand the whole one has to accept
+more than the aim: it makes draws that are on opposite sides, so that means converge fast, and where it is rejected more
+often the tails converge slowly.
 
 How many steps to try next comes from the law of the error: the acceptance is ``2Φ(−σ/2)`` with ``σ`` proportional to
 the square of the step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
@@ -29,15 +30,15 @@ __all__ = ["StepSearch", "draw_length", "first_search", "searched", "started_aga
 
 # Trajectories of a round. Angles vary within one, and four chains give a standard error of .05 or so.
 _ROUND = 10
-# What a whole turn may reject, of what the others may.
-_WHOLE = 0.65
+# Steps up to which there are shorter turns, and what the whole one may reject there, of what the others may.
+_FEW, _WHOLE = 3, 0.65
 
 
 def _candidates() -> tuple[np.ndarray, np.ndarray]:
-    """Number of steps and share of the whole turn (L,), from the longest step size on; the last few are 100 steps."""
-    few = [(steps, share) for steps in range(1, 9) for share in (1, 0.9, 0.8) if steps / share < steps + 1]
-    more = [(steps, 0.9) for steps in np.unique(np.rint(np.geomspace(9, 100, 25)))]
-    least = [(100, 0.9**power) for power in range(2, 22)]
+    """Number of steps and share of the whole turn (L,), from the longest step size on."""
+    few = [(steps, share) for steps in range(1, _FEW + 1) for share in (1, 0.9, 0.8)]
+    more = [(steps, 1.0) for steps in np.unique(np.rint(np.geomspace(_FEW + 1, 100, 40)))]
+    least = [(100, 0.9**power) for power in range(1, 22)]
     steps, share = np.array(few + more + least).T
     return steps.astype(np.int32), share
 
@@ -126,7 +127,8 @@ def _next(
     place = jnp.arange(len(_STEPS))
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
     known = tried >= _ROUND
-    passes = known & (mean >= jnp.where(jnp.asarray(_SHARE == 1), 1 - _WHOLE * (1 - aim), aim))
+    whole = jnp.asarray((_SHARE == 1) & (_STEPS <= _FEW))
+    passes = known & (mean >= jnp.where(whole, 1 - _WHOLE * (1 - aim), aim))
     best = jnp.argmax(passes)
     # Shorter steps where none passes.
     up = jnp.where(known[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)

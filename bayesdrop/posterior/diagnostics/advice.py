@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["columns_advice", "more_draws"]
+__all__ = ["columns_advice", "more_draws", "shorter_steps"]
 
 # Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
 _SCALE_LIMIT = 100.0
@@ -47,3 +47,17 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         return f"{first}."
     other = " or another method, such as method=bd.Gibbs()," if method else ""
     return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
+
+
+def shorter_steps(attrs: Mapping[str, Any], stats: xr.Dataset) -> tuple[float, str]:
+    """Acceptance rate below which the steps of a sampler are too long, and what to do about it."""
+    method = str(attrs.get("method", ""))
+    if method.startswith("HMC("):
+        steps = int(stats["n_steps"].max()) if "n_steps" in stats else 1
+        more = f"Raise tune, or take more leapfrog steps, method=bd.HMC(kicks={2 * steps})"
+        if "masks='summed'" in method:  # trajectories are judged once more, which more steps do not help
+            return 0.1, f"{more}, or method=bd.Gibbs()."
+        return 0.5, f"{more}; there were {steps}."
+    if method.startswith("NUTS("):
+        return 0.5, "Raise tune, or target_accept of bd.NUTS()."
+    return 0.1, "Raise tune, take smaller steps, or use another method."

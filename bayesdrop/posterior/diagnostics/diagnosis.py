@@ -17,7 +17,7 @@ from ..arviz_groups.groups import dataset, group_names
 from ..arviz_groups.stored_rate_prior import read_rate_prior
 from ..arviz_groups.summaries import SUMMARY, THINNED
 from ..draws import read_group
-from .advice import columns_advice, more_draws
+from .advice import columns_advice, more_draws, shorter_steps
 from .largest_r_hat import draws_to_agree, r_hat_limits
 from .mixing import Extreme, extreme_of, mixing
 from .problems import Problem, approximation_problem, approximation_words, chain_problems
@@ -29,7 +29,6 @@ __all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "diagnose", "diagnose_groups
 
 R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
 _ENERGY_LIMIT = 0.3
-_ACCEPTANCE_LIMIT = 0.1
 # A posterior interval at least so wide, relative to the prior's, says nothing that the prior did not.
 _HARDLY_NARROWER = 0.9
 _PROBABILITY = 0.9
@@ -230,7 +229,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     stats = groups.get("sample_stats")
     divergences = acceptance = energy = None
     if stats is not None:
-        divergences, acceptance, energy = _from_stats(stats, draws, problems)
+        divergences, acceptance, energy = _from_stats(stats, draws, problems, attrs)
     at_hand = posterior if "rate" in posterior else groups.get(THINNED, posterior)
     rates, undetermined = _undetermined(at_hand, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
@@ -302,9 +301,10 @@ def _own_limit(
 
 
 def _from_stats(
-    stats: xr.Dataset, draws: int, problems: list[Problem]
+    stats: xr.Dataset, draws: int, problems: list[Problem], attrs: Mapping[str, Any]
 ) -> tuple[int | None, float | None, float | None]:
     divergences = acceptance = energy = None
+    limit, shorter = shorter_steps(attrs, stats)
     if "diverging" in stats:
         divergences = int(stats["diverging"].sum())
         if divergences:
@@ -312,14 +312,13 @@ def _from_stats(
                 Problem(
                     f"{divergences} of {stats['diverging'].size} trajectories diverged, so parts of the posterior may "
                     "be missing",
-                    "Raise tune, take smaller steps, or use method=bd.Gibbs(), which has none.",
+                    f"{shorter} bd.Gibbs() has no trajectories.",
                 )
             )
     if "acceptance_rate" in stats:
         acceptance = float(np.nanmean(stats["acceptance_rate"].values))
-        if acceptance < _ACCEPTANCE_LIMIT:
-            text = f"only {100 * acceptance:.0f} % of the moves were accepted"
-            problems.append(Problem(text, "Raise tune, take smaller steps, or use another method."))
+        if acceptance < limit:
+            problems.append(Problem(f"only {100 * acceptance:.0f} % of the moves were accepted", shorter))
     if "energy" in stats and draws >= _LEAST_DRAWS:
         values = stats["energy"].transpose("chain", "draw").values.astype(float)
         spread = values.var(axis=1)

@@ -202,6 +202,26 @@ def test_trajectories(build):
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (bd.HMC(kicks=1), "method=bd.HMC(kicks=6); there were 3"),
+        (bd.HMC(masks="summed"), None),
+        (bd.NUTS(), "target_accept of bd.NUTS()"),
+        ("Metropolis()", None),
+    ],
+    ids=str,
+)
+def test_few_moves_accepted_by_method(build, method, words):
+    """What a third of the moves means depends on the sampler, and so does what to do."""
+    few = {"acceptance_rate": np.full((4, 1000), 0.37), "n_steps": np.full((4, 1000), 3)}
+    post = _good(build, stats=few)
+    post.attrs["method"] = str(method)
+    found = bd.diagnose(post)
+    assert found.ok == (words is None)
+    assert words is None or ("only 37 % of the moves were accepted" in str(found) and words in str(found))
+
+
 def test_rates_that_the_data_do_not_determine(build):
     def prior(values):
         values[:, :, 2] = np.random.default_rng(9).random(values.shape[:2])
