@@ -124,12 +124,12 @@ def _next(
     aim: float,
 ) -> Int[jax.Array, ""]:
     """Candidate of the next round, or at the ``last`` draw of the warm-up that of all draws to come."""
-    place = jnp.arange(len(_STEPS))
+    place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
     known = tried >= _ROUND
     whole = jnp.asarray((_SHARE == 1) & (_STEPS <= _FEW))
     passes = known & (mean >= jnp.where(whole, 1 - _WHOLE * (1 - aim), aim))
-    best = jnp.argmax(passes)
+    best = jnp.argmax(passes).astype(chosen.dtype)
     # Shorter steps where none passes.
     up = jnp.where(known[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)
     # Longer ones than the best are tried until each of them that failed was tried half as often.
@@ -137,7 +137,7 @@ def _next(
     least = jnp.max(jnp.where(failed, place + 1, 0))
     down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), least, best)
     found = jnp.where(jnp.any(passes), jnp.where(last, best, down), up)
-    return jnp.minimum(found, len(_STEPS) - 1).astype(chosen.dtype)
+    return jnp.minimum(found, len(_STEPS) - 1)
 
 
 def _predicted(candidate: Int[jax.Array, ""], acceptance: Float[jax.Array, ""], aim: float) -> Int[jax.Array, ""]:
@@ -146,4 +146,4 @@ def _predicted(candidate: Int[jax.Array, ""], acceptance: Float[jax.Array, ""], 
     error, wanted = (
         ndtri(jnp.clip(jnp.asarray(part, acceptance.dtype), 1e-3, 0.9999) / 2) for part in (acceptance, aim)
     )
-    return jnp.searchsorted(sizes, 0.999 * sizes[candidate] * jnp.sqrt(error / wanted))
+    return jnp.searchsorted(sizes, 0.999 * sizes[candidate] * jnp.sqrt(error / wanted)).astype(candidate.dtype)

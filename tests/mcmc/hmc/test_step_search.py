@@ -68,13 +68,16 @@ def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
     assert float(turn) < 0.7 * TURN
 
 
-def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again():
-    search = first_search(3, jnp.float32)
-    for count in range(12):
-        search = searched(search, jnp.ones(4), jnp.int32(count), jnp.int32(100), AIM)
-    assert int(search.chosen) == 0
-    after = searched(search, jnp.zeros(4), jnp.int32(100), jnp.int32(100), AIM)
-    again = started_again(search)
+@pytest.mark.parametrize("double", [False, True])
+def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again(double):
+    with jax.enable_x64(double):
+        real = jnp.float64 if double else jnp.float32
+        search, step = first_search(3, real), jax.jit(searched)
+        for count in range(12):
+            search = step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), AIM)
+        assert int(search.chosen) == 0
+        after = step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), AIM)
+        again = started_again(search)
     for name in search._fields:
         np.testing.assert_array_equal(getattr(after, name), getattr(search, name))
     assert int(again.chosen) == 0
