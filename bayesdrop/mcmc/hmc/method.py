@@ -74,7 +74,8 @@ class HMC:
     Parameters
     ----------
     kicks : int, optional
-        Gradients a draw, at least 1; by default chosen during warm-up, as few as accept four proposals in five.
+        Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept four proposals in five
+        there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
     dtype : str
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
