@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._typing import Bool, Shaped
 from ..frames import listed, refuse_kinds
+from .encoding import levels_listed
 
 __all__ = ["check_columns", "check_finite", "is_label", "mark_missing", "with_label"]
 
@@ -96,8 +97,14 @@ def mark_missing(
     return X
 
 
-def with_label(formula: Any) -> tuple[Any, str | None]:
-    """The formula without the label of ``response['label'] ~ …``, and the label; refuse what no term can be."""
+def with_label(formula: Any) -> tuple[Any, str | float | None]:
+    """The formula without the label of ``response['label'] ~ …``, and the label; refuse what no term can be.
+
+    Examples
+    --------
+    >>> with_label("ill['yes'] ~ age"), with_label("code[2] ~ age")
+    (('ill ~ age', 'yes'), ('code ~ age', 2.0))
+    """
     if not isinstance(formula, str):
         return formula, None
     if re.search(r"\([^()|]*\|[^()|]*\)", formula):
@@ -106,15 +113,28 @@ def with_label(formula: Any) -> tuple[Any, str | None]:
             "factor C(g) with a scale of weights that bd.sample learns, as by bd.Normal(bd.HalfNormal(1.0), "
             "groups=design.groups). For nested and varying effects take bambi."
         )
-    found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(['\"])(.*?)\2\]\s*~", formula)
+    found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(?:(['\"])(.*?)\2|([-+]?\d+\.?\d*))\]\s*~", formula)
     if found is None:
         return formula, None
-    return f"{found[1]} ~{formula[found.end() :]}", found[3]
+    return f"{found[1]} ~{formula[found.end() :]}", found[3] if found[4] is None else float(found[4])
 
 
-def is_label(y: Shaped[np.ndarray, " n"], label: str) -> Bool[np.ndarray, " n"]:
-    """True where the response is a label, which some rows have to have."""
-    chosen = np.array([str(value) for value in y]) == label
+def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
+    """True where the response is a label, which some rows have to have: a number, or the text of one or of a text.
+
+    Examples
+    --------
+    >>> is_label(np.array([1.0, 2.0]), "1").tolist(), is_label(np.array([1, 2]), 1.0).tolist()
+    ([True, False], [True, False])
+    >>> is_label(np.array(["1", "2"]), 1.0)
+    Traceback (most recent call last):
+    ValueError: formula: no row has the label 1; there are '1', '2'.
+    """
+    if isinstance(label, str):
+        chosen = np.array([str(value) == label or (y.dtype.kind == "f" and f"{value:g}" == label) for value in y])
+    else:
+        chosen = (y == label) if y.dtype.kind in "iuf" else np.zeros(len(y), dtype=bool)
     if not chosen.any():
-        raise ValueError(f"formula: no row has the label {label!r}; there are {listed(np.unique(y), 12)}.")
+        shown = repr(label) if isinstance(label, str) else f"{label:g}"
+        raise ValueError(f"formula: no row has the label {shown}; there are {levels_listed(np.unique(y), 12)}.")
     return chosen

@@ -2,24 +2,88 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
 
-__all__ = ["encode", "levels_of", "with_columns", "without_intercept", "words"]
+__all__ = [
+    "columns_of",
+    "encode",
+    "levels_listed",
+    "levels_of",
+    "with_columns",
+    "with_quotes",
+    "without_intercept",
+    "words",
+]
 
 
-def with_columns(data: Any, spec: Any) -> Any:
+def with_columns(data: Any, spec: Any, context: Mapping[str, Any]) -> Any:
     """Rows as a data frame; raise ValueError if it lacks a column that a formula needs."""
     frame = to_pandas(data)
-    absent = sorted({str(name) for name in spec.required_variables} - set(frame.columns))
+    needed = {name for term in spec.formula for factor in term.factors for name in columns_of(factor, context)}
+    absent = sorted(needed - set(frame.columns))
     if absent:
         raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
     return frame
+
+
+def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
+    """Columns that a factor needs, its own name where it is one, else the names in it that nothing else explains.
+
+    Examples
+    --------
+    >>> from formulaic.parser.types import Factor
+    >>> sorted(columns_of(Factor("np.log(`k.v` + a.abs()) * two", eval_method="python"), {"two": 2}))
+    ['a', 'k.v']
+    """
+    from formulaic.transforms import TRANSFORMS
+
+    if factor.eval_method.value == "lookup":
+        return {str(factor.expr)} - set(context)
+    quoted = dict[str, str]()
+
+    def stand_in(name: re.Match[str]) -> str:
+        return quoted.setdefault(name[1], f"_quoted_{len(quoted)}")
+
+    try:
+        tree = ast.parse(re.sub("`([^`]+)`", stand_in, str(factor.expr)).strip(), mode="eval")
+    except SyntaxError:
+        return set()
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    back = {stand: name for name, stand in quoted.items()}
+    found = {back.get(node.id, node.id) for node in names if node.id not in bound}
+    return {
+        name
+        for name in found
+        if name in quoted or not (name in TRANSFORMS or name in context or hasattr(builtins, name))
+    }
+
+
+def with_quotes(formula: Any, columns: Iterable[str]) -> Any:
+    """A formula with the names that have points, as in R, in backticks where a column is called so.
+
+    Examples
+    --------
+    >>> with_quotes("y ~ C(site.id) + np.log(dose) + a.abs()", ["site.id", "dose", "a"])
+    'y ~ C(`site.id`) + np.log(dose) + a.abs()'
+    """
+    known = {name for name in columns if "." in name}
+    if not isinstance(formula, str) or not known:
+        return formula
+    parts = re.split("(`[^`]*`|'[^']*'|\"[^\"]*\")", formula)
+    dotted = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+(?![\w.]|\s*\()")
+    parts[::2] = [dotted.sub(lambda name: f"`{name[0]}`" if name[0] in known else name[0], part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def words(text: str) -> set[str]:
@@ -56,6 +120,12 @@ def encode(
             raise ValueError(f"formula: {error}") from error
         except DataMismatchWarning as error:
             raise ValueError(f"data: levels that the formula does not know. {error}") from None
+        except (AttributeError, IndexError, SyntaxError) as error:  # of a term without rows, wherever that strikes
+            raise ValueError(
+                "formula: expected terms with a value for each row, got others in "
+                f"{_without_rows(source, frame, context)}; a number that all rows share, such as a mean, goes into an "
+                "expression with a column, as in I(a - a.mean())."
+            ) from error
         except (FormulaicError, TypeError) as error:
             raise ValueError(f"data: the formula cannot be worked out on these columns. {error}") from error
         except ValueError as error:
@@ -73,6 +143,31 @@ def encode(
             ) from None
 
 
+def _without_rows(source: Any, frame: Any, context: Mapping[str, Any]) -> str:
+    """The terms that formulaic cannot encode by themselves, for a message."""
+    from formulaic import Formula
+
+    found = []
+    for term in getattr(source, "formula", source):
+        try:
+            Formula([term]).get_model_matrix(frame, context=context, output="sparse", na_action="ignore")
+        except Exception:  # whatever a user's expression raises
+            found.append(str(term))
+    return listed(found or map(str, getattr(source, "formula", source)), 5)
+
+
+def levels_listed(levels: Iterable[Any], limit: int) -> str:
+    """Levels as a message shows them, texts in quotes and numbers without.
+
+    Examples
+    --------
+    >>> levels_listed(["1", np.int64(1), 2.0], 2)
+    "'1', 1 and 1 more"
+    """
+    plain = [level.item() if isinstance(level, np.generic) else level for level in levels]
+    return ", ".join(map(repr, plain[:limit])) + (f" and {len(plain) - limit} more" if len(plain) > limit else "")
+
+
 def without_intercept(matrix: Any, spec: Any) -> Any:
     """Columns of a model matrix but the intercept, compressed rows of doubles."""
     from scipy import sparse
@@ -85,8 +180,8 @@ def levels_of(spec: Any, frame: Any) -> dict[str, tuple[str, list[Any]]]:
     """Column and levels of each factor that is a column as it stands, by its expression."""
     found: dict[str, tuple[str, list[Any]]] = {}
     for factor, state in spec.factor_contrasts.items():
-        inner = re.fullmatch(r"C\(\s*`?([^`,()]+?)`?\s*(,.*)?\)", factor.expr)
-        column = factor.expr if factor.expr in frame else inner.group(1) if inner else None
+        inner = re.fullmatch(r"C\(\s*(?:`([^`]+)`|([^`,()]+?))\s*(,.*)?\)", factor.expr)
+        column = factor.expr if factor.expr in frame else (inner[1] or inner[2]) if inner else None
         if column is not None and column in frame:
             found[factor.expr] = (column, list(state.levels))
     return found

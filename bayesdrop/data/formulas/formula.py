@@ -13,7 +13,7 @@ Two things differ from a formula for least squares, for the weights here are pen
   for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
   ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
 
-``ill['yes'] ~ …`` makes a response of truth values, true for that label, which is the positive class then. A term
+``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class. A term
 ``offset(np.log(days))`` is a known part of every row's score and no feature.
 
 A formula may hold Python expressions, which are run: take none from strangers.
@@ -21,6 +21,7 @@ A formula may hold Python expressions, which are run: take none from strangers.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ from ..._typing import Float, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, no_column, refuse_missing, to_pandas
 from .checks import check_columns, check_finite, is_label, mark_missing, with_label
-from .encoding import encode, levels_of, with_columns, without_intercept, words
+from .encoding import encode, levels_listed, levels_of, with_columns, with_quotes, without_intercept, words
 from .offset import offset_by, offset_learnt, without_offsets
 
 __all__ = ["FormulaDesign", "from_formula"]
@@ -115,17 +116,20 @@ class FormulaDesign(Shown):
         """
         import pandas as pd
 
-        frame = with_columns(data, self.spec)
+        frame = with_columns(data, self.spec, self._context)
         for expression, (column, levels) in self._levels.items():
             values = frame[column]
             unseen = values[values.notna() & ~values.isin(levels)]
             if len(unseen):
-                shown = listed(list(dict.fromkeys(unseen)), 5)
+                shown = levels_listed(dict.fromkeys(unseen), 5)
                 raise ValueError(
                     f"data: {len(unseen)} of {len(frame)} rows have levels of {column!r} that were not there before: "
-                    f"{shown}; known are {listed(levels, 12)}. Leave those rows out, recode them, or name all levels "
-                    f"in the first data, as in pandas.Categorical(values, categories=[...])."
+                    f"{shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, or name all "
+                    f"levels in the first data, as in pandas.Categorical(values, categories=[...])."
                 )
+            if isinstance(values.dtype, pd.CategoricalDtype):  # whatever other levels are declared here
+                values = values.astype(object).infer_objects()
+                frame = frame.assign(**{column: values})
             if expression == column:  # formulaic would take a column of numbers for a number
                 frame = frame.assign(**{column: pd.Categorical(values, categories=levels)})
         X = without_intercept(encode(self.spec, frame, self._context, self.missing), self.spec)
@@ -143,7 +147,7 @@ class FormulaDesign(Shown):
         """
         if self._offset_spec is None:
             return None
-        return offset_by(self._offset_spec, with_columns(data, self._offset_spec), self._context)
+        return offset_by(self._offset_spec, with_columns(data, self._offset_spec, self._context), self._context)
 
     def frame(self, X: Any = None) -> Any:
         """Return features as a pandas data frame, which hands its names to the estimators.
@@ -246,7 +250,7 @@ def from_formula(
     check_choice(missing, "missing", (None, "nan"))
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
-    stated, label = with_label(formula)
+    stated, label = with_label(with_quotes(formula, frame.columns))
     parsed, known = without_offsets(stated)
     left, right = _parse(parsed, frame, known)
     has_intercept = any(term.degree == 0 for term in right)
@@ -283,9 +287,11 @@ def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, An
     others = [name for name in frame.columns if name not in taken]
     try:
         parsed = Formula(formula, _context={"__formulaic_variables_available__": others})
-    except FormulaicError as error:
+    except (FormulaicError, SyntaxError) as error:
         # formulaic sets the place off by terminal colours.
         reason = re.sub("\x1b\\[[0-9;]*m|[\u29da\u29db]", "", " ".join(str(error).split()))
+        if reserved := [name for name in re.findall("`([^`]+)`", formula) if keyword.iskeyword(name)]:
+            reason += f" Rename {listed(reserved)}, a word of Python's, which no function takes for a column."
         raise ValueError(
             f"formula: {formula!r} cannot be read. {reason} (Expected such as 'y ~ a + C(b) + a:c'; put names with "
             "spaces in backticks and Python expressions in braces.)"
@@ -317,6 +323,9 @@ def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Sha
         if column.isna().any():
             refuse_missing([name], frame)
     else:
+        encode(
+            left, frame, context, ensure_full_rank=False
+        )  # which refuses one number for all rows, as pandas does not
         matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
         if matrix.shape[1] != 1:
             raise ValueError(
