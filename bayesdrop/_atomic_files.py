@@ -16,8 +16,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ._validation import check_path
 
@@ -79,7 +80,7 @@ def replacing(path: Any) -> Iterator[Path]:
     _flush_folder(target.parent)
 
 
-def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
+def open_regular(path: Path, *, follow_links: bool = True) -> BufferedReader:
     """Open a file to be read; a pipe or a device, which might be read for ever, is refused before it is opened.
 
     Parameters

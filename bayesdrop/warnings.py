@@ -53,7 +53,7 @@ class ApproximationWarning(UserWarning):
 
 
 class IncompleteWarning(UserWarning):
-    """The run ended before it had what was asked for; it holds the draws that were finished."""
+    """The run ended before it had what was asked for, or its checkpoint could not be written; it holds its draws."""
 
 
 class InfluenceWarning(UserWarning):

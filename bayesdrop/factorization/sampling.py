@@ -150,8 +150,11 @@ def sample_factorization(
     import jax
     import jax.numpy as jnp
 
+    from ..mcmc.run.forks import check_process
     from ..mcmc.run.runner import as_key, run
     from .gibbs import FactorizationKernel, Operands
+
+    check_process()
 
     def number(value: Any) -> jax.Array:
         return jnp.asarray(float(value), jnp.float64)

@@ -181,6 +181,8 @@ def sample(
         If ``method`` is no sampler, does not record what the model has, or does not take rows that are not in memory.
     TimeoutError
         If ``max_seconds`` is used up before a draw is kept.
+    RuntimeError
+        In a process that was forked (``os.fork``) from one that had sampled.
 
     Warns
     -----
@@ -289,8 +291,10 @@ def _run(
 
     from ..mcmc.run.checkpoint import open_checkpoint
     from ..mcmc.run.fingerprint import fingerprint
+    from ..mcmc.run.forks import check_process
     from ..mcmc.run.runner import as_key, run
 
+    check_process()
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, tune)

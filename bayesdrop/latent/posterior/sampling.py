@@ -159,8 +159,11 @@ def _run(
 
     from ...mcmc.hmc.binding import operands_of
     from ...mcmc.hmc.nuts import NUTSKernel, NUTSOperands
+    from ...mcmc.run.forks import check_process
     from ...mcmc.run.runner import as_key, run
     from .density import LatentDensity
+
+    check_process()
 
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)

@@ -13,8 +13,9 @@ that is written afresh at each checkpoint costs quadratic time. Here each draw i
 and the manifest last, by one atomic rename; files that no manifest names are leftovers of a kill and are removed.
 
 Nothing in the folder is trusted. Files are JSON and NumPy arrays, read without pickle; names are matched against
-a pattern, so that none leads out of the folder; checksums, array names, dtypes and shapes are compared with what the
-kernel itself would make, before memory is taken for them. All that a damaged or hostile file can cause is an error,
+a pattern, so that none leads out of the folder; links are not followed, and pipes and devices not opened; checksums,
+sizes, array names, dtypes and shapes are compared with what the kernel itself would make, before memory is taken for
+them. All that a damaged or hostile file can cause is an error,
 and that error leaves the folder as it is.
 """
 
@@ -24,19 +25,19 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from filelock import FileLock, Timeout
 from jaxtyping import PRNGKeyArray
 
-from ..._atomic_files import replacing
+from ..._atomic_files import open_regular, replacing
 from ..._typing import Shaped
 from ..._validation import check_path
 from .fingerprint import differences
+from .lock import locked
 from .state_files import DamagedFile, Shapes, pack, read_arrays, stored_shapes, unpack, write_arrays
 
 __all__ = ["Checkpoint", "Saved", "open_checkpoint"]
@@ -49,7 +50,7 @@ _PART, _STATE = re.compile(r"draws-\d{6,12}\.npz"), re.compile(r"state-\d{6,12}\
 _NUMBERED = re.compile(r"(draws|state)-\d{6,12}\.npz")
 _TEMPORARY = re.compile(r"\.((draws|state)-\d{6,12}\.npz|manifest\.json)\.[0-9a-f]{12}\.tmp")
 _FIRST = re.compile(r"lock|\.manifest\.json\.[0-9a-f]{12}\.tmp")
-_LARGEST_MANIFEST = 2**26
+_LARGEST_MANIFEST, _MOST_SECONDS = 2**26, 1e12
 # Before the names of what belongs to summaries in the file of the state.
 _SUMMARY = "summary."
 
@@ -175,7 +176,7 @@ class Checkpoint:
         summary: Mapping[str, Shaped[np.ndarray, ...]] | None = None,
     ) -> None:
         """Add draws (time first) and replace the state; whoever kills this leaves the old checkpoint or the new one."""
-        begin = time.perf_counter()
+        begin = self._last = time.perf_counter()
         manifest = {**self._manifest, "done": int(done), "seconds": float(seconds)}
         # New names, for until the manifest is replaced it must find the files that it names.
         number = self._next_number()
@@ -206,7 +207,7 @@ class Checkpoint:
         known = {self._manifest["state"]["file"], *(part["file"] for part in self._manifest["parts"])}
         for path in self.path.iterdir():
             ours = _NUMBERED.fullmatch(path.name) or _TEMPORARY.fullmatch(path.name)
-            if ours and path.name not in known:
+            if ours and path.name not in known and (path.is_symlink() or path.is_file()):
                 path.unlink(missing_ok=True)
 
 
@@ -248,14 +249,15 @@ def open_checkpoint(path: Any, fingerprint: Mapping[str, Any]) -> Iterator[Check
                 "path in one that does."
             )
         folder.mkdir()
-    lock = FileLock(folder / _LOCK, timeout=0)  # the system drops it when the process ends, however it ends
-    try:
-        held = lock.acquire()
-    except Timeout:
-        raise ValueError(
-            f"checkpoint: another run is writing to {folder}; wait for it, or give another path."
-        ) from None
-    with held:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / _LOCK))
+        except BlockingIOError:
+            raise ValueError(
+                f"checkpoint: another run is writing to {folder}; wait for it, or give another path."
+            ) from None
+        except OSError as error:
+            _refuse(folder, _LOCK, f"cannot be locked ({error})")
         # Once more: another process may have written between the look and the lock.
         yield Checkpoint(folder, fingerprint, _find(folder, fingerprint))
 
@@ -268,20 +270,21 @@ def _find(folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None
         raise ValueError(
             f"checkpoint: {folder} is a file, and a checkpoint is a folder; give a path that does not exist yet."
         )
-    path = folder / _MANIFEST
-    if not path.is_file():
+    try:
+        with open_regular(folder / _MANIFEST, follow_links=False) as file:
+            text = file.read(_LARGEST_MANIFEST + 1)
+        if len(text) > _LARGEST_MANIFEST:
+            raise ValueError("it is too large")
+        manifest = json.loads(text.decode("utf-8"))
+    except FileNotFoundError:
         if all(_FIRST.fullmatch(entry.name) for entry in folder.iterdir()):
             return None  # empty, or killed before the first manifest
         raise ValueError(
             f"checkpoint: {folder} is a folder with other content and no {_MANIFEST}; give a path that does not "
             "exist yet, and the folder is made."
-        )
-    try:
-        if path.stat().st_size > _LARGEST_MANIFEST:
-            raise ValueError("too large")
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        _refuse(folder, _MANIFEST, "is damaged or was not written by bayesdrop")
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        _refuse(folder, _MANIFEST, f"is damaged or was not written by bayesdrop ({str(error)[:100]})")
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         _refuse(folder, _MANIFEST, "was not written by bayesdrop")
     if manifest.get("version") != _VERSION:
@@ -313,9 +316,10 @@ def _well_formed(manifest: dict[str, Any]) -> bool:
     parts, state, seconds = manifest.get("parts"), manifest.get("state"), manifest.get("seconds")
     return (
         isinstance(manifest.get("fingerprint"), dict)
+        and all(isinstance(value, str | float | int | None) for value in manifest["fingerprint"].values())
         and count(manifest.get("done"), 0)
         and isinstance(seconds, int | float)
-        and 0 <= seconds < float("inf")
+        and 0 <= seconds <= _MOST_SECONDS
         and isinstance(parts, list)
         and (names(state, _STATE) if manifest["done"] else state is None and not parts)
         and all(names(part, _PART) and count(part.get("draws"), 1) for part in parts)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -31,6 +31,7 @@ from ..._atomic_files import uninterrupted
 from ..._compile_cache import compile_cache
 from ..._typing import Int, Shaped
 from ..._validation import shown
+from ...warnings import IncompleteWarning, warn
 from ..placing import placed
 from ..protocols import Kernel
 from ..scales import natural_name
@@ -232,12 +233,10 @@ class _Runner:
             assert self.finish is not None
             self.keeping = Keeping(self.kept, self.kernel.variables, recorded, self.finish)
             recorded = self.keeping.shapes
-        certain = self.stop is None and self.max_seconds is None
-        held = 0 if self.keeping is None else self.keeping.summary.nbytes
-        check_draws(recorded, held, self.total - self.tune if certain else None, chains)
+        most = self.total - self.tune if self.stop is None and self.max_seconds is None else None
+        check_draws(recorded, 0 if self.keeping is None else self.keeping.summary.nbytes, most, chains)
         self._restore(state, recorded, key)
-        start = min(self.done, self.total)
-        with tqdm(total=self.total, initial=start, disable=not progress, unit="draw") as bar:
+        with tqdm(total=self.total, initial=min(self.done, self.total), disable=not progress, unit="draw") as bar:
             try:
                 stopped = self._loop(key, chains, bar)
             except KeyboardInterrupt:
@@ -248,18 +247,14 @@ class _Runner:
                 if not self.parts:
                     raise
         self._save()
-        _log.info(
-            "%d chains, %d of %d draws each in %.1f s: %s", chains, self.done, self.total, self._seconds(), stopped
-        )
+        _log.info("%d chains, draw %d of %d in %.1f s: %s", chains, self.done, self.total, self._seconds(), stopped)
         if not self.parts:
             raise TimeoutError(self._no_draw())
         kept = self.total - self.tune  # a checkpoint may hold more
         draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
-        variables, statistics = dict(self.kernel.variables), tuple(self.kernel.statistics)
-        found = Run(draws, self.position[0], stopped, self._seconds(), variables, statistics)
-        if self.keeping is None:
-            return found
-        return replace(found, summaries=self.keeping.result(), steps=self.keeping.summary.steps)
+        declared = dict(self.kernel.variables), tuple(self.kernel.statistics)
+        more = () if self.keeping is None else (self.keeping.result(), self.keeping.summary.steps)
+        return Run(draws, self.position[0], stopped, self._seconds(), *declared, *more)
 
     def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
         """Draw until there is a reason to stop, and return it."""
@@ -332,8 +327,8 @@ class _Runner:
             {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names},
             *([] if self.keeping is None else [self.keeping.result()]),
         )
-        text = f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}"
-        bar.set_postfix_str(text if np.isnan(found.r_hat) else f"{text}, largest R-hat {found.r_hat:.3f}")
+        r_hat = "" if np.isnan(found.r_hat) else f", largest R-hat {found.r_hat:.3f}"
+        bar.set_postfix_str(f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}{r_hat}")
         return found.reached
 
     def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:
@@ -361,7 +356,11 @@ class _Runner:
         new = [part for first, part in self.parts if first >= self.checkpoint.done]
         draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
         summary = {} if self.keeping is None else self.keeping.summary.arrays
-        self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
+        try:
+            self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
+        except OSError as error:
+            # The draws are in memory still, and the folder is as it was.
+            warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run goes on.", IncompleteWarning)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self.begin

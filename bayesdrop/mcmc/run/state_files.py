@@ -19,11 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._atomic_files import replacing
+from ..._atomic_files import open_regular, replacing
 
 __all__ = ["DamagedFile", "Shapes", "pack", "read_arrays", "stored_shapes", "unpack", "write_arrays"]
 
 Shapes = Mapping[str, tuple[Sequence[int], np.dtype]]
+
+
+# Bytes at most of what NumPy and zip say of an array, and of all of them.
+_HEADER = 4096
 
 
 class DamagedFile(Exception):
@@ -111,10 +115,12 @@ def read_arrays(path: Path, checksum: str, expected: Shapes) -> dict[str, np.nda
     bayesdrop.mcmc.run.state_files.DamagedFile: holds a as float64 (3,), and float64 (4,) is expected
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, follow_links=False) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > sum(math.prod(shape) * dtype.itemsize + _HEADER for shape, dtype in expected.values()) + _HEADER:
+                raise DamagedFile("is larger than the arrays that it should hold")
             if hashlib.file_digest(file, "sha256").hexdigest() != checksum:
                 raise DamagedFile("is damaged: its checksum is not the one in the manifest")
-            size = os.fstat(file.fileno()).st_size
             with zipfile.ZipFile(file) as archive:
                 if sorted(archive.namelist()) != sorted(f"{name}.npy" for name in expected):
                     raise DamagedFile("does not hold the arrays that a run of this model writes")

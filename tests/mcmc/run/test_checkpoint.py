@@ -16,7 +16,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.mcmc.run import driving
-from bayesdrop.warnings import MixingWarning
+from bayesdrop.warnings import IncompleteWarning, MixingWarning
 
 
 def same(found, expected):
@@ -99,6 +99,26 @@ def test_an_interruption_while_writing_loses_nothing(tmp_path, often, monkeypatc
     monkeypatch.undo()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["done"] > 0
+    same(walk(tmp_path / "run"), walk())
+
+
+def test_a_full_disk_costs_the_checkpoint_and_no_draw(tmp_path, often, monkeypatch, walk):
+    """The run goes on in memory, the folder is as it was at the last good write, and a later call goes on from it."""
+    calls, flush = [], os.fsync
+
+    def full(descriptor):
+        calls.append(1)
+        if len(calls) > 12:
+            raise OSError(28, "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(IncompleteWarning, match=r"No space left on device.*stays at draw \d+; the run goes on"):
+        found = walk(tmp_path / "run")
+    assert found.stopped == "draws"
+    monkeypatch.undo()
+    same(found, walk())
+    assert 0 < json.loads((tmp_path / "run" / "manifest.json").read_text())["done"] < 230
     same(walk(tmp_path / "run"), walk())
 
 

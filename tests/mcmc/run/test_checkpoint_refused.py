@@ -3,7 +3,10 @@
 import contextlib
 import hashlib
 import json
+import os
 import pickle
+import random
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -15,7 +18,10 @@ from bayesdrop.mcmc.run.checkpoint import open_checkpoint
 
 
 def content(folder):
-    return {path.name: path.read_bytes() if path.is_file() else None for path in sorted(Path(folder).iterdir())}
+    found = {}
+    for path in sorted(Path(folder).iterdir()):
+        found[path.name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+    return found
 
 
 @contextlib.contextmanager
@@ -121,6 +127,9 @@ def test_forged_arrays_are_refused(folder, tmp_path, kind, walk):
         ({"done": True}, "is damaged"),
         ({"done": 229}, "does not hold as many draws as it says"),
         ({"seconds": float("nan")}, "is damaged"),
+        ({"seconds": 10**400}, "is damaged"),
+        ({"seconds": 1e300}, "is damaged"),
+        ({"fingerprint": {"X": [10**400]}}, "is damaged"),
         ({"state": None}, "is damaged"),
         ({"state": {"file": "../secret.npz", "sha256": "0"}}, "is damaged"),
         ({"state": {"file": "state-000001.npz\n", "sha256": "0"}}, "is damaged"),
@@ -195,3 +204,124 @@ def test_one_run_at_a_time(folder, walk, fingerprint):
 def test_states_without_a_file_form_are_an_error(tmp_path):
     with open_checkpoint(tmp_path / "run", {}) as checkpoint, pytest.raises(TypeError, match="bfloat16"):
         checkpoint.save({"a": jnp.zeros(2, jnp.bfloat16)}, None, 1, 0.0)
+
+
+POOL = [None, True, -1, 0.5, 1e300, 10**400, float("nan"), "", "x", "../a", [], [1], {}, {"file": "/dev/zero"}, 2**63]
+
+
+def mutated(value, chance):
+    """One part of a JSON value is another, missing, or there twice."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:
+        key = chance.choice(sorted(value))
+        rest = {name: part for name, part in value.items() if name != key}
+        return rest if chance.random() < 0.1 else rest | {key: mutated(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.8:
+        place = chance.randrange(len(value))
+        return value[:place] + ([] if chance.random() < 0.2 else [mutated(value[place], chance)]) + value[place:]
+    return chance.choice(POOL)
+
+
+@contextlib.contextmanager
+def words():
+    """A ValueError of the block has the words of a checkpoint."""
+    said = "checkpoint: "
+    try:
+        yield
+    except ValueError as error:
+        said = str(error)
+        raise
+    finally:
+        assert said.startswith("checkpoint: ")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_manifests_are_the_same_or_refused(folder, seed, walk):
+    """And files with other bytes: refused with words, whatever they hold."""
+    whole, expected = content(folder), walk(folder)
+    chance = random.Random(seed)
+    for _ in range(25):
+        name = chance.choice(sorted(whole))
+        if name == "manifest.json":
+            changed = json.dumps(mutated(json.loads(whole[name]), chance)).encode()
+        else:
+            changed = bytearray(whole[name])
+            for _ in range(chance.choice([1, 4]) if changed else 0):
+                changed[chance.randrange(len(changed))] = chance.randrange(256)
+        (folder / name).write_bytes(changed)
+        with contextlib.suppress(ValueError), words():
+            np.testing.assert_array_equal(walk(folder).draws["weight"], expected.draws["weight"])
+        for file, data in whole.items():
+            (folder / file).write_bytes(data)
+
+
+def link(path, target):
+    path.symlink_to(target)
+
+
+def pipe(path, target):
+    os.mkfifo(path)
+
+
+def a_folder(path, target):
+    path.mkdir()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("make", [link, pipe, a_folder])
+@pytest.mark.parametrize("kind", ["lock", "manifest", "draws", "state"])
+def test_only_files_are_read(folder, tmp_path, kind, make, walk):
+    """A pipe would be read for ever, and what a link leads to is not ours: not even emptied, as a lock was."""
+    target = tmp_path / "mine.txt"
+    path = sorted(folder.glob(f"{kind}*"))[0]
+    target.write_bytes(path.read_bytes() or b"mine")
+    before = target.read_bytes()
+    path.unlink()
+    make(path, target)
+    with refused(f"checkpoint: .*{path.name} (cannot be locked|is damaged|is missing)", folder):
+        walk(folder)
+    assert target.read_bytes() == before
+    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    path.write_bytes(b"" if kind == "lock" else before)
+    assert walk(folder).complete
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no devices here")
+@pytest.mark.parametrize("kind", ["lock", "manifest", "draws", "state"])
+def test_devices_are_not_read(folder, kind, walk):
+    path = sorted(folder.glob(f"{kind}*"))[0]
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with refused(path.name, folder):
+        walk(folder)
+
+
+@pytest.mark.parametrize("kind", ["draws", "state"])
+def test_files_that_are_too_large_are_not_read(folder, kind, walk):
+    """A hole of a terabyte, which takes no room on the disk and an hour to sum."""
+    path = sorted(folder.glob(f"{kind}*"))[0]
+    whole = path.read_bytes()
+    os.truncate(path, 2**40)
+    with pytest.raises(ValueError, match=rf"checkpoint: .*{path.name} is larger than the arrays that it should hold"):
+        walk(folder)
+    path.write_bytes(whole)
+
+
+def test_leftovers_that_are_no_files_stay(folder, walk):
+    (folder / "draws-999999.npz").mkdir()
+    (folder / "state-999999.npz").symlink_to(folder / "manifest.json")
+    assert walk(folder, draws=400).complete
+    assert (folder / "draws-999999.npz").is_dir()
+    assert (folder / "manifest.json").is_file()
+
+
+def test_two_processes_on_one_checkpoint(tmp_path, walk, walk_program):
+    """One of them draws, and the other one is told; nothing of the first is lost."""
+    folder = tmp_path / "run"
+    both = [subprocess.Popen([*walk_program, str(folder), "3000"], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate()[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes)[0] == 0, said
+    for code, text in zip(codes, said, strict=True):
+        assert code == 0 or "another run is writing to" in text, text
+    expected, found = walk(draws=3000), walk(folder, draws=3000)
+    np.testing.assert_array_equal(found.draws["weight"], expected.draws["weight"])
