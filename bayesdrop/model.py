@@ -98,7 +98,9 @@ class Model:
                 f"class_rates: {self.noise!r} has no dropout rate that a class could have for itself; leave "
                 "class_rates out, or use bd.Dropout()."
             )
-        check_number(self.C, "C", above=0)
+        C = check_number(self.C, "C", above=0)
+        if not isinstance(self.C, int | float):  # a long double would turn arrays into such, which BLAS does not take
+            object.__setattr__(self, "C", C)
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.missing, "missing", (None, "nan"))
         if self.missing is not None and not self.noise.has_rate:

@@ -236,7 +236,7 @@ class _Exponent(_MCF):
         of_mean, of_var = self._curvature
         curvature = of_mean * moments.diagonal(weight[:, None])[:, 0]
         curvature[:-1] += of_var * moments.spread(weight[:, None])[:, 0]
-        curvature = self.C * curvature + np.append(np.ones(len(rate)), 0.0)
+        curvature = float(self.C) * curvature + np.append(np.ones(len(rate)), 0.0)
         fits = []
         for one in sign.T:
             total = MarginalisedLoss(design, noise, rate, one, weight, self._loss(weight))
@@ -280,11 +280,11 @@ class _Exponent(_MCF):
     ) -> tuple[float, Float[np.ndarray, " q"]]:
         """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
         value, gradient = total(weights)
-        gradient *= self.C
+        gradient *= float(self.C)
         gradient[:-1] += weights[:-1]
         if not self.fit_intercept:
             gradient[-1] = 0.0
-        return 0.5 * weights[:-1] @ weights[:-1] + self.C * value, gradient
+        return 0.5 * weights[:-1] @ weights[:-1] + float(self.C) * value, gradient
 
     def _check_start(self, slope: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " q"]) -> None:
         """Raise ValueError if the features are too large for any step."""

@@ -101,7 +101,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         """
         model = self._model()
         self._check_limits()
-        check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
+        units = check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
         check_count(self.n_init, "n_init", most=_MOST_STARTS)
         design, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
         weight = weigh_classes(self.class_weight, classes, code, weight, design)
@@ -109,7 +109,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         joint, many = self._is_joint(classes), len(classes) > 2
         target = code if joint else signs(code, len(classes))
         rate_map = self._rate_map(model, classes)
-        blocks = blocks_of(X, target, model.C * weight, self.n_hidden)
+        blocks = blocks_of(X, target, model.C * weight, units)
         model.noise.check(design.minimum())
         energy = LatentEnergy(
             blocks,
@@ -127,7 +127,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             if start is None:
                 problems = len(classes) if many else 1
                 generator = check_random_state(self.random_state)
-                start = random_start(energy, method, self.n_hidden, problems, self.n_init, plan.start, generator)
+                start = random_start(energy, method, units, problems, self.n_init, plan.start, generator)
             if rate_map.is_free:
                 ratio = class_ratio(rate_map, target, weight, many)
                 learnt = learn_rates(energy, start, rate_map, method, plan, trace, model.C, ratio)
@@ -173,7 +173,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         check_is_fitted(self)
         X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         model, n = self._model(), X.shape[0]
-        blocks = blocks_of(X, np.zeros(n), np.ones(n), self.n_hidden)
+        blocks = blocks_of(X, np.zeros(n), np.ones(n), int(self.n_hidden))
         noise, rate = model.noise, self.rates_
         return LatentEnergy(
             blocks, noise, rate, self._criterion(self.classes_), np.ones(X.shape[1]), self.fit_intercept
@@ -226,7 +226,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             return Softmax.expected_probabilities(mean, cov)
         var = np.zeros_like(mean) if cov is None else cov
         loss = require(self._loss(), Classifying, "predict_proba", "take predict")
-        return shares(loss.expected_probability(mean, var, self.C))
+        return shares(loss.expected_probability(mean, var, float(self.C)))
 
     @property
     def _n_features_out(self) -> int:

@@ -73,7 +73,7 @@ def reliability_curve(
     >>> ax.get_ylabel()
     'Observed frequency'
     """
-    check_number(probability, "probability", above=0, below=1)
+    probability = check_number(probability, "probability", above=0, below=1)
     bins = check_count(bins, "bins", 2, _MOST_BINS)
     event, name, swapped = _event(y, positive)
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}

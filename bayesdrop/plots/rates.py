@@ -75,7 +75,7 @@ def rates_forest(
     if post is None and plug_in is None:
         came = "neither" if fit is None else "a fit with fixed rates"
         raise ValueError(f"rates_forest: expected post, or a fit with learnt rates, got {came}; no rate to show.")
-    check_number(probability, "probability", above=0, below=1)
+    probability = check_number(probability, "probability", above=0, below=1)
     names, dim, centre = [], "feature", np.empty(0)
     if plug_in is not None and fit is not None:
         plug_in = plug_in.flat([str(label) for label in fit.classes]) if plug_in.occurrences.ndim > 1 else plug_in

@@ -95,7 +95,7 @@ class RatePosterior:
         ValueError
             If ``probability`` is not in (0, 1).
         """
-        check_number(probability, "probability", above=0, below=1)
+        probability = check_number(probability, "probability", above=0, below=1)
         low, high = self.law.interval(probability)
         return low, high
 

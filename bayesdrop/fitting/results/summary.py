@@ -49,7 +49,7 @@ def summary_frame(fit: Any, probability: float) -> Any:
     """``Fit.summary``; see there."""
     import pandas as pd
 
-    check_number(probability, "probability", above=0, below=1)
+    probability = check_number(probability, "probability", above=0, below=1)
     columns: dict[str, Any] = {
         "weight": fit.weight,
         "scaled_weight": feature_gain(fit) * fit.weight,

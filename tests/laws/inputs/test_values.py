@@ -5,7 +5,8 @@ appears; what has no good argument to start from fails. A call may answer (with 
 ``ValueError`` and the like with the parameter's name in the message, or words of scikit-learn's own checks. Anything
 else is a fault: another exception, a message that names nothing, a number that is not finite, more than 20 seconds.
 
-By default each parameter meets a few of the values, chosen by a hash of its name; the whole is slow.
+By default each parameter meets a few of the values, chosen by a hash of its name; the whole is slow. Weights of rows,
+C, rates and responses meet all of their extremes, 1e-12 to 1e12, and responses and labels every type.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ from pathlib import Path
 import dask
 import distributed
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
@@ -35,6 +37,12 @@ X = np.round(RNG.normal(size=(24, 3)), 2)
 Y = np.where(X[:, 0] + 0.5 * RNG.normal(size=24) > 0, "yes", "no")
 NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=24)
 NAMES = ["a", "b", "c"]
+
+
+def _read_only(values):
+    values = np.array(values)
+    values.setflags(write=False)
+    return values
 
 
 def _surprise(*args, **options):
@@ -75,6 +83,15 @@ VALUES = {
     "huge matrix": lambda: np.full((24, 3), 1e200),
     "object array": lambda: np.array([object()] * 24),
     "dates": lambda: np.array(["2020-01-01"] * 24, dtype="datetime64[D]"),
+    "tiny number": lambda: 1e-12,
+    "large number": lambda: 1e12,
+    "long double": lambda: np.longdouble(0.5),
+    "half precision": lambda: np.float16(0.5),
+    "eight bits": lambda: np.int8(2),
+    "read-only vector": lambda: _read_only(np.ones(24)),
+    "read-only matrix": lambda: _read_only(X),
+    "long double vector": lambda: np.linspace(0.1, 0.9, 24).astype(np.longdouble),
+    "long double matrix": lambda: X.astype(np.longdouble),
     "half a letter": lambda: "\ud800",
     "list of half letters": lambda: ["\ud800", "b", "c"],
 }
@@ -414,6 +431,69 @@ def _elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize("where", _ids())
 def test_odd_values_are_answered_or_refused_by_name(where):
     assert not _try(where, FEW)
+
+
+TYPES = (
+    "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 longdouble bool object >i4 >f8".split()
+)
+SIZES = 10.0 ** np.linspace(-12, 12, 24)
+HALF = (Y == "yes").astype(int)
+LABELS = {
+    **{kind: HALF.astype(kind) for kind in TYPES},
+    "-1 and 1": np.where(HALF, 1, -1).astype(np.int8),
+    "bytes": np.where(HALF, b"yes", b"no"),
+    "objects": Y.astype(object),
+    "list": Y.tolist(),
+    "tuple": tuple(Y),
+    "read-only": _read_only(Y),
+    "Series": pd.Series(Y, index=np.arange(24)[::-1]),
+    "category": pd.Series(Y).astype("category"),
+    "Int64": pd.Series(HALF).astype("Int64"),
+    "boolean": pd.Series(HALF).astype("boolean"),
+    "Arrow": pd.Series(Y).astype("string[pyarrow]"),
+    "dates": np.where(HALF, np.datetime64("2020-01-01"), np.datetime64("2021-01-01")),
+}
+RESPONSES = {
+    **{kind: np.round(NUMBERS).astype(kind) for kind in TYPES if kind[0] != "u"},
+    "uint64": np.abs(np.round(NUMBERS)).astype(np.uint64),
+    "1e-12": 1e-12 * NUMBERS,
+    "1e12": 1e12 * NUMBERS,
+    "about 1e12": 1e12 + NUMBERS,
+    "of all sizes": np.sign(NUMBERS) * SIZES,
+    "read-only": _read_only(NUMBERS),
+    "Float64": pd.Series(NUMBERS).astype("Float64"),
+    "list": NUMBERS.tolist(),
+}
+SCALARS = {"1e-12": 1e-12, "1e-6": 1e-6, "1e6": 1e6, "1e12": 1e12, "long double": np.longdouble(1), "int8": np.int8(1)}
+EXTREMES = {
+    "sample_weight": {
+        "1e-12": np.full(24, 1e-12), "1e12": np.full(24, 1e12), "of all sizes": SIZES, "read-only": _read_only(SIZES),
+        **{kind: np.ones(24, dtype=kind) for kind in TYPES},
+    },
+    "C": SCALARS,
+    "rate": {"1e-12": 1e-12, "all but 1": 1 - 1e-12, "long double": np.longdouble(0.3), "float16": np.float16(0.3)},
+}  # fmt: skip
+
+
+@pytest.mark.slow_cases("FDROP", "CV", "MCF", "plots", "elpd", "SVC.fit")
+@pytest.mark.parametrize("where", [name for name in _ids() if {"y", *EXTREMES} & set(_parameters(CALLS[name][0]))])
+def test_extremes_are_answered_or_refused_by_name(where):
+    import matplotlib.pyplot as plt
+
+    function, call = CALLS[where]
+    kind = getattr(bd, where.split(".")[0]) if "baselines" not in where else None
+    of_numbers = isinstance(kind, type) and issubclass(kind, BaseEstimator) and _target(kind) is not Y
+    faults = []
+    for parameter in _parameters(function):
+        values = (RESPONSES if of_numbers else LABELS) if parameter == "y" else EXTREMES.get(parameter, {})
+        for label, value in values.items():
+            arguments = {**_start(where, function), parameter: value}
+            if where.rpartition(".")[2] in METHODS and "y" in arguments and parameter != "y":
+                arguments["y"] = _target(kind or bd.baselines)
+            found = fault(lambda arguments=arguments: call(**arguments), parameter)
+            faults += [f"{where}({parameter}={label}): {found}"] if found else []
+            plt.close("all")
+    assert not faults
 
 
 @pytest.mark.slow
