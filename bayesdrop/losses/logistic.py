@@ -213,20 +213,6 @@ class Logistic(Loss):
         xp = score.__array_namespace__()
         return 1 / (1 + xp.exp(xp.minimum(-y * score, 80 * xp.ones_like(score))))
 
-    def threshold_characteristic(self, frequency: Any, power: Any) -> Any:
-        """``Γ(c − it) Γ(1 + it)/Γ(c)``, of ``P(ξ > −u) = σ(u)^c``; see :class:`bayesdrop.losses.protocols.Thresholded`.
-
-        Examples
-        --------
-        >>> turned = Logistic().threshold_characteristic(np.array([0.5]), np.array([1.0]))[0]
-        >>> bool(abs(turned - 0.5 * np.pi / np.sinh(0.5 * np.pi)) < 1e-15)
-        True
-        """
-        from scipy.special import loggamma
-
-        turn = 1j * np.asarray(frequency)
-        return np.exp(loggamma(power - turn) + loggamma(1 + turn) - loggamma(power))
-
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from .base import Responses, ScoreCost, Scores
-from .protocols import Sloped
+from .protocols import Scored, Sloped
 
-__all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part", "of_two_positive_parts"]
+__all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part", "of_two_positive_parts", "row_cost"]
 
 _NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -37,6 +37,16 @@ def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
     """
     points, shares = np.polynomial.hermite_e.hermegauss(count)
     return points.tolist(), (shares / shares.sum()).tolist()
+
+
+def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight: Any, row_weight: Any) -> ScoreCost:
+    """``−s log E exp{−C loss(y, s)}`` and its slopes, for ``C`` and row weights that stretch to the scores.
+
+    A row weight is a power of the whole expectation: a row of weight 2 is the row twice, its noise drawn apart.
+    """
+    xp = mean.__array_namespace__()
+    found = loss.score_cost(y, mean, var, xp.broadcast_to(xp.asarray(loss_weight, dtype=mean.dtype), mean.shape))
+    return ScoreCost(*(row_weight * part for part in found))
 
 
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:

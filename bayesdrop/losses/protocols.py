@@ -8,8 +8,7 @@
 :class:`Simulated`         posterior predictive draws, log-likelihoods
 :class:`Classifying`       class probabilities
 :class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
-:class:`PiecewiseLinear`   nothing needs it; point fits know how far they are from the optimum with it
-:class:`Thresholded`       HMC with the masks of each row summed
+:class:`PiecewiseLinear`   nothing needs it; point fits know their distance to the optimum with it, and sums over masks
 =========================  ==========================================================================================
 
 Whoever needs an ability asks for it once, by :func:`require`.
@@ -36,7 +35,6 @@ __all__ = [
     "Scored",
     "Simulated",
     "Sloped",
-    "Thresholded",
     "likelihood_of",
     "one_score",
     "require",
@@ -75,15 +73,6 @@ class PiecewiseLinear(Loss, Protocol):
     @abstractmethod
     def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:
         """That interval, of the plain loss times ``c``, for responses and ``c`` of one shape."""
-
-
-@runtime_checkable
-class Thresholded(Loss, Protocol):
-    """A loss of two classes for which ``exp{−c loss(y, s)}`` is ``P(ys + ξ > 0)``: it rises from 0 to 1 in ``ys``."""
-
-    @abstractmethod
-    def threshold_characteristic(self, frequency: Float[AnyArray, ...], power: Float[AnyArray, ...]) -> Any:
-        """``E exp{itξ}`` at positive frequencies, for powers ``c`` of a shape that stretches to theirs; complex."""
 
 
 @runtime_checkable

@@ -113,7 +113,9 @@ class Problem:
             If it is no sampler, or none that takes rows as they are.
         """
         names = self.data.feature_names
-        found = default_method(self.settled.stated, self.marginalised, len(names)) if chosen is None else chosen
+        found = chosen
+        if found is None:
+            found = default_method(self.settled.stated, self.marginalised, len(names), self._has_broken_weights)
         check_sampler(found)
         if not self.data.design.is_streamed:
             return found
@@ -128,6 +130,14 @@ class Problem:
                 "in memory, or a random sample of them."
             )
         return with_dtype(found, "float64")
+
+    @property
+    def _has_broken_weights(self) -> bool:
+        """True if there are masks and rows of weights that are no whole numbers."""
+        from .gibbs.row_copies import first_broken_weight
+
+        held = not (self.marginalised or self.data.design.is_streamed)
+        return held and self.rate_map.hierarchy is None and first_broken_weight(self.data, self.rate_map) is not None
 
     def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
         """Kernel and operands of a sampler, under the precision of its ``dtype``.
@@ -240,11 +250,15 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
     return target == "marginalised" or not has_masks
 
 
-def default_method(model: Model, marginalised: bool, n_features: int) -> Any:
-    """The sampler that is exact, and among those the fastest."""
+def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool) -> Any:
+    """The sampler that is exact, and among those the fastest.
+
+    With masks none is exact of ``broken_weights``, row weights that are no whole numbers, and one states its error.
+    """
     prior = model.weight_prior
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
-    if marginalised and followed and model.loss.variance_prior is None:
+    classes = model.loss.multiclass and not marginalised
+    if (marginalised or broken_weights) and followed and not classes and model.loss.variance_prior is None:
         from .hmc.method import HMC
 
         return HMC()

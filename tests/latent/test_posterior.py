@@ -31,7 +31,13 @@ def problem(seed=0):
 
 
 def operands_of(X, y, power, storage=np.asarray):
-    parts = {"target": y, "row_weight": power, "precision": np.full(P, 0.25), "fixed_rate": np.full(P, 0.5)}
+    parts = {
+        "target": y,
+        "row_weight": power,
+        "loss_weight": 1.0,
+        "precision": np.full(P, 0.25),
+        "fixed_rate": np.full(P, 0.5),
+    }
     parts = {name: jnp.asarray(value) for name, value in parts.items()}
     index = jnp.arange(P, dtype=jnp.int32)
     matrix = samplers_matrix(storage(X), "float64", True)

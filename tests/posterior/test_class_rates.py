@@ -49,13 +49,13 @@ def over_all_masks(draws, X):
 def test_chances_and_likelihoods_against_all_masks(rates, unbiased):
     """Exact with all masks enumerated, and to what the module says by its default."""
     post, X, code = posterior(bd.Model(bd.Softmax(class_rates=True), bd.Dropout(unbiased=unbiased), rates, C=0.7))
-    draws, weight = read_draws(post), np.linspace(0.5, 2, N)
+    draws = read_draws(post)
     chance, softmax = over_all_masks(draws, X)
     exact = np.einsum("sm,ismk->isk", chance, softmax)
     np.testing.assert_allclose(class_chances(draws, X, masks=len(MASKS)), exact, rtol=1e-11)
-    own = softmax[np.arange(N), :, :, code] ** (0.7 * weight)[:, None, None]
+    own = softmax[np.arange(N), :, :, code] ** 0.7
     own = np.log(np.einsum("sm,ism->is", chance, own))
-    np.testing.assert_allclose(class_log_likelihood(draws, X, code, weight, len(MASKS)).T, own, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(class_log_likelihood(draws, X, code, len(MASKS)).T, own, rtol=1e-10, atol=1e-11)
     near = class_chances(draws, X)
     assert np.max(np.abs(near - exact)) < 0.004
     np.testing.assert_allclose(class_chances(draws, sparse.csr_array(X)), near, rtol=1e-9)

@@ -12,6 +12,7 @@ from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.responses import observed_group
 from bayesdrop.posterior.draws import read_draws
 from bayesdrop.posterior.masks.class_chances import class_chances, class_log_likelihood
+from bayesdrop.posterior.scores.pointwise import log_likelihood_group
 
 K, P, N, S = 3, 9, 14, 6
 CLASSES = np.array(["blue", "green", "red"])
@@ -65,28 +66,28 @@ def test_probabilities_against_all_masks(noise):
     exact = over_all_masks(draws, X)
     np.testing.assert_allclose(class_chances(draws, X, masks=2**P), exact, rtol=1e-12)
     own = np.log(exact[np.arange(N), :, code])
-    np.testing.assert_allclose(class_log_likelihood(draws, X, code, np.ones(N), 2**P).T, own, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(class_log_likelihood(draws, X, code, 2**P).T, own, rtol=1e-12, atol=1e-12)
     near = class_chances(draws, X)
     np.testing.assert_allclose(near.sum(axis=2), 1, rtol=1e-12)
     assert np.max(np.abs(near - exact)) < 0.003
     assert np.sqrt(np.mean((near - exact) ** 2)) < 0.001
-    assert np.max(np.abs(class_log_likelihood(draws, X, code, np.ones(N)).T - own)) < 0.012
+    assert np.max(np.abs(class_log_likelihood(draws, X, code).T - own)) < 0.012
     for storage in (sparse.csr_array, np.asfortranarray):
         np.testing.assert_allclose(class_chances(draws, storage(X)), near, rtol=1e-9)
 
 
 def test_likelihoods_to_a_power():
-    """Row weights are powers inside the sum over masks."""
+    """``C`` is a power inside the sum over masks, a row weight one of the sum."""
     post, X, y = posterior(bd.Model(bd.Softmax(), C=0.7))
     draws, code, weight = read_draws(post), np.searchsorted(CLASSES, y), np.linspace(0.5, 2, N)
-    found = class_log_likelihood(draws, X, code, weight, 2**P)
+    found = log_likelihood_group(draws, X, code, weight)["y"].values[0]
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=P)))
     rate = draws.rate(slice(0, 1))[0]
     chance = np.prod(np.where(masks == 1, 1 - rate, rate), axis=1)
     for i in range(N):
         score = masks @ (X[i] * draws.weight[0]).T + draws.intercept[0]
         own = score[:, code[i]] - np.logaddexp.reduce(score, axis=1)
-        assert found[0, i] == pytest.approx(np.log(chance @ np.exp(0.7 * weight[i] * own)), rel=1e-10)
+        assert found[0, i] == pytest.approx(weight[i] * np.log(chance @ np.exp(0.7 * own)), rel=1e-10)
 
 
 def test_the_noise_without_masks_and_intact_rows():

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 
 from ..._typing import Float
+from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored
 from ...mcmc.hmc.density import DensityOperands, Evaluation
 from ...mcmc.matrix import product, squared_product
@@ -130,7 +131,8 @@ class LatentDensity:
         ) -> tuple[Float[jax.Array, ""], tuple[Float[jax.Array, " n"], Float[jax.Array, ""]]]:
             part = self.split(point)
             mean, var = self.moments(operands, part)
-            slopes = self.loss.score_cost(operands.target, mean, var, operands.row_weight)
+            power = operands.row_weight / operands.loss_weight
+            slopes = row_cost(self.loss, operands.target, mean, var, operands.loss_weight, power)
             # The closed-form slopes, not those of the value: they are finite where a row has no noise.
             value, mean_slope, var_slope = (jax.lax.stop_gradient(x) for x in slopes)
             linear = jnp.sum(mean_slope * mean) + jnp.sum(var_slope * var)

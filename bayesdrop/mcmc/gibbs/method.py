@@ -27,6 +27,7 @@ from .kernel import GibbsKernel
 from .marginalised import bind_marginal
 from .moves.hierarchy import hierarchy_operands
 from .moves.interweaving import group_blocks
+from .row_copies import with_copies
 from .state import Operands
 from .weights import DRAWS, cheapest
 
@@ -122,6 +123,9 @@ class Gibbs:
                 f'weights: "{self.weights}" factors a matrix without zeros, and the features are sparse; use "auto" or '
                 '"conjugate_gradient", or X.toarray() if the features fit into memory.'
             )
+        if not marginalised:
+            data = with_copies(data, rate_map)
+            n = data.design.shape[0]
         dtype = np.dtype(self.dtype)
         columns = dense_columns(data.design, dtype) if dense else sparse_columns(data.X, dtype)
         gaussian_draw = DRAWS[cheapest(n, p, dense) if self.weights == "auto" else self.weights]

@@ -293,6 +293,7 @@ def operands_of(
         matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
         target=real(np.zeros(0) if streamed else data.target),
         row_weight=real(np.zeros(0) if streamed else model.C * data.weight),
+        loss_weight=real(model.C),
         precision=real(model.weight_prior.precision(p)),
         fixed_rate=real(rate_map.initial),
         index=placed(rate_map.index, np.int32),

@@ -6,7 +6,7 @@ Either the pseudo-posterior of weights and intercept at fixed noise,
 
 with the ``expectation`` of the loss, or the noising model with its masks integrated as if scores were normal,
 
-    N(w; 0, P⁻¹) Π_j p(η_j) Π_i E_{s~N(m_i, v_i)} exp{−C s_i loss(y_i, s)},
+    N(w; 0, P⁻¹) Π_j p(η_j) Π_i [E_{s~N(m_i, v_i)} exp{−C loss(y_i, s)}]^{s_i},
 
 the expectation as :mod:`bayesdrop.losses.normal_score` has it. The rates are ``η = Φ(u)``: on this probit scale a flat
 prior is standard normal and a posterior is close to normal. ``m_i`` and ``v_i`` are the moments of the noised score
@@ -37,6 +37,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr, ndtri
 
 from ..._typing import AnyArray, Float, Int
+from ...losses.normal_score import row_cost
 from ...noise import Coefficients
 from ..matrix import Matrix, pair_product, product
 
@@ -55,6 +56,8 @@ class DensityOperands(NamedTuple):
         The features.
     target, row_weight : array (n,)
         Labels −1 and +1 or numbers, and ``C`` times the row weights.
+    loss_weight : array ()
+        ``C``: what the loss is multiplied by inside the expectation where masks are integrated.
     precision : array (p,)
         Prior precision of the weights.
     fixed_rate : array (p,)
@@ -72,6 +75,7 @@ class DensityOperands(NamedTuple):
     matrix: Matrix
     target: Float[jax.Array, " n"]
     row_weight: Float[jax.Array, " n"]
+    loss_weight: Float[jax.Array, ""]
     precision: Float[jax.Array, " p"]
     fixed_rate: Float[jax.Array, " p"]
     index: Int[jax.Array, " p"]  # type: ignore[assignment]  # tuples have a method of this name
@@ -271,9 +275,12 @@ class Density:
         """
         width = None if operands.width is None else operands.width[None]
         mean = mean if operands.offset is None else mean + operands.offset[None]
-        return self.score_cost(operands.target[None], operands.row_weight[None], width, mean, var)
+        given = operands.target[None], operands.row_weight[None], operands.loss_weight
+        return self.score_cost(*given, width, mean, var)
 
-    def score_cost(self, y: Any, weight: Any, width: Any, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
+    def score_cost(
+        self, y: Any, weight: Any, loss_weight: Any, width: Any, mean: PerScore, var: PerScore
+    ) -> tuple[PerScore, ...]:
         """The same of any arrays of scores, NumPy's too, for responses, weights and widths that stretch to their shape.
 
         The width is for plain losses: noise rounds the kinks of the others.
@@ -289,7 +296,7 @@ class Density:
         if not self.integrated:
             slopes = self.loss.derivatives(y, mean, var)
             return weight * self.loss.value(y, mean, var), weight * slopes.mean, weight * slopes.var
-        return tuple(self.loss.score_cost(y, mean, var, xp.broadcast_to(weight, mean.shape)))
+        return tuple(row_cost(self.loss, y, mean, var, loss_weight, weight / loss_weight))
 
     def evaluate(self, operands: DensityOperands, theta: Point) -> Evaluation:
         """Minus the log density and its gradient at θ (C, D)."""

@@ -21,9 +21,7 @@ from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .classes.costs import ClassCosts
 from .density import Density
 from .kernel import HMCKernel, HMCOperands
-from .masks.halves import LONGEST
-from .masks.kernel import SummedKernel, SummedOperands
-from .masks.row_sums import row_sums, rows_with_sums
+from .masks.kernel import SummedKernel, SummedOperands, SummedRows
 from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .recentring import recentred
@@ -64,7 +62,7 @@ class HMC:
     tells one posterior from another; above one nat there is an ``ApproximationWarning``. :func:`bayesdrop.reweight`
     corrects the draws, ``bd.Gibbs()`` is exact, and so is ``masks="summed"``
     (:mod:`bayesdrop.mcmc.hmc.masks.kernel`): a draw of that density is then a proposal, accepted by the likelihood of
-    each row with all its masks summed, which costs about a quarter of a draw more on thousands of words.
+    each row with all its masks summed; :func:`bayesdrop.reweight` sums them once for all draws, which is cheaper.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
     chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their approximation
@@ -80,10 +78,9 @@ class HMC:
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
     masks : str
-        What becomes of masks: ``"normal"`` (default) integrates them as if scores were normal, ``"summed"`` sums them,
-        for normal weights of known scales and ``bd.Logistic()``, or ``bd.Hinge()``, ``bd.EpsilonInsensitive()`` and
-        ``bd.Quantile()`` where no row has more than 24 non-zero features. The sums take a tenth of the time with Numba
-        (the extra ``fast``). A model without masks has nothing to sum.
+        What becomes of masks: ``"normal"`` (default) integrates them as if scores were normal, ``"summed"`` sums them
+        (:mod:`bayesdrop.posterior.masks.expectation`), for normal weights of known scales and one score a row. A model
+        without masks has nothing to sum.
 
     Examples
     --------
@@ -129,7 +126,7 @@ class HMC:
             )
         summed = self.masks == "summed" and not marginalised
         if summed:
-            _check_sums(model, data)
+            _check_sums(model)
         passes = by_draws(at_median(model, data), data, rate_map, marginalised) and not summed
         bound = bind_start(
             type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
@@ -139,7 +136,7 @@ class HMC:
             return _by_passes(kernel, chains, model, data)
         if not summed:
             return kernel, chains
-        rows = row_sums(data.X, model.loss.plain, data.target, model.C * data.weight, data.offset)
+        rows = SummedRows(data.X, model.loss.plain, data.target, data.weight, model.C, data.offset)
         return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(chains, rows)
 
     def bind_streamed(
@@ -183,7 +180,8 @@ class HMC:
         width = ROUNDED * score_spread(data, factor) if bound.kinked else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
-        rows = StreamedRows(data.design, target, weight, width, costs=ClassCosts if loss.multiclass else None)
+        costs = ClassCosts if loss.multiclass else None
+        rows = StreamedRows(data.design, target, weight, model.C, width, costs=costs)
         dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
         if np.isinf(kernel.trust) and not bound.kinked and dense:
             # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
@@ -228,28 +226,18 @@ def _by_passes(
     learnt = isinstance(density, ScaleDensity)
     given = operands.density.given if learnt else operands.density
     width = None if given.width is None else np.asarray(given.width, float)
-    rows = StreamedRows(data.design, data.target, model.C * data.weight, width, data.offset)
+    rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, width, data.offset)
     given = given._replace(width=None, offset=None)
     inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
     cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
 
 
-def _check_sums(model: Model, data: Dataset) -> None:
+def _check_sums(model: Model) -> None:
     """Raise ValueError unless the masks of each row can be summed."""
-    loss, prior = model.loss, model.weight_prior
-    entries = np.asarray((data.X != 0).sum(axis=1)).ravel()
-    summed = rows_with_sums(loss.plain, entries)
-    instead = 'bd.Gibbs() draws the masks of all models, and masks="normal" with bd.reweight comes near.'
-    if summed is None or not prior.gaussian or loss.multiclass:
+    if not model.weight_prior.gaussian or model.loss.multiclass:
         raise ValueError(
-            'masks: "summed" takes normal weights of known scales and bd.Logistic() or, of short rows, bd.Hinge(), '
-            f"bd.EpsilonInsensitive() or bd.Quantile(), got {loss!r} and {prior!r}; {instead}"
-        )
-    if not summed.all():
-        # See masks.halves: a kink leaves nothing to sum that is short and whose error has a bound.
-        raise ValueError(
-            f'masks: "summed" takes rows of at most {LONGEST} non-zero features with {loss!r}, got {np.sum(~summed)} '
-            f"longer ones, of up to {entries.max()}; take bd.Logistic(), which has no kink and rows of any length, or "
-            f"{instead}"
+            'masks: "summed" takes normal weights of known scales and one score a row, got '
+            f'{model.loss!r} and {model.weight_prior!r}; bd.Gibbs() draws the masks of all models, and masks="normal" '
+            "with bd.reweight comes near."
         )

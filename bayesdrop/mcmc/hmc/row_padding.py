@@ -55,7 +55,7 @@ def padded_rows(operands: DensityOperands) -> DensityOperands:
     --------
     >>> from bayesdrop.mcmc.matrix import samplers_matrix
     >>> ones = placed(np.ones(17), "float32")
-    >>> given = DensityOperands(samplers_matrix(np.ones((17, 2)), "float32", False), *6 * [ones])
+    >>> given = DensityOperands(samplers_matrix(np.ones((17, 2)), "float32", False), *7 * [ones])
     >>> padded_rows(given).matrix.dense.shape, int(padded_rows(given).row_weight.sum())
     ((2, 18), 17)
     """

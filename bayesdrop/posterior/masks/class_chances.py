@@ -8,18 +8,18 @@ the others is taken for normal, with its own mean and covariance, at 128 quasi-r
 
     E f(s) ≈ Σ_a p(a) · mean_z f(base + Σ_{j ≤ J} a_j c_j + L z),      c_j = w_j x_ij.
 
-It is exact where a row has no more than ``J`` entries that may be dropped, six by default. Elsewhere ``J`` begins at 3
-and grows by 2 until its last step changed no result by more than ``ERROR`` = 0.002, of a probability, or relative to a
-likelihood; at 11 it ends, with an :class:`bayesdrop.AccuracyWarning` that names the change. What a step changes is what
-normality and the points made of the entries that it took up, the largest. That is an estimate and no bound: on digits
-of five classes (30 entries a row, against 10⁶ drawn masks) probabilities were off by 0.0015 (root mean square of the
-worst class) and by 0.0035 at most. Noise without masks is taken for normal, which it is
-for ``bd.GaussianNoise``.
+It is exact where a row has few entries that may be dropped, 11 by default. Elsewhere ``J`` begins at 3 and grows by 2
+until its last step changed no result by more than ``ERROR`` = 0.002, of a probability, or relative to a likelihood; at
+11 it ends, with an :class:`bayesdrop.AccuracyWarning` that names the change. What a step changes is what normality and
+the points made of the entries that it took up, the largest. That is an estimate and no bound: on digits of five classes
+(30 entries a row, against 10⁶ drawn masks) probabilities were off by 0.0015 (root mean square of the worst class) and
+by 0.0035 at most. Noise without masks is taken for normal, which it is for ``bd.GaussianNoise``.
 
 Where each class has masks of its own, every entry counts once a class and moves the score of that class alone.
 
 A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
-points are two products of small matrices: no exponential is taken for pairs of a mask and a point.
+points are two products of small matrices: no exponential is taken for pairs of a mask and a point. What is too small
+for that, or a power, is summed in logarithms.
 
 Shapes: ``N`` pairs of a row and a draw, ``J`` entries enumerated, ``A = 2^J`` masks, ``M`` points.
 """
@@ -36,8 +36,9 @@ from ...designs import as_design
 from ...moments import ScoreMoments
 from ...warnings import AccuracyWarning, warn
 from ..draws import BLOCK, Draws, blocks
+from .enumeration import log_sum
 from .expectation import ERROR, MASKS
-from .score_pairs import POINTS, Pairs, has_factor
+from .score_pairs import LEAST, POINTS, Pairs, has_factor, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
 
@@ -52,22 +53,36 @@ Reduce = Callable[..., Float[np.ndarray, "N _"]]
 
 def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     """``E softmax(s)``."""
-    chance, at_mask, at_point = pairs.factors(J)
-    total = at_mask @ at_point
-    share = chance[:, :, None] / (total * total.shape[2])
-    return np.asarray(np.sum((np.swapaxes(at_mask, 1, 2) @ share) * at_point, axis=2))
+    log_chance, at_mask, at_point = pairs.factors(J)
+    mask, point = np.exp(at_mask), np.exp(at_point)
+    total = mask @ point
+    if total.min(initial=1.0) >= LEAST:
+        share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
+        return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
+    joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
+    for k in range(len(result.T)):
+        terms = joint + at_mask[:, :, k, None] + at_point[:, None, k]
+        result[:, k] = np.exp(terms).sum(axis=(1, 2)) / point.shape[2]
+    return result
 
 
 def _log_power(
     pairs: Pairs, J: int, code: Int[np.ndarray, " N"], power: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, "N 1"]:
     """``log E π_y^c`` of the class and the power of each pair."""
-    chance, at_mask, at_point = pairs.factors(J)
+    log_chance, at_mask, at_point = pairs.factors(J)
     number = np.arange(len(code))
-    own = at_mask[number, :, code][:, :, None] * at_point[number, code][:, None, :] / (at_mask @ at_point)
-    if np.any(power != 1):
-        own = own ** power[:, None, None]
-    return np.log(np.einsum("na,nam->n", chance, own) / own.shape[2])[:, None]
+    own_mask, own_point = at_mask[number, :, code], at_point[number, code]
+    if np.all(power == 1):
+        total = np.exp(at_mask) @ np.exp(at_point)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = np.exp(own_point)[:, None, :] / total
+            found = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
+        if min(total.min(initial=1.0), found.min(initial=1.0)) >= LEAST:
+            return np.log(found)[:, None]
+    own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
+    terms = log_chance[:, :, None] + power[:, None, None] * own
+    return (log_sum(terms.reshape(len(code), -1)) - np.log(own.shape[2]))[:, None]
 
 
 def class_chances(
@@ -84,7 +99,7 @@ def class_chances(
     corrupted_inputs : bool
         Say that there is no noise to average over.
     masks : int
-        Rows of no more masks have them enumerated.
+        Rows of no more than 32 times so many masks have them enumerated.
 
     Warns
     -----
@@ -100,15 +115,13 @@ def class_chances(
     return result
 
 
-def class_log_likelihood(
-    draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int = MASKS
-) -> Float[np.ndarray, "S n"]:
-    """``log E π_{y_i}^{C s_i}`` of each draw and row, the noise summed out; classes and row weights (n,)."""
+def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
+    """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
     result, doubt = np.empty((draws.size, X.shape[0])), _Doubt()
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
-        power = np.repeat(weight[rows], size[1]) * np.tile(draws.C[part], size[0])
+        power = np.tile(draws.C[part], size[0])
 
         def likelihood(some: Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
             return _log_power(some, J, own[chosen], power[chosen])
@@ -139,7 +152,8 @@ class _Doubt:
 
 def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
-    limit, most = int(masks).bit_length() - 1, pairs.entries.shape[1]
+    # 32 times as many masks are no more than the pairs of a mask and a point that the second step takes.
+    limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]
     result, few = None, np.flatnonzero(pairs.count <= limit)
     todo = np.flatnonzero(pairs.count > limit)
     J = min(_FIRST, most)
@@ -175,7 +189,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
     """Rows, by a slice or by their numbers, with draws, a block at a time; rows of a sparse matrix by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
     most = BLOCK // (8 * K * min(K, X.shape[1]) * (K if draws.model.loss.class_rates else 1))
-    enumerated = max(_MOST, int(masks).bit_length() - 1)
+    enumerated = max(_MOST, int(masks).bit_length() + 4)
     if masked and as_design(X).is_sparse:
         rows = X.tocsr()
         if not rows.has_canonical_format:

@@ -2,17 +2,20 @@ r"""The expectation, over the noise of a row, of any function of its noised scor
 
     E f(s_i),      s_i = b + Σ_d w_d x̃_id
 
-Three ways, each row and draw by the first that is good enough:
+Each row and draw has the first of these that is good enough:
 
-1. a row with at most ``log₂ masks`` entries that may be dropped has all its masks enumerated: exact;
+1. a row with at most ``log₂ masks`` entries that may be dropped has all its masks enumerated, and with twice as many
+   entries the two halves of it where the logarithm of the function is piecewise linear (:mod:`.enumeration`): exact;
 2. the characteristic function of the score by its first four cumulants, which are products with powers of the matrix,
    while a bound of what follows shows the error to be small: rows of many small entries, and normal noises, for which
    it is exact;
-3. the characteristic function as a product over the entries.
+3. the characteristic function as a product over the entries, the law tilted to where a small function has its mass;
+4. enumeration again, of up to 20 entries and by halves of up to 24.
 
 Ways 2 and 3 sum a Fourier series (see :mod:`.score_law`) until the estimate of its error is below ``ERROR`` = 0.002,
 of the expectation where the function is a probability, relative to it where it is a likelihood. That is a ceiling:
-where the function is smooth the error is a hundred times smaller. No random numbers are used.
+where the function is smooth the error is a hundred times smaller. Likelihoods are logarithms throughout, so that none
+is too small for a sum. No random numbers are used.
 
 Memory is bounded: rows and draws are taken a block at a time. Sparse rows are never made dense, but for additive noise,
 which leaves no zero where it was, a few at a time and only where way 2 does not do.
@@ -20,7 +23,6 @@ which leaves no zero where it was, a few at a time and only where way 2 does not
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,15 +32,16 @@ from ..._typing import Float, Int
 from ...designs import as_design
 from ...warnings import AccuracyWarning, warn
 from ..draws import Draws, blocks
-from .score_functions import Moved, ScoreFunction
-from .score_law import Exact, NearNormal, TwoPoint, integrate
+from .enumeration import all_masks, by_halves, log_sum
+from .score_functions import ScoreFunction
+from .score_law import Exact, NearNormal, TwoPoint, integrate, saddle_tilt
 
 __all__ = ["ERROR", "MASKS", "expectation"]
 
 ERROR = 2e-3
 MASKS = 64
-# Entries up to which masks are enumerated after all where the series does not settle.
-_ENTRIES = 14
+# Entries up to which masks are enumerated after all where the series does not settle, and by halves.
+_ENTRIES, _HALVED = 20, 24
 
 
 def expectation(
@@ -69,17 +72,16 @@ def expectation(
     AccuracyWarning
         If the error of some cannot be shown to be below :data:`ERROR`.
     """
-    function = function if offset is None else Moved(function, offset)
-    values = np.empty((X.shape[0], draws.size))
+    values, offset = np.empty((X.shape[0], draws.size)), np.zeros(X.shape[0]) if offset is None else offset
     worst, failed = 0.0, 0
     entries = X.nnz / max(X.shape[0], 1) if hasattr(X, "nnz") else X.shape[1]
     for rows in blocks(X.shape[0], int(max(draws.size, entries))):
-        here = _Block(draws, X[rows], function, rows.start, masks)
+        here = _Block(draws, X[rows], function, rows.start, masks, offset[rows])
         values[rows] = here.values()
         worst, failed = max(worst, here.worst), failed + here.failed
     if failed:
         warn(
-            f"{failed} of {values.size} averages over the noise of a row are known only to {worst:.2g} (expected "
+            f"{failed} of {values.size} averages over the noise of a row have errors of up to {worst:.2g} (expected "
             f"{ERROR:g}): a steep function of scores that spread widely, as with a very large C.",
             AccuracyWarning,
         )
@@ -89,8 +91,10 @@ def expectation(
 class _Block:
     """Some rows, with all draws."""
 
-    def __init__(self, draws: Draws, X: Any, function: ScoreFunction, start: int, masks: int) -> None:
-        self.draws, self.X, self.function, self.start = draws, X, function, start
+    def __init__(
+        self, draws: Draws, X: Any, function: ScoreFunction, start: int, masks: int, offset: Float[np.ndarray, " n"]
+    ) -> None:
+        self.draws, self.X, self.function, self.start, self.offset = draws, X, function, start, offset
         self.limit = int(masks).bit_length() - 1  # 2^limit <= masks
         self.has_masks = draws.model.noise.has_rate
         self.worst, self.failed = 0.0, 0
@@ -104,7 +108,8 @@ class _Block:
         if self.has_masks:
             self.starts, self.columns, self.entries = self._noised_entries()
             size = np.diff(self.starts)
-            many = size > self.limit
+            linear = self.function.pieces(np.zeros(1, int), np.zeros(1, int)) is not None
+            many = size > (2 * self.limit if linear else self.limit)
             for count in np.unique(size[~many]):
                 self._enumerate(result, *self._pairs(np.flatnonzero(size == count)), int(count))
         chosen = np.flatnonzero(many)
@@ -116,7 +121,7 @@ class _Block:
         return result
 
     def _base(self) -> Float[np.ndarray, "n S"] | None:
-        """Part of each score that no mask moves, (n, S); None if that is the intercept."""
+        """Part of each score that no mask moves, (n, S), without its offset; None if that is the intercept."""
         if self.fixed is None or not np.any(self.fixed):
             return None
         base, design = np.empty((self.X.shape[0], self.draws.size)), as_design(self.X)
@@ -142,7 +147,7 @@ class _Block:
         self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
     ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N k"], Float[np.ndarray, "N k"]]:
         """Base (N,), contributions and rates (N, count) of pairs of a row and a draw."""
-        base = self.draws.intercept[some] if self.base is None else self.base[rows, some]
+        base = (self.draws.intercept[some] if self.base is None else self.base[rows, some]) + self.offset[rows]
         if count == 0:
             return base, np.zeros((len(rows), 0)), np.zeros((len(rows), 0))
         place = self.starts[rows][:, None] + np.arange(count)
@@ -157,20 +162,19 @@ class _Block:
     def _enumerate(
         self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
     ) -> None:
-        """Sum over the ``2^count`` masks of pairs with ``count`` noised entries each."""
-        masks = np.array(list(itertools.product((0.0, 1.0), repeat=count))).reshape(2**count, count)
-        for part in blocks(len(rows), 4 * 2**count):
+        """Sum over the ``2^count`` masks of pairs with ``count`` noised entries each, by halves where they will do."""
+        halved = count > self.limit and self.function.pieces(rows[:1] + self.start, some[:1]) is not None
+        for part in blocks(len(rows), 4 * 2 ** ((count + 1) // 2 if halved else count)):
             i, j = rows[part], some[part]
             base, step, rate = self._entries_of(i, j, count)
-            drop = np.log(np.maximum(rate, np.finfo(float).tiny))
-            chance = np.log1p(-rate) @ masks.T + drop @ (1 - masks).T
-            terms = self.function(i + self.start, j, base[:, None] + step @ masks.T)
-            if self.function.logarithmic:
-                terms = chance + terms
-                top = terms.max(axis=1)
-                result[i, j] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
-            else:
-                result[i, j] = (np.exp(chance) * terms).sum(axis=1)
+            if halved:
+                pieces: Any = self.function.pieces(i + self.start, j)
+                result[i, j] = by_halves(base, step, rate, pieces)
+                continue
+            value, log_chance = all_masks(step, rate)
+            terms = self.function(i + self.start, j, base[:, None] + value)
+            logarithmic = self.function.logarithmic
+            result[i, j] = log_sum(log_chance + terms) if logarithmic else (np.exp(log_chance) * terms).sum(axis=1)
 
     def _near_normal(
         self, result: Float[np.ndarray, "n S"], chosen: Int[np.ndarray, " r"]
@@ -178,7 +182,7 @@ class _Block:
         """Ways by cumulants; returns the pairs of a row and a draw for which they do not do."""
         X = self.X[chosen] if len(chosen) < self.X.shape[0] else self.X
         fail_rows, fail_draws = [], []
-        for part, law in self._laws(X):
+        for part, law in self._laws(X, self.offset[chosen]):
             rows = np.repeat(chosen, part.stop - part.start)
             some = np.tile(np.arange(part.start, part.stop), len(chosen))
             # What the remainder makes of a function that changes over one unit of the score, if the law lets it.
@@ -199,13 +203,14 @@ class _Block:
             fail_draws.append(some[failed])
         return np.concatenate(fail_rows), np.concatenate(fail_draws)
 
-    def _laws(self, X: Any) -> Iterator[tuple[slice, NearNormal]]:
+    def _laws(self, X: Any, offset: Float[np.ndarray, " r"]) -> Iterator[tuple[slice, NearNormal]]:
         """Laws of the scores by their cumulants, for some draws at a time; rows ascend slowest."""
         draws, noise = self.draws, self.draws.model.noise
         design = as_design(X)
         powers = {power: _power(X, power) for power in noise.expansion(np.zeros(1)).powers if power}
         for part in blocks(draws.size, 4 * max(X.shape)):
             mean, var = draws.moments(design, part)
+            mean = mean + offset[:, None]
             weight = draws.weight[part].T.astype(np.float64)
             expansion = noise.expansion(np.ascontiguousarray(draws.rate(part).T))
             orders = zip(expansion[:3], expansion.powers, (weight**3, weight**4, np.abs(weight) ** 5), strict=True)
@@ -233,10 +238,12 @@ class _Block:
         self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
     ) -> None:
         base, step, rate = self._entries_of(rows, some, count)
-        mean = base + (step * (1 - rate)).sum(axis=1)
-        var = (step * step * rate * (1 - rate)).sum(axis=1)
         logarithmic = self.function.logarithmic
-        tilt = self.function.tilt(rows + self.start, some, mean, var)
+
+        def slope(cells: Any, score: Any) -> Any:
+            return self.function.slope(rows[cells] + self.start, some[cells], score)
+
+        tilt = saddle_tilt(slope, base, step, rate) if logarithmic else np.zeros(len(rows))
         todo = np.arange(len(rows))
         for wide in (False, True):
             law = TwoPoint.of(base[todo], step[todo], rate[todo], tilt[todo], wide)
@@ -252,7 +259,8 @@ class _Block:
             todo, error = todo[poor], error[poor]
             if not len(todo):
                 return
-        if count <= _ENTRIES:
+        linear = self.function.pieces(rows[:1] + self.start, some[:1]) is not None
+        if count <= (_HALVED if linear else _ENTRIES):
             self._enumerate(result, rows[todo], some[todo], count)
         else:
             self._note(error)
@@ -270,12 +278,13 @@ class _Block:
             gain, shift, *coefficients = noise.coefficients(np.zeros_like(entry))
             expansion = noise.expansion(np.zeros_like(entry))
             var = sum(c * entry**power for c, power in zip(coefficients, (2, 1, 0), strict=True))
+            level = self.draws.intercept[j] + self.offset[i]
             reach = NearNormal.of(
-                ((self.draws.intercept[j] + ((gain * entry + shift) * weight).sum(axis=1)), *(np.zeros(len(i)),) * 4),
+                (level + ((gain * entry + shift) * weight).sum(axis=1), *(np.zeros(len(i)),) * 4),
                 (var * weight**2).sum(axis=1),
                 expansion.tail_scale * np.abs(weight).max(axis=1),
             )
-            law = Exact(self.draws.intercept[j], weight, entry, reach.low, reach.high, noise.log_mgf)
+            law = Exact(level, weight, entry, reach.low, reach.high, noise.log_mgf)
 
             def function(cells: Any, score: Any, i: Any = i, j: Any = j) -> Any:
                 return self.function(i[cells] + self.start, j[cells], score)

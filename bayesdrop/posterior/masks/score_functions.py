@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ..._typing import Float, Int
-from ...losses.protocols import Classifying
+from ..._typing import Float, Int, PerRow
+from ...losses.protocols import Classifying, PiecewiseLinear
 from ..draws import Draws
+from .enumeration import LinearPieces
 
-__all__ = ["Moved", "Probability", "ScoreFunction"]
+__all__ = ["LogLikelihood", "Probability", "ScoreFunction"]
 
 
 @runtime_checkable
 class ScoreFunction(Protocol):
-    """A function of the score of a row under a draw."""
+    """A function of the score of a row under a draw; rows and draws are numbered by (N,) each."""
 
     @property
     def logarithmic(self) -> bool:
@@ -25,16 +26,15 @@ class ScoreFunction(Protocol):
     def __call__(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
     ) -> Float[np.ndarray, "N M"]:
-        """Values (N, M) at scores (N, M), for the rows and draws numbered by (N,) each."""
+        """Values (N, M) at scores (N, M)."""
 
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
-        """Slope of the logarithm of its expectation in the mean of the score, about, (N,); 0 will do."""
+        """Slopes (N,) at scores (N,) of a logarithm that is concave; 0 will do for other functions."""
+
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
+        """Its logarithm as lines, or None."""
 
 
 @dataclass(frozen=True)
@@ -59,49 +59,62 @@ class Probability:
         """Probabilities (N, M)."""
         return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
 
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
         """Zero."""
         return np.zeros(len(rows))
 
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> None:
+        """None."""
+
 
 @dataclass(frozen=True)
-class Moved:
-    """A function of scores that have an offset, as one of the scores without it.
+class LogLikelihood:
+    """Log density of the responses of rows given their scores, without the weights of the rows.
 
     Attributes
     ----------
-    function : ScoreFunction
-        The function.
-    offset : array (n,)
-        Known part of every row's score.
+    draws : Draws
+        Draws of a model.
+    target : array (n,)
+        Signs or numbers of the rows.
     """
 
-    function: ScoreFunction
-    offset: Float[np.ndarray, " n"]
-
-    @property
-    def logarithmic(self) -> bool:
-        """As of the function."""
-        return self.function.logarithmic
+    draws: Draws
+    target: PerRow
+    logarithmic: bool = True
 
     def __call__(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
     ) -> Float[np.ndarray, "N M"]:
-        """Its values at the scores with their offsets."""
-        return self.function(rows, draws, score + self.offset[rows, None])
+        """``log p(y_i | s)``."""
+        power, level = self.scale(rows, draws)
+        value, _ = self._loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
+        return np.asarray(level[:, None] - power[:, None] * value)
 
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
-        """Its tilt at the means with their offsets."""
-        return self.function.tilt(rows, draws, mean + self.offset[rows], var)
+        """Its slope in the score."""
+        return np.asarray(-self.scale(rows, draws)[0] * self._loss.plain_value_and_slope(self.target[rows], score)[1])
+
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
+        """The lines of a piecewise linear loss."""
+        if not isinstance(self._loss, PiecewiseLinear):
+            return None
+        power, level = self.scale(rows, draws)
+        line = self._loss.interval(self.target[rows], power)
+        return LinearPieces(line.centre - line.width, line.centre + line.width, line.high, -line.low, level)
+
+    @property
+    def _loss(self) -> Any:
+        return self.draws.model.loss.plain
+
+    def scale(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
+    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+        """What the loss is multiplied by, and the rest of the log density."""
+        C, power, target = self.draws.C[draws], self.draws.power, np.asarray(self.target[rows], dtype=np.float64)
+        loss = cast(Any, self._loss)
+        return power * C, power * (loss.log_constant(C) + C * loss.log_base_measure(target))

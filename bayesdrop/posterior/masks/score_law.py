@@ -27,16 +27,20 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Complex
+from scipy.special import expit
 
 from ..._typing import Bool, Float, Int, Shaped
 from ..draws import blocks
+from .enumeration import log_chances
 
-__all__ = ["Exact", "Law", "NearNormal", "TwoPoint", "integrate"]
+__all__ = ["Exact", "Law", "NearNormal", "TwoPoint", "integrate", "saddle_tilt"]
 
 # Nodes at first and at last.
 _FIRST, _LAST = 32, 4096
 # The score leaves its window on either side with probability exp(−14) = 8e-7 at first, and exp(−46) = 1e-20 at last.
 _NARROW, _WIDE = 14.0, 46.0
+# Steepest logarithm of a function that a law is tilted for, and the least spread of scores that is told from none.
+_STEEPEST, _LEAST_SPREAD = 1e100, 1e-100
 # Complex numbers that a cache holds beside two more arrays of them.
 _CACHE = 1 << 14
 
@@ -163,7 +167,7 @@ class TwoPoint(_ArrayFields):
     ) -> TwoPoint:
         """The law tilted by ``θ``, with the smallest of three windows: all scores, Hoeffding's and Bernstein's."""
         level = _WIDE if wide else _NARROW
-        keep, drop = np.log1p(-rate), np.log(np.maximum(rate, np.finfo(float).tiny))
+        keep, drop = log_chances(rate)
         raised = keep + tilt[:, None] * step
         either = np.logaddexp(drop, raised)
         kept = np.exp(raised - either)
@@ -234,6 +238,47 @@ class Exact(_ArrayFields):
             logs = self.log_characteristic(t[:, None] * self.weight, self.entry, rate)
             value[:, m] = np.exp(t * (self.base - origin) + logs.sum(axis=1))
         return value, None
+
+
+def saddle_tilt(
+    slope: Callable[[Int[np.ndarray, " r"], Float[np.ndarray, " r"]], Float[np.ndarray, " r"]],
+    base: Float[np.ndarray, " N"],
+    step: Float[np.ndarray, "N k"],
+    rate: Float[np.ndarray, "N k"],
+) -> Float[np.ndarray, " N"]:
+    """Tilts under which the law of a score has its mean where a log-concave function times it has its mass.
+
+    ``θ = (log f)'(E_θ s)``: the left side rises and the right side falls, so that either lies between the root and the
+    other; halved until what is left moves the score by half a standard deviation at most.
+
+    Parameters
+    ----------
+    slope : callable
+        ``slope(some, score)`` with the numbers of some of the scores, (r,), and where they are, (r,).
+    base, step, rate
+        As in :meth:`TwoPoint.of`.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> steep = saddle_tilt(lambda some, s: 1000 * (0.75 - s), np.zeros(1), one, 0.5 * one)  # −500(s − 0.75)²
+    >>> law = TwoPoint.of(np.zeros(1), one, 0.5 * one, steep)
+    >>> bool(0.7 < law.kept[0, 0] < 0.8)
+    True
+    """
+    keep, drop = log_chances(rate)
+    odds, close = keep - drop, 1.0 / np.maximum(np.sqrt((step * step).sum(axis=1)), _LEAST_SPREAD)
+    tilt, low, high = np.zeros(len(base)), np.full(len(base), -_STEEPEST), np.full(len(base), _STEEPEST)
+    todo = np.arange(len(base))
+    while len(todo):
+        mean = base[todo] + (step[todo] * expit(odds[todo] + tilt[todo, None] * step[todo])).sum(axis=1)
+        there = np.clip(np.nan_to_num(slope(todo, mean)), -_STEEPEST, _STEEPEST)
+        low[todo] = np.maximum(low[todo], np.minimum(tilt[todo], there))
+        high[todo] = np.minimum(high[todo], np.maximum(tilt[todo], there))
+        tilt[todo] = 0.5 * (low[todo] + high[todo])
+        rounding = 4 * np.finfo(float).eps * np.abs(tilt[todo])
+        todo = todo[high[todo] - low[todo] > np.maximum(close[todo], rounding)]
+    return tilt
 
 
 def integrate(
@@ -323,5 +368,7 @@ def _sum(
     off = floor + 2 * np.abs(terms[:, count // 2 :]).sum(axis=1) + folded
     if not logarithmic:
         return mean, off, floor > tolerance
-    safe = np.maximum(mean, np.finfo(float).tiny)
-    return top + np.log(safe), off / safe, (floor > tolerance * safe) & (floor > off / 2)
+    known = mean > off
+    safe = np.where(known, mean, 1.0)  # of what is lost in its error the most that it may be is left
+    error = np.where(known, off / safe, np.inf)
+    return top + np.log(safe), error, (floor > tolerance * np.maximum(mean, 0.0)) & (floor > off / 2)

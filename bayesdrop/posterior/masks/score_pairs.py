@@ -18,15 +18,16 @@ import numpy as np
 
 from ..._typing import Float, Int
 from ...losses.softmax_forms import JITTER, normal_points
+from .enumeration import log_chances, log_sum
 
-__all__ = ["POINTS", "Pairs", "has_factor"]
+__all__ = ["LEAST", "POINTS", "Pairs", "has_factor", "log_totals"]
 
 POINTS = 128
 """Points of few enumerated entries, unless the coordinates ask for more."""
+LEAST = 1e-250
+"""Sums of products of exponentials below this may have lost digits, and are had from the sums of scores."""
 # Enumerated entries up to which there are so many.
 _SETTLED = 5
-# Products of exponentials of scores further than this below the largest underflow: they count as so far.
-_LOWEST = -340.0
 
 
 class Pairs:
@@ -67,13 +68,16 @@ class Pairs:
     def factors(
         self, J: int
     ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A K"], Float[np.ndarray, "N K M"]]:
-        """Probability of each mask of the first ``J`` entries, and the exponentials of scores at masks and points."""
+        """Log chance of each mask of the first ``J`` entries, and scores at masks and points less the largest class's.
+
+        The score of a class is the sum of that of a mask and that of a point.
+        """
         (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
         chosen, keep = self.entries[:, :J], self.keep[:, :J]
         masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
-        chance = np.ones((N, 2**J))
-        for j in range(J):
-            chance *= np.where(masks[:, j] == 1, keep[:, j, None], 1 - keep[:, j, None])
+        log_chance = np.zeros((N, 2**J))
+        for kept, log_keep, log_drop in zip(masks.T, *(part.T for part in log_chances(1 - keep)), strict=True):
+            log_chance += np.where(kept == 1, log_keep[:, None], log_drop[:, None])
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
         if np.all(self.count <= J):
@@ -84,12 +88,26 @@ class Pairs:
         else:
             rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
             points = _root(rest) @ few_points(K - 1, J, 2 * (K - 1)).T
-        return chance, _rise(scores, 2), _rise(points, 1)
+        return log_chance, scores - scores.max(axis=2, keepdims=True), points - points.max(axis=1, keepdims=True)
 
 
-def _rise(score: Float[np.ndarray, "N a b"], axis: int) -> Float[np.ndarray, "N a b"]:
-    """Exponentials relative to the largest of the classes, which lie along ``axis``."""
-    return np.exp(np.maximum(score - score.max(axis=axis, keepdims=True), _LOWEST))
+def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, "N K M"]) -> Float[np.ndarray, "N A M"]:
+    """Logarithms of the sums over classes of the exponentials of their scores, at each mask and point.
+
+    Examples
+    --------
+    >>> far = np.array([0.0, -2000.0, -1000.0])
+    >>> log_totals(far.reshape(1, 1, 3), far[::-1].reshape(1, 3, 1)).tolist()
+    [[[-1000.0]]]
+    """
+    total = np.exp(at_mask) @ np.exp(at_point)
+    poor = np.nonzero(total < LEAST)
+    with np.errstate(divide="ignore"):
+        logs = np.asarray(np.log(total))
+    if len(poor[0]):
+        n, a, m = poor
+        logs[poor] = log_sum(at_mask[n, a] + at_point[n, :, m])
+    return logs
 
 
 @cache

@@ -5,10 +5,9 @@ would have ``exp E``. At a draw ``θ`` the error is ``T(θ) = E(θ) − G(θ)``,
 it *varies* from draw to draw, for a constant changes no posterior. Below one nat the two posteriors are hardly told
 apart; at four, they may have nothing in common, though a single row be off by a few hundredths only.
 
-``E`` comes from :mod:`bayesdrop.mcmc.hmc.masks.row_sums` where it has sums and Numba is installed, and else from
-:mod:`.expectation`, without random masks. Where there are more rows than can be summed, they are dealt into groups, and
-the sums of the groups, blown up to all rows, estimate ``T`` with independent errors: their covariance over draws is the
-variance of ``T`` without the error of either.
+``E`` comes from :mod:`bayesdrop.posterior.masks.expectation`, without random masks. Where there are more rows than can
+be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with independent
+errors: their covariance over draws is the variance of ``T`` without the error of either.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ import numpy as np
 from ..._typing import Float, Int, PerRow
 from ...data.dataset import Dataset
 from ...designs import as_design
-from ...designs.compiled.jit import available
+from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored, Simulated, require
-from ...mcmc.hmc.masks.row_sums import row_sums, rows_with_sums
 from ..diagnostics.pareto import smoothed_log_weights
 from ..draws import Draws, blocks
 from .pointwise import log_likelihood_group
@@ -147,57 +145,14 @@ def errors_of(
     design, user = as_design(X), "the error of the approximation"
     loss = require(draws.model.loss.plain, Scored, user, "write its cost under normal scores")
     constant = require(loss, Simulated, user, "write the constant of its density").log_constant
-    powers = draws.power * weight
-    fixed = powers * (np.asarray(constant(draws.C))[..., None] + draws.C[:, None] * loss.log_base_measure(target))
-    found = _over_masks(draws, X, target, weight, fixed, offset)
+    found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
+    found -= weight * (np.asarray(constant(draws.C))[..., None] + draws.C[:, None] * loss.log_base_measure(target))
     for few in blocks(draws.size, max(design.shape)):
         mean, var = draws.moments(design, few)
         mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
-        found[few] += loss.score_cost(sign, mean, var, powers[:, None] * draws.C[few]).value.T
+        found[few] += row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
     return found
-
-
-def _over_masks(
-    draws: Draws, X: Any, target: PerRow, weight: PerRow, fixed: Float[np.ndarray, "S n"], offset: PerRow | None
-) -> Float[np.ndarray, "S n"]:
-    """Log-likelihood over masks by draw and row, less the constants ``fixed`` of its density.
-
-    By the sums of compiled loops where rows have them, to 0.002 where they have not.
-    """
-    found, loss = np.full((draws.size, X.shape[0]), np.inf), draws.model.loss.plain
-    entries = np.asarray((X != 0).sum(axis=1)).ravel()
-    summed = None
-    if draws.model.noise.has_rate and available():
-        summed = rows_with_sums(loss, entries, _reach(draws, X, 0.0 if offset is None else np.abs(offset)))
-    if summed is not None and np.any(summed):
-        some = np.flatnonzero(summed)
-        power = draws.power * draws.C[0] * weight[some]
-        sums = row_sums(X[some], loss, target[some], power, None if offset is None else offset[some])
-        for few in blocks(draws.size, int(entries.sum())):
-            rate = draws.rate(few)
-            found[few, some] = sums.costs(_kept_weight(draws, few), draws.intercept[few], 1 - rate, rate)
-    rest = np.flatnonzero(np.isposinf(found[0]))
-    if len(rest):
-        known = None if offset is None else offset[rest]
-        group = log_likelihood_group(draws, X[rest], target[rest], weight[rest], offset=known)
-        found[:, rest] = fixed[:, rest] - group["y"].values.reshape(draws.size, -1)
-    return -found
-
-
-def _kept_weight(draws: Draws, few: Any) -> Float[np.ndarray, "S p"]:
-    """Weights of some draws as a row has them where nothing is dropped."""
-    rate = draws.rate(few)
-    return np.asarray(draws.weight[few] * (draws.model.noise.coefficients(rate).gain / (1 - rate)))
-
-
-def _reach(draws: Draws, X: Any, offset: PerRow | float) -> Float[np.ndarray, " n"]:
-    """How far from 0 the scores of rows may be, whatever is dropped and at any draw; ``offset`` is none below 0."""
-    largest = np.zeros(X.shape[1])
-    for few in blocks(draws.size, X.shape[1]):
-        largest = np.fmax(largest, np.fmax.reduce(np.abs(_kept_weight(draws, few)), axis=0))
-    with np.errstate(over="ignore"):  # then it is infinite
-        return np.asarray(abs(X) @ largest + np.abs(draws.intercept).max() + offset)
 
 
 def part_of(draws: Draws, part: Any) -> Draws:

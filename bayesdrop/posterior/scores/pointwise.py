@@ -1,6 +1,6 @@
 r"""The log likelihood of each row, its masks summed out, and leave-one-out scores from it.
 
-    log p(y_i | w, b, η) = log Σ_α p(α | η) p(y_i | s_i(α))^{s_i},      p(y | s) = exp{−C loss(y, s)} × constant
+    log p(y_i | w, b, η) = s_i log Σ_α p(α | η) p(y_i | x_i∘α),      p(y | x) = exp{−C loss(y, wᵀx + b)} × constant
 
 The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
 masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float, Int, PerRow, Shaped
+from ..._typing import Float, PerRow, Shaped
 from ..._validation import check_count, refuse_masked
 from ...designs import as_design
-from ...losses.protocols import Scored, Simulated, require
+from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
 from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from ..arviz_groups.groups import extend, group_names
@@ -30,6 +29,7 @@ from ..arviz_groups.responses import read_response
 from ..draws import Draws, blocks, read_draws, read_group, stored_offset
 from ..masks.class_chances import class_log_likelihood
 from ..masks.expectation import MASKS, expectation
+from ..masks.score_functions import LogLikelihood
 from ..new_rows import match_columns
 from ..row_blocks import RowBlocks, row_blocks
 from ..simulation import check_rows
@@ -78,8 +78,8 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     InferenceData or DataTree
         ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a loss of numbers it is a
         log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
-        pseudo-likelihood ``−C loss``, normalised over nothing. Row weights are powers, and so is ``C`` for a logistic
-        loss, a count, or a squared one of unknown variance.
+        pseudo-likelihood ``−C loss``, normalised over nothing. ``C`` is a power of ``p(y | x)``, masks given, for a
+        logistic loss, a count, or a squared one of unknown variance; row weights multiply the whole logarithm.
 
     Raises
     ------
@@ -186,16 +186,16 @@ def log_likelihood_group(
     import xarray as xr
 
     n = X.shape[0]
-    weight = draws.power * weight
     if draws.model.loss.multiclass:
-        values = _of_classes(draws, X, target, weight, masks)
+        values = _of_classes(draws, X, target, masks)
     elif draws.marginalised or not draws.model.noise.has_rate:
         values = np.empty((draws.size, n))
-        _marginal(draws, X, target, weight, values, offset)
+        _marginal(draws, X, target, values, offset)
     else:
-        loss = require(draws.model.loss, Scored, "a log-likelihood over masks", "write its cost under normal scores")
+        loss = require(draws.model.loss, Sloped, "a log-likelihood over masks", "write the slope of the loss")
         require(loss, Simulated, "a log-likelihood", "write the constant of its density")
-        values = expectation(draws, X, _Likelihood(draws, target, weight), masks=masks, offset=offset).T
+        values = expectation(draws, X, LogLikelihood(draws, target), masks=masks, offset=offset).T
+    values *= weight
     shape = (*draws.shape, n)
     coords = {**draws.steps, "obs_id": np.arange(n)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
@@ -228,10 +228,10 @@ def _block_group(
     return log_likelihood_group(draws, X, target, weight, masks, offset)
 
 
-def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
+def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
     """Log-likelihood of the class numbers (n,) of rows of a model of many classes."""
     if not draws.marginalised:
-        return class_log_likelihood(draws, X, code, weight, masks)
+        return class_log_likelihood(draws, X, code, masks)
     loss, (_, K, p), values = draws.model.loss, draws.weight.shape, np.empty((draws.size, X.shape[0]))
     first, second = np.triu_indices(K)
     rate = np.zeros(p) if draws.fixed_rate is None else draws.fixed_rate
@@ -244,14 +244,12 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, weight: PerRow, masks: int) 
             if moments.has_variance:
                 pairs = moments.covariance(own[:, first] * own[:, second])
                 cov[:, first, second] = cov[:, second, first] = pairs
-            values[s, rows] = -draws.C[s] * weight[rows] * loss.value(y, mean, cov)
+            values[s, rows] = -draws.C[s] * loss.value(y, mean, cov)
     return values
 
 
-def _marginal(
-    draws: Draws, X: Any, target: PerRow, weight: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None
-) -> None:
-    """``−C s_i φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
+def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None) -> None:
+    """``−C φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
     loss = require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
     for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
         design = as_design(X[rows])
@@ -261,38 +259,7 @@ def _marginal(
             y = np.broadcast_to(target[rows, None], mean.shape)
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
-            values[part, rows] = (weight[rows, None] * terms).T
-
-
-@dataclass(frozen=True)
-class _Likelihood:
-    """Weighted log density of the rows' responses given their scores."""
-
-    draws: Draws
-    target: PerRow
-    weight: PerRow
-    logarithmic: bool = True
-
-    def __call__(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
-    ) -> Float[np.ndarray, "N M"]:
-        """``s_i log p(y_i | s)``."""
-        loss, C = cast(Simulated, self.draws.model.loss.plain), self.draws.C[draws, None]
-        y = np.broadcast_to(self.target[rows, None], score.shape)
-        logs = loss.log_base_measure(self.target[rows, None]) - loss.value(y, score, np.zeros_like(score))
-        density = loss.log_constant(C) + C * logs
-        return np.asarray(self.weight[rows, None] * density)
-
-    def tilt(
-        self,
-        rows: Int[np.ndarray, " N"],
-        draws: Int[np.ndarray, " N"],
-        mean: Float[np.ndarray, " N"],
-        var: Float[np.ndarray, " N"],
-    ) -> Float[np.ndarray, " N"]:
-        """Its slope for a normal score, in closed form."""
-        loss, weight = cast(Scored, self.draws.model.loss), self.weight[rows] * self.draws.C[draws]
-        return np.asarray(-loss.score_cost(self.target[rows], mean, var, weight).mean)
+            values[part, rows] = draws.power * terms.T
 
 
 def loo(post: Any) -> Any:
@@ -327,7 +294,8 @@ def loo(post: Any) -> Any:
 
     Notes
     -----
-    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood.
+    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood: a row of weight 2 is
+    left out as a whole.
 
     Examples
     --------

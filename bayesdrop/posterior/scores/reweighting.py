@@ -1,10 +1,9 @@
 r"""``reweight``: draws of the approximation with masks integrated, resampled to be draws of the model with masks.
 
-    weight of a draw  ∝  exp(E − G),      E = Σ_i log Σ_α p(α | η) p(y_i | s_i(α)),    G = the same under normal scores
+    weight of a draw  ∝  exp(E − G),   E = Σ_i s_i log Σ_α p(α | η) p(y_i | x_i∘α),   G = the same under normal scores
 
 The ratios are Pareto-smoothed (:mod:`bayesdrop.posterior.diagnostics.pareto`). The sum over masks is had without
-drawing any (:mod:`bayesdrop.mcmc.hmc.masks.row_sums`, else :mod:`bayesdrop.posterior.masks.expectation`), so that the
-weights have no noise of their own.
+drawing any (:mod:`bayesdrop.posterior.masks.expectation`), so that the weights have no noise of their own.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def test_rates_drawn_by_passes_are_those_of_the_rows_in_memory():
     with jax.enable_x64(True):
         density, held = bind_density("HMC", model, data, model.bind(data.feature_names), False, "float64")
         theta = jnp.asarray(np.random.default_rng(0).normal(size=(1000, P + 4)))
-        rows = StreamedRows(data.design, data.target, model.C * data.weight, None, data.offset)
+        rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
         expected = jax.jit(lambda key, theta: draw_rates(key, density, held, theta))(as_key(1), theta)
         none = jnp.zeros(0)
         without = held._replace(offset=None, target=none, row_weight=none)

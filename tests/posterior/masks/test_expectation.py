@@ -226,10 +226,10 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
 
 
 def test_an_error_that_stays_is_told(build, monkeypatch):
-    """15 large entries, a steep hinge and too few nodes for it."""
+    """21 large entries, more than are enumerated, a steep hinge and too few nodes for it."""
     monkeypatch.setattr(score_law, "_LAST", 32)
-    post, X, _ = _setting(build, bd.Hinge(), 100.0, 15, 5.0, False, 1)
-    with pytest.warns(AccuracyWarning, match=r"20 averages over .* are known only to .*expected 0\.002"):
+    post, X, _ = _setting(build, bd.Hinge(), 100.0, 21, 5.0, False, 1)
+    with pytest.warns(AccuracyWarning, match=r"20 averages over .* have errors of up to .*expected 0\.002"):
         class_probability(read_draws(post), X)
 
 

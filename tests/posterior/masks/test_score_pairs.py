@@ -64,7 +64,7 @@ def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatc
     assert isinstance(pairs, Pairs)
     assert pairs.cov is None
     _, _, points = pairs.factors(J)
-    found = np.log(points) - np.log(points[:, -1:])
+    found = points - points[:, -1:]
     variance = pairs.keep * (1 - pairs.keep)
     entries = (pairs.entries - pairs.entries[..., -1:])[:, J:]
     left = np.einsum("nj,njk,njl->nkl", variance[:, J:], entries, entries)

@@ -63,23 +63,23 @@ def test_error_is_that_against_all_masks(model):
 
 
 @pytest.mark.parametrize("model", [bd.Model(C=1.5), bd.Model(bd.Hinge()), bd.Model(bd.Quantile(0.3))])
-def test_sums_over_masks_are_known_to_round_off(model):
-    """Rows of nine entries, and of 26, which a loss with kinks leaves to the series, to 0.002."""
+def test_errors_are_those_of_all_masks(model):
+    """Rows of nine entries, and of 26, to 0.002; row weights multiply them."""
     rng = np.random.default_rng(2)
     X, y = np.hstack([rng.normal(size=(12, 9)), np.zeros((12, 17))]), np.where(np.arange(12) % 2, 1.0, -1.0)
     draws, weight = draws_by_hand(26, 5, 1.0, model), rng.uniform(0.5, 2.0, 12)
     X[-1, 9:] = 1e-12  # as good as none
-    constant = np.broadcast_to(weight * model.loss.log_constant(np.full(1, model.C)), (5, 12))
-    found = approximation._over_masks(draws, X, y, weight, constant, None)
+    found = approximation.errors_of(draws, X, y, weight)
     masks = np.array(list(itertools.product((0, 1), repeat=9)))
     for k, (w, b, r) in enumerate(zip(draws.weight, draws.intercept, draws.rate(slice(None)), strict=True)):
         chance = np.prod(np.where(masks == 1, 1 - r[:9], r[:9]), axis=1)
         score = (X[:, :9] * w[:9]) @ masks.T + b
         target = np.broadcast_to(y[:, None], score.shape)
-        cost = model.C * weight[:, None] * model.loss.value(target, score, np.zeros_like(score))
+        cost = model.C * model.loss.value(target, score, np.zeros_like(score))
         exact = np.log(np.exp(-cost) @ chance)
-        np.testing.assert_allclose(found[k, :-1], exact[:-1], rtol=0, atol=1e-10 * np.exp(-exact.min()))
-        np.testing.assert_allclose(found[k, -1], exact[-1], atol=2e-3)
+        mean, var = X @ (w * (1 - r)) + b, X**2 @ (w**2 * r * (1 - r))
+        exact += model.loss.score_cost(y, mean, var, np.full(12, model.C)).value
+        np.testing.assert_allclose(found[k], weight * exact, rtol=0, atol=2e-3)
 
 
 def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):

@@ -41,7 +41,7 @@ def _labels(model, y):
 
 
 def _by_hand(enumerate_masks, post, model, X, y, row_weight=None):
-    """``log Σ_α p(α) exp(−C s loss)``, a draw, a row and a mask at a time."""
+    """``{Σ_α p(α) exp(−C loss)}^s``, a draw, a row and a mask at a time, and its second moment over masks."""
     posterior = bd.groups.dataset(post, "posterior")
     n, p = X.shape
     rate_map = model.bind([f"x{d}" for d in range(p)])
@@ -54,8 +54,8 @@ def _by_hand(enumerate_masks, post, model, X, y, row_weight=None):
             model, X[i], posterior["weight"].values[c, t], posterior["intercept"].values[c, t], rate
         )
         value = model.loss.plain.value(np.full_like(score, float(y[i])), score, np.zeros_like(score))
-        terms = np.exp(row_weight[i] * (CONSTANT.get(type(model.loss).__name__, 0.0) - model.C * value))
-        likelihood[c, t, i], second[c, t, i] = chance @ terms, chance @ terms**2
+        terms = np.exp(CONSTANT.get(type(model.loss).__name__, 0.0) - model.C * value)
+        likelihood[c, t, i], second[c, t, i] = (chance @ terms) ** row_weight[i], chance @ terms**2
     return likelihood, second
 
 

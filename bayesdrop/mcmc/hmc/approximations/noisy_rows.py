@@ -21,6 +21,7 @@ import numpy as np
 from ...._typing import Float, Int
 from ....data.dataset import Dataset
 from ....designs import Design
+from ....losses.normal_score import row_cost
 from ....model import Model
 from ....noise import Coefficients
 from ....rates import RateMap
@@ -56,7 +57,7 @@ def row_costs(model: Model, data: Dataset, integrated: bool) -> Costs:
         parts = np.broadcast_arrays(y, mean + known, var[:, None], weight)
         target, mean, spread, times = (np.ascontiguousarray(part) for part in parts)
         if integrated:
-            value, slope, for_var = loss.score_cost(target, mean, spread, times)
+            value, slope, for_var = row_cost(loss, target, mean, spread, model.C, times / model.C)
             return value, slope, for_var
         found = loss.derivatives(target, mean, spread)
         return times * loss.value(target, mean, spread), times * found.mean, times * found.var

@@ -2,7 +2,8 @@
 
 A draw under the density ``π̃`` whose masks are integrated as if scores were normal is a proposal: a trajectory, and
 where the kernel draws rates given the weights, that before it and, in the opposite order, after it, so that the whole
-is reversible. Where it ends, the likelihood of each row is summed over its masks (:mod:`.row_sums`), and with ``T``
+is reversible. Where it ends, the likelihood of each row is summed over its masks (:mod:`bayesdrop.posterior.masks`,
+which whoever runs the kernel gives it), and with ``T``
 the log-likelihood of all rows over masks less the one under normal scores, the proposal is accepted with probability
 
     min{1, exp(T(θ') − T(θ))}
@@ -16,6 +17,7 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,20 +27,44 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ...._typing import Float
+from ...._typing import AnyArray, Float, PerRow
 from ..density import Density, Evaluation, PerScore, Point
 from ..kernel import HMCKernel, HMCOperands, HMCState
 from ..whitening import unwhiten
-from .row_sums import RowSums
 
-__all__ = ["SummedEvaluation", "SummedKernel", "SummedOperands"]
+__all__ = ["Effective", "SummedEvaluation", "SummedKernel", "SummedOperands", "SummedRows"]
+
+
+class SummedRows(NamedTuple):
+    """Rows whose masks are summed.
+
+    Attributes
+    ----------
+    X : array or scipy sparse (n, p)
+        Features.
+    loss : Scored
+        The plain loss.
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and the weights of the rows.
+    loss_weight : float
+        ``C``.
+    offset : array (n,), optional
+        Known part of every row's score.
+    """
+
+    X: Any
+    loss: Any
+    target: PerRow
+    row_weight: PerRow
+    loss_weight: float
+    offset: PerRow | None
 
 
 class SummedOperands(NamedTuple):
     """What the compiled steps read, and the rows whose masks are summed."""
 
     chains: HMCOperands
-    rows: RowSums
+    rows: SummedRows
 
 
 class SummedEvaluation(NamedTuple):
@@ -63,12 +89,12 @@ class SummedEvaluation(NamedTuple):
 
 
 class Effective(NamedTuple):
-    """A point as the rows see it: weights ``w k(η)`` and chances (C, p), intercept (C,)."""
+    """A point as the rows see it: weights ``w k(η)`` and chances ``1 − η`` and ``η`` (C, p), intercept (C,)."""
 
-    weight: Float[jax.Array, "C p"]
-    intercept: Float[jax.Array, " C"]
-    keep: Float[jax.Array, "C p"]
-    drop: Float[jax.Array, "C p"]
+    weight: Float[AnyArray, "C p"]
+    intercept: Float[AnyArray, " C"]
+    keep: Float[AnyArray, "C p"]
+    drop: Float[AnyArray, "C p"]
 
 
 @dataclass(frozen=True)
@@ -79,9 +105,12 @@ class SummedKernel:
     ----------
     inner : HMCKernel
         The transition of a :class:`.density.Density` whose masks are integrated.
+    costs : callable
+        Minus the log-likelihoods (C, n) of :class:`SummedRows` at a point, their masks summed, given as NumPy arrays.
     """
 
     inner: HMCKernel
+    costs: Callable[[SummedRows, Any], Float[np.ndarray, "C n"]] | None = None
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -107,7 +136,7 @@ class SummedKernel:
     def init(self, operands: SummedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
         key, z, evaluation, point = _begin(self.inner, operands.chains, key, chains)
-        summed = operands.rows.costs(*(np.asarray(part) for part in point))
+        summed = self._summed(operands.rows, point, slice(None))
         return _first(self.inner, operands.chains, key, z, evaluation, jnp.asarray(summed, dtype=z.dtype))
 
     def step(self, operands: SummedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
@@ -117,8 +146,14 @@ class SummedKernel:
         moved = np.flatnonzero(np.any(np.asarray(proposed.position) != np.asarray(state.position), axis=1))
         summed = np.array(state.evaluation.cost)
         if len(moved):
-            summed[moved] = operands.rows.costs(*(np.asarray(part)[moved] for part in point))
+            summed[moved] = self._summed(operands.rows, point, moved)
         return _arrive(self.inner, operands.chains, state, proposed, jnp.asarray(summed))
+
+    def _summed(self, rows: SummedRows, point: Effective, chains: Any) -> Float[np.ndarray, "C n"]:
+        """Costs of some chains."""
+        if self.costs is None:
+            raise TypeError('masks: "summed" is for bd.sample, which sums masks; expected a kernel that has `costs`.')
+        return self.costs(rows, Effective(*(np.asarray(part)[chains] for part in point)))
 
 
 def _effective(density: Density, operands: HMCOperands, theta: Point) -> Effective:

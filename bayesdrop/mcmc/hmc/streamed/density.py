@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +42,8 @@ class StreamedRows(NamedTuple):
         Features.
     target, row_weight : array (n,)
         Labels −1 and +1, numbers of classes, or numbers, and ``C`` times the row weights, where the rows are.
+    loss_weight : float
+        ``C``, as in :class:`.density.DensityOperands`.
     width : array (n,), optional
         As in :class:`.density.DensityOperands`.
     offset : array (n,), optional
@@ -55,6 +58,7 @@ class StreamedRows(NamedTuple):
     design: Design
     target: PerRow
     row_weight: PerRow
+    loss_weight: float
     width: PerRow | None = None
     offset: PerRow | None = None
     known: float = 0.0
@@ -77,7 +81,8 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     squares = a.T if density.quadratic else none
     others = {"width": rows.width, "offset": rows.offset}
     there = {name: value for name, value in others.items() if value is not None}
-    costs = (rows.costs or RowCosts)(density, tuple(there), level, constant)
+    kind = rows.costs or partial(RowCosts, loss_weight=rows.loss_weight)
+    costs = kind(density, tuple(there), level, constant)
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
@@ -112,12 +117,15 @@ class RowCosts:
         Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
     level, constant : array (C,)
         Of the loadings.
+    loss_weight : float
+        What the loss is multiplied by.
     """
 
     density: Density
     names: tuple[str, ...]
     level: Float[np.ndarray, " C"]
     constant: Float[np.ndarray, " C"]
+    loss_weight: float
 
     @property
     def chains(self) -> int:
@@ -144,7 +152,8 @@ class RowCosts:
                 var = var + second if density.quadratic else var
                 var = var + first[:, C:] if density.linear else var
             stretched = there["width"][:, None] if "width" in there else None
-            cost, slope, var_slope = density.score_cost(target[:, None], weight[:, None], stretched, mean, var)
+            given = target[:, None], weight[:, None], self.loss_weight, stretched
+            cost, slope, var_slope = density.score_cost(*given, mean, var)
         if not density.has_variance:
             return slope, second, cost
         back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
