@@ -1,6 +1,6 @@
-"""Masks of each row summed, and trajectories that are judged by the sum.
+"""Trajectories that are judged by the sum over the masks of each row.
 
-Sums are held to all masks enumerated. Of statistical tests each statistic is allowed 5 standard errors (5.7e-7 each
+Of statistical tests each statistic is allowed 5 standard errors (5.7e-7 each
 under normality): 55 in all, 22 of them by default.
 """
 
@@ -17,19 +17,18 @@ from scipy.stats import norm
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.hmc.masks.halves import MaskHalves
-from bayesdrop.mcmc.hmc.masks.kernel import SummedEvaluation
-from bayesdrop.mcmc.hmc.masks.sums import MaskSums
+from bayesdrop.mcmc.hmc.masks.kernel import Effective, SummedEvaluation
 from bayesdrop.mcmc.hmc.rate_slices import draw_rates, has_rates
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
+from bayesdrop.posterior.masks.row_costs import row_costs
 
 LIMIT = 5.0
 REPLICATES, STEPS = 1500, 6
 RATES = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))
 
 
-def enumerated(X, y, power, weight, intercept, rate, loss=None):
+def enumerated(X, y, C, weight, intercept, rate, loss=None):
     """Minus the log-likelihoods (draws, n), all masks of a row summed; by default of the logistic loss."""
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])))
     with np.errstate(divide="ignore"):
@@ -37,8 +36,7 @@ def enumerated(X, y, power, weight, intercept, rate, loss=None):
     scores = np.einsum("ip,kp,sp->sik", X, masks, weight) + intercept[:, None, None]
     target = np.broadcast_to(y[:, None], scores.shape)
     cost = np.logaddexp(0.0, -target * scores) if loss is None else loss.value(target, scores, np.zeros_like(scores))
-    cost = power[:, None] * cost
-    return -logsumexp(kept[:, None, :] - cost, axis=2)
+    return -logsumexp(kept[:, None, :] - C * cost, axis=2)
 
 
 def problem(n=12, p=3, seed=0):
@@ -49,103 +47,14 @@ def problem(n=12, p=3, seed=0):
 
 def bind(model, X, y, method, tune=0, weight=None, offset=None):
     data = as_dataset(X, y, weight, binary=True).with_weight().with_offset(offset)
-    return method.bind(model, data, model.bind(data.feature_names), tune)
-
-
-# The sums.
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("size", [0.1, 1.0, 6.0])
-def test_sums_are_those_of_all_masks(size, compiled):
-    generator = np.random.default_rng(0)
-    X, y = problem(24, 10)
-    X[3] = 0.0
-    power = np.tile([1.0, 2.0, 0.7], 8)
-    weight, intercept, rate = size * generator.normal(size=(3, 10)), generator.normal(size=3), generator.random((3, 10))
-    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-12), 0.5
-    found = MaskSums(sparse.csr_array(X), bd.Logistic(), y, power, compiled)
-    likelihood = np.exp(-found.costs(weight, intercept, 1 - rate, rate))
-    exact = np.exp(-enumerated(X, y, power, weight, intercept, rate))
-    np.testing.assert_allclose(likelihood, exact, rtol=0, atol=2e-10)
-
-
-@pytest.mark.parametrize("spread", [0.3, 2.0])
-def test_the_compiled_loops_end_where_nothing_is_left(spread):
-    """Rows of so many entries that not all nodes are gone through: the same as with all nodes."""
-    generator = np.random.default_rng(1)
-    X = sparse.csr_array((generator.random((30, 200)) < generator.uniform(0.1, 0.9, size=(30, 1))).astype(float))
-    y, power = generator.choice([-1.0, 1.0], 30), np.ones(30)
-    weight, rate = spread * generator.normal(size=(2, 200)), generator.random((2, 200))
-    point = weight, generator.normal(size=2), 1 - rate, rate
-    found = [MaskSums(X, bd.Logistic(), y, power, compiled).costs(*point) for compiled in (True, False)]
-    np.testing.assert_allclose(*np.exp(-np.array(found)), rtol=0, atol=2e-10)
-
-
-def test_chances_near_one_keep_their_digits():
-    """In single precision ``1 − η`` and ``η`` do not sum to 1."""
-    generator = np.random.default_rng(2)
-    X, y = problem(8, 9)
-    rate = generator.random((2, 9)).astype(np.float32)
-    keep, weight = (1 - rate).astype(np.float32), generator.normal(size=(2, 9)).astype(np.float32)
-    found = MaskSums(sparse.csr_array(X), bd.Logistic(), y, np.ones(8)).costs(weight, np.zeros(2), keep, 3e-8 + rate)
-    exact = np.where(keep < 3e-8 + rate, 1 - keep.astype(float), (3e-8 + rate).astype(float))
-    expected = enumerated(X, y, np.ones(8), weight.astype(float), np.zeros(2), exact)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("size", [1.0, 40.0])
-def test_tiny_likelihoods_are_summed_tilted(size, compiled):
-    """Down to e^−200, as a large C makes them, where the sum itself is right to 1e-10 = e^−23."""
-    generator = np.random.default_rng(0)
-    X, y = problem(24, 8)
-    X[3] = 0.0
-    power = np.tile([1.0, 20.0, 100.0], 8)
-    weight, intercept, rate = size * generator.normal(size=(3, 8)), generator.normal(size=3), generator.random((3, 8))
-    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-6), 0.5
-    found = MaskSums(sparse.csr_array(X), bd.Logistic(), y, power, compiled)
-    costs, exact = found.costs(weight, intercept, 1 - rate, rate), enumerated(X, y, power, weight, intercept, rate)
-    assert exact.max() > 40
-    np.testing.assert_allclose(costs, exact, rtol=0, atol=1e-5)
-
-
-NUMBERS = np.random.default_rng(4).normal(size=24)
-KINKED = [(bd.Hinge(), None), (bd.Hinge(0.3), None), (bd.EpsilonInsensitive(0.4), NUMBERS), (bd.Quantile(0.8), NUMBERS)]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize(("loss", "target"), KINKED)
-def test_sums_by_halves_are_those_of_all_masks(loss, target, compiled):
-    """Every digit but the last few, with offsets, of likelihoods down to e^−220."""
-    generator = np.random.default_rng(0)
-    X, y = problem(24, 9)
-    X[3], X[4, 1:] = 0.0, 0.0
-    y = y if target is None else target
-    power, offset = np.tile([1.0, 2.0, 0.7, 50.0], 6), generator.normal(size=24)
-    weight, intercept, rate = 3 * generator.normal(size=(3, 9)), generator.normal(size=3), generator.random((3, 9))
-    rate[0, :3], rate[1, 4] = (0.0, 1.0, 1e-12), 0.5
-    found = MaskHalves(sparse.csr_array(X), loss, y, power, compiled, offset).costs(weight, intercept, 1 - rate, rate)
-    exact = np.stack(
-        [enumerated(X[[i]], y[[i]], power[[i]], weight, intercept + offset[i], rate, loss)[:, 0] for i in range(24)], 1
-    )
-    assert exact.max() > 60
-    np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
-
-
-def test_offsets_are_part_of_the_sums():
-    X, y = problem(24, 9)
-    point = np.ones((1, 9)), np.zeros(1), np.full((1, 9), 0.6), np.full((1, 9), 0.4)
-    whole = MaskSums(sparse.csr_array(X), bd.Logistic(), y, np.ones(24), offset=np.full(24, 0.7)).costs(*point)
-    np.testing.assert_allclose(
-        whole, MaskSums(sparse.csr_array(X), bd.Logistic(), y, np.ones(24)).costs(point[0], np.full(1, 0.7), *point[2:])
-    )
+    kernel, operands = method.bind(model, data, model.bind(data.feature_names), tune)
+    return (replace(kernel, costs=row_costs) if method.masks == "summed" else kernel), operands
 
 
 # The draws.
 
 
-def exact_means(model, X, y, power, draws=250_000):
+def exact_means(model, X, y, row_weight, draws=250_000):
     """Posterior means of ``statistics`` by importance sampling from the prior, and their standard errors."""
     generator, p = np.random.default_rng(1), X.shape[1]
     rate_map = model.bind([f"x{d}" for d in range(p)])
@@ -153,9 +62,9 @@ def exact_means(model, X, y, power, draws=250_000):
     free = generator.beta(2.0, 3.0, size=(draws, rate_map.size))
     rate = free[:, rate_map.index]
     effective = weight / (1 - rate) if model.noise.unbiased else weight
-    parts = [enumerated(X, y, power, *some, model.loss) for some in zip(
+    parts = [enumerated(X, y, model.C, *some, model.loss) for some in zip(
         *(np.array_split(part, 100) for part in (effective, intercept, rate)), strict=True)]  # fmt: skip
-    log_share = -np.concatenate(parts).sum(axis=1) + 2.5 * np.log1p((intercept / 2.5) ** 2 / 4)
+    log_share = -np.concatenate(parts) @ row_weight + 2.5 * np.log1p((intercept / 2.5) ** 2 / 4)
     share = np.exp(log_share - log_share.max())
     share /= share.sum()
     values = statistics(weight, intercept, free)
@@ -187,8 +96,7 @@ def test_posterior_means_are_exact(name):
     """Rates that features share are drawn given the weights too, as they are of many features."""
     (model, row_weight), (X, y) = CASES[name], problem(24)
     X = 3 * X
-    power = model.C * (np.ones(len(y)) if row_weight is None else row_weight)
-    mean, error = exact_means(model, X, y, power)
+    mean, error = exact_means(model, X, y, np.ones(len(y)) if row_weight is None else row_weight)
     with jax.enable_x64(False):
         kernel, operands = bind(model, sparse.csr_array(X), y, bd.HMC(masks="summed"), 100, row_weight)
         kernel = replace(kernel, inner=replace(kernel.inner, slices=name != "per feature"))
@@ -249,7 +157,7 @@ def test_what_is_held_of_a_state_is_the_sum_there():
         nearly = kernel.inner.density.evaluate(operands.chains.density, theta)
     weight, intercept, logit = (np.asarray(record[name], float) for name in ("weight", "intercept", "logit_rate"))
     rate = expit(logit)
-    expected = enumerated(X, y, np.ones(len(y)), weight, intercept + 0.8, rate)
+    expected = enumerated(X, y, 1.0, weight, intercept + 0.8, rate)
     np.testing.assert_allclose(state.evaluation.cost, expected, atol=1e-5)
     np.testing.assert_allclose(state.evaluation.nearly, nearly.cost, atol=1e-5)
     np.testing.assert_allclose(state.evaluation.gradient, nearly.gradient, atol=1e-4)
@@ -273,30 +181,30 @@ def test_joint_distribution_is_kept():
         evaluate = jax.jit(kernel.inner.density.evaluate)
         for number in range(REPLICATES):
             weight, rate = generator.normal(size=(1, 3)), generator.beta(2.0, 3.0, size=(1, 3))
-            label = labels(generator, X, weight, rate)
+            label = labels(generator, operands.rows, weight, rate)
             found[0].append(summary(weight, rate, X, label))
             state = blank._replace(key=as_key(number))
             for _ in range(STEPS):
                 theta = jnp.asarray(np.concatenate([weight, norm.ppf(rate)], axis=1))
-                rows = MaskSums(X, bd.Logistic(), label, np.ones(8))
+                rows = operands.rows._replace(target=label)
                 here = operands._replace(
                     chains=inside._replace(density=inside.density._replace(target=jnp.asarray(label))), rows=rows
                 )
                 held = evaluate(here.chains.density, theta)
-                cost = jnp.asarray(rows.costs(weight, np.zeros(1), 1 - rate, rate))
+                cost = jnp.asarray(row_costs(rows, Effective(weight, np.zeros(1), 1 - rate, rate)))
                 whole = SummedEvaluation(cost, held.prior, held.gradient, held.cost)
                 state, record = kernel.step(here, state._replace(position=place(theta), evaluation=whole))
                 weight, rate = np.asarray(record["weight"]), expit(np.asarray(record["logit_rate"]))
-                label = labels(generator, X, weight, rate)
+                label = labels(generator, operands.rows, weight, rate)
             found[1].append(summary(weight, rate, X, label))
     before, after = (np.array(part) for part in found)
     z = (after.mean(axis=0) - before.mean(axis=0)) / np.sqrt((after.var(axis=0) + before.var(axis=0)) / REPLICATES)
     assert np.max(np.abs(z)) < norm.isf(1e-5 / len(z)), np.round(z, 1)
 
 
-def labels(generator, X, weight, rate):
+def labels(generator, rows, weight, rate):
     """Each +1 with its probability, all masks summed."""
-    cost = MaskSums(X, bd.Logistic(), np.ones(8), np.ones(8)).costs(weight, np.zeros(1), 1 - rate, rate)
+    cost = row_costs(rows._replace(target=np.ones(8)), Effective(weight, np.zeros(1), 1 - rate, rate))
     return np.where(generator.random(8) < np.exp(-cost[0]), 1.0, -1.0)
 
 
@@ -325,17 +233,10 @@ def test_a_resumed_run_is_bit_identical_and_states_no_approximation(tmp_path):
         bd.reweight(whole, X, y)
 
 
-@pytest.mark.parametrize("model", [bd.Model(bd.Squared()), bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0)))])
-def test_models_without_a_sum_are_refused(model):
-    with pytest.raises(ValueError, match=r'"summed" takes normal weights of known scales and bd.Logistic.*bd.Gibbs'):
+def test_models_without_a_sum_are_refused():
+    model = bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0)))
+    with pytest.raises(ValueError, match=r'"summed" takes normal weights of known scales and one score.*bd.Gibbs'):
         bd.sample(model, *problem(), method=bd.HMC(masks="summed"), progress=False)
-
-
-def test_long_rows_of_a_loss_with_kinks_are_refused():
-    X, y = problem(8, 26)
-    X[2] = 1.0
-    with pytest.raises(ValueError, match=r"at most 24 non-zero features.*got 1 longer ones, of up to 26; take bd.Logi"):
-        bd.sample(bd.Model(bd.Hinge()), sparse.csr_array(X), y, method=bd.HMC(masks="summed"), progress=False)
 
 
 def test_settings_are_checked():
@@ -343,11 +244,3 @@ def test_settings_are_checked():
         bd.HMC(masks="exact")
     assert bd.HMC().integrates_masks
     assert not bd.HMC(masks="summed").integrates_masks
-
-
-def test_scores_too_far_to_be_summed_are_refused():
-    """A sum takes as many terms as the score is far from 0: of an offset of 1e12 it would have no end."""
-    X, y = problem()
-    run = {"draws": 4, "tune": 4, "chains": 2, "method": bd.HMC(masks="summed")}
-    with pytest.raises(ValueError, match=r"at most 1e\+05, got .*e\+1[12]. Divide the features by their scales"):
-        bd.sample(RATES, X, y, offset=np.linspace(0, 1e12, len(y)), **run)
