@@ -24,6 +24,8 @@ __all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part"
 
 _NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+# From here on the continued fraction has all digits, and below it squares cancel no more than a few.
+_FAR = 8.0
 
 
 def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
@@ -54,7 +56,8 @@ def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight:
     xp = mean.__array_namespace__()
     shape = (_NODES,) + (1,) * mean.ndim
     point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(_NODES))
-    spread = _spread(var)
+    # A round-off unit as floor leaves digits to the slope where a row has no noise.
+    spread = xp.sqrt(var + float(xp.finfo(var.dtype).eps))
     score = mean[None] + point * spread[None]
     y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
     value, slope = loss.plain_value_and_slope(y, score)
@@ -106,15 +109,27 @@ def of_check_loss(mean: Scores, tau: float, var: Scores, weight: Any) -> ScoreCo
 
 
 def _spread(var: Scores) -> Scores:
-    """``σ``, with a round-off unit as floor, which keeps slopes finite where a row has no noise."""
+    """``σ``, with a round-off unit of a score as floor, which keeps slopes finite where a row has no noise."""
     xp = var.__array_namespace__()
-    return xp.sqrt(var + float(xp.finfo(var.dtype).eps))
+    return xp.sqrt(var + float(xp.finfo(var.dtype).eps) ** 2)
 
 
 def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
-    """``log E[exp(−Cζ); ζ > 0]``."""
-    tilt = weight * spread
-    return 0.5 * tilt * tilt - weight * mean + _log_ndtr(mean / spread - tilt)
+    """``log E[exp(−Cζ); ζ > 0]``: the density of ``ζ`` at 0 times a Mills ratio, where two squares would cancel."""
+    xp = mean.__array_namespace__()
+    z, tilt = mean / spread, weight * spread
+    within = tilt * (0.5 * tilt - z) + _log_ndtr(z - tilt)
+    return xp.where(tilt - z > _FAR, _log_mills(tilt - z) - 0.5 * z * z, within)
+
+
+def _log_mills(z: Scores) -> Scores:
+    """``log {Φ(−z)/φ(z)} − ½ log 2π`` far above 0, by Laplace's continued fraction."""
+    xp = z.__array_namespace__()
+    z = xp.where(z > _FAR, z, xp.full_like(z, _FAR))
+    below = z
+    for k in range(6, 0, -1):
+        below = z + k / below
+    return -xp.log(below) - _LOG_ROOT_TWO_PI
 
 
 def _density(mean: Scores, spread: Scores, log_total: Scores) -> Scores:

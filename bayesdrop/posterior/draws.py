@@ -111,7 +111,7 @@ class Draws:
             shape = weight.shape if self.model.loss.class_rates else (len(weight), len(self.fixed_rate))
             return np.broadcast_to(self.fixed_rate, shape)
         # A rate that single precision rounds to 1 would divide by zero.
-        return np.clip(self.free_rate[part].astype(np.float64), 0.0, 1 - 1e-12)[..., self.index]
+        return np.clip(self.free_rate[part].astype(np.float64), 0.0, np.nextafter(1.0, 0.0))[..., self.index]
 
     def moments(
         self, design: Any, part: slice, corrupted_inputs: bool = False
