@@ -23,6 +23,7 @@ from ..designs.rows import check_sample_weight
 from ..fitting.objective.centring import shifted
 from ..fitting.results.summary import rows_of
 from ..noise.centre import centre_of
+from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws import Draws, blocks
 from ..posterior.expected_response import expected_response
 from ..posterior.fitted_draws import draws_of_fit
@@ -75,7 +76,8 @@ def marginal_effects(
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit had one.
     draws : int
-        Draws of each chain of a posterior to take, spread evenly, at most all of them.
+        Draws of each chain of a posterior to take, spread evenly, at most all of them. ``mcse`` says what more of them
+        would gain.
     probability : float
         What the intervals hold, in (0, 1).
 
@@ -85,7 +87,9 @@ def marginal_effects(
         ``effect``, and ``sd``, ``low`` and ``high``, one row per feature; of many classes one per class and feature,
         the effects on its probability, which sum to zero over the classes. A point fit that has no intervals though
         ``y`` is given, one with noise, say, has a column ``interval`` in their place, which says "use bd.sample".
-        ``attrs["interval"]`` says what the intervals are, or why there are none.
+        ``attrs["interval"]`` says what the intervals are, or why there are none. Of a posterior there is ``mcse`` too,
+        the Monte Carlo standard error of ``effect`` from the draws that were taken; the ends of a 90 % interval have
+        about twice as much.
 
     Raises
     ------
@@ -137,6 +141,8 @@ def marginal_effects(
         else:
             parts.append((_effects(source, matrix, columns, weight, corrupted_inputs, known), None))
     table = _columns(parts, fits is None, probability)
+    if fits is None:
+        table["mcse"] = _monte_carlo_errors(parts[0][0], first.shape[0])
     classes: Any = None
     if len(sources) > 1 and fits is not None:
         classes = [one.label for one in fits]
@@ -181,6 +187,19 @@ def _columns(parts: list[Any], posterior: bool, probability: float) -> dict[str,
     sd = np.concatenate([sd for _, sd in parts])
     reach = ndtri((1 + probability) / 2) * sd
     return {"effect": effect, "sd": sd, "low": effect - reach, "high": effect + reach}
+
+
+def _monte_carlo_errors(effects: Float[np.ndarray, "S ..."], chains: int) -> Float[np.ndarray, " rows"]:
+    """Monte Carlo standard errors of mean effects, from draws of chains one after the other."""
+    import xarray as xr
+
+    by_chain = effects.reshape(chains, len(effects) // chains, -1)
+    dims = ("chain", "draw", "row")
+    ess = mixing(xr.Dataset({"effect": (dims, by_chain)}))["ess_bulk"]["effect"].values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error: Float[np.ndarray, " rows"] = by_chain.std(axis=(0, 1)) / np.sqrt(ess)
+    # What does not vary has none; of three draws of a chain or fewer none is known.
+    return np.where(np.isnan(ess), 0.0, np.where(ess > 0, error, np.nan))
 
 
 def _of_fit(

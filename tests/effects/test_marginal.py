@@ -122,6 +122,8 @@ def test_a_posterior_has_effects_of_draws(data, post):
     )
     np.testing.assert_allclose(table["effect"], every.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(every, [0.25, 0.75], axis=0), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(table["mcse"], table["sd"] / 10, rtol=0.5)  # a hundred draws, few of them alike
+    assert bd.marginal_effects(post, data.X, draws=2)["mcse"].isna().all()
     few = bd.marginal_effects(post, data.X, draws=10**6, features=["x2"])
     np.testing.assert_allclose(few["effect"], every[:, 2].mean(), rtol=1e-5)
 

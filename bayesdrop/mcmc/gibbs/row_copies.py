@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._memory import machine_memory, size_in_words
+from ..._memory import check_memory
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...rates import RateMap
@@ -76,13 +76,11 @@ def with_copies(data: Dataset, rate_map: RateMap) -> Dataset:
     times = np.where(masked, np.rint(weight), 1.0)
     if not np.any(times > 1):
         return replace(data, weight=np.where(masked, 1.0, weight))
-    needed, there = 8.0 * float(times @ (entries + 1)), machine_memory()
-    if there is not None and needed > there:
-        raise ValueError(
-            f"sample_weight: bd.Gibbs() draws the masks of a row of weight 2 twice, and these {times.sum():,.0f} rows "
-            f"take {size_in_words(int(needed))} or more, of {size_in_words(there)} that this machine has; take "
-            "method=bd.HMC() and correct it by bd.reweight, which take any weights, or smaller ones."
-        )
+    check_memory(
+        f"sample_weight: bd.Gibbs() draws the masks of a row of weight 2 twice, and {times.sum():,.0f} rows take",
+        int(8 * (times @ (entries + 1))),
+        "take method=bd.HMC() and correct it by bd.reweight, which take any weights, or give smaller ones.",
+    )
     design: Any = data.design
     if not hasattr(design, "__getitem__"):
         raise ValueError(

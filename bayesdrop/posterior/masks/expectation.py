@@ -155,7 +155,9 @@ class _Block:
         if draws.fixed_rate is not None:
             rate = draws.fixed_rate[column]
         else:
-            rate = np.clip(draws.free_rate[some[:, None], draws.index[column]].astype(np.float64), 0.0, np.nextafter(1.0, 0.0))
+            rate = np.clip(
+                draws.free_rate[some[:, None], draws.index[column]].astype(np.float64), 0.0, np.nextafter(1.0, 0.0)
+            )
         kept = draws.model.noise.coefficients(rate).gain / (1 - rate)
         return base, draws.weight[some[:, None], column] * kept * self.entries[place], rate
 
