@@ -109,16 +109,19 @@ def sample(
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
-        ``bd.HMC()`` where there are none. On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them
-        approximately, say so, and state their error; see :func:`bayesdrop.reweight`.
+        ``bd.HMC()`` where there are none. With masks and row weights that are no whole numbers it is ``bd.HMC()`` too.
+        On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them approximately, say so, and state their
+        error; see :func:`bayesdrop.reweight`.
     target : str, optional
         Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
-        ``p(y | w, η) = Σ_α p(α | η) exp{−C Σ s_i loss(y_i, wᵀ(x_i∘α_i) + b)}``. ``"marginalised"``: the
+        ``p(y | w, η) = Π_i [Σ_α p(α | η) exp{−C loss(y_i, wᵀ(x_i∘α) + b)}]^{s_i}``. ``"marginalised"``: the
         pseudo-posterior ``exp(−U)``, whose mode is ``bd.fit``'s, with the noise averaged inside the loss as its
         ``expectation`` says (rates must be fixed). By default "noising" where the noise has rates that are free or
         above 0, else "marginalised"; without noise the two are one.
     sample_weight : array (n,), optional
-        Row weights, >= 0: powers of the rows' likelihoods. Rows of weight 0 are left out.
+        Row weights ``s_i``, >= 0: powers of the rows' likelihoods, masks summed out, so that a row of weight 2 is the
+        row twice. Rows of weight 0 are left out. ``bd.Gibbs()`` takes whole numbers, as so many copies of a row, and
+        others of rows that have no entry to drop.
     class_weight : dict or "balanced", optional
         Weight of each label, which multiplies those of its rows (1 for labels that are left out); ``"balanced"`` makes
         all classes weigh the same. The likelihood of each row is raised to the product: a power likelihood, whose

@@ -84,8 +84,7 @@ def variational(
     max_iter : int
         Most rounds of updates of one start.
     sample_weight : array (n,), optional
-        Row weights, >= 0: powers of the rows' likelihoods ``p(y_i | w, b, η)``, masks summed out, so that a weight of 2
-        is the row twice. ``bd.sample`` weighs the loss and counts each mask once; at weights of 1 both are one.
+        Row weights, >= 0, as :func:`bayesdrop.sample` has them: powers of the rows' likelihoods, masks summed out.
     offset : array (n,) or float, optional
         Known part of every row's score, as :func:`bayesdrop.sample` takes it.
     feature_names : sequence of p str, optional
