@@ -4,8 +4,8 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
     y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
-``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and ``σ²`` (else 1) may be unknown.
-One sweep is
+``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and ``σ²`` (else 1) may be
+unknown. One sweep is
 
 0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
    a scale that weights share also given their directions (:mod:`.moves.scales`);
