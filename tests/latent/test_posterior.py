@@ -20,6 +20,7 @@ from bayesdrop.posterior.arviz_groups.groups import dataset
 from bayesdrop.priors.beta_law import BetaLaw
 
 N, P, K, CHAINS = 12, 4, 3, 5
+C = 1.7
 A, B = np.array([2.0, 1.0, 0.7, 3.0]), np.array([1.0, 2.0, 0.6, 1.0])
 
 
@@ -27,14 +28,14 @@ def problem(seed=0):
     rng = np.random.default_rng(seed)
     X = rng.poisson(0.9, size=(N, P)).astype(float)
     X[2] = 0
-    return X, np.where(rng.random(N) < 0.5, -1.0, 1.0), rng.gamma(2.0, size=N)
+    return X, np.where(rng.random(N) < 0.5, -1.0, 1.0), C * (1.0 + np.arange(N) % 3)
 
 
 def operands_of(X, y, power, storage=np.asarray):
     parts = {
         "target": y,
         "row_weight": power,
-        "loss_weight": 1.0,
+        "loss_weight": C,
         "precision": np.full(P, 0.25),
         "fixed_rate": np.full(P, 0.5),
     }
@@ -47,7 +48,7 @@ def operands_of(X, y, power, storage=np.asarray):
 @pytest.mark.default_cases("asarray")
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_density_is_the_program(storage):
-    """Differences between points, to 1e-10 of the largest energy; weights of any size, a row of zeros in the data."""
+    """Differences between points, to 1e-10 of the largest energy; a row of zeros, and rows of several weights."""
     X, y, power = problem()
     density = LatentDensity(bd.Logistic(), bd.Dropout(), K, P, True, P)
     operands = operands_of(X, y, power, storage)
@@ -55,7 +56,9 @@ def test_density_is_the_program(storage):
     theta = jnp.asarray(scale * np.random.default_rng(1).normal(size=(CHAINS, density.size)))
     found = jax.jit(density.evaluate)(operands, theta)
     energy = np.asarray(jnp.sum(found.cost, axis=1) - found.prior)
-    arguments = (jnp.asarray(X), y > 0, K, jnp.asarray(power), jnp.asarray(A), jnp.asarray(B), 2.0)
+    times = np.rint(power / C).astype(int)
+    repeated = jnp.asarray(np.repeat(X, times, axis=0)), np.repeat(y, times) > 0
+    arguments = (*repeated, K, C, jnp.asarray(A), jnp.asarray(B), 2.0)
     names = {"hidden": "hidden_weight", "shift": "hidden_intercept", "output": "output_weight"}
 
     def log_joint(point):
@@ -106,9 +109,8 @@ def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     def value(point):
         parts = density.split(point)
         moments = density.moments(operands, parts)
-        return jnp.sum(loss.score_cost(operands.target, *moments, operands.row_weight).value) - density.log_prior(
-            operands, parts
-        )
+        each = loss.score_cost(operands.target, *moments, jnp.full(len(y), C)).value
+        return jnp.sum(operands.row_weight / C * each) - density.log_prior(operands, parts)
 
     slopes = jax.jit(jax.vmap(jax.grad(value)))(theta)
     found = jax.jit(density.evaluate)(operands, theta)

@@ -26,7 +26,7 @@ K, P, N = 3, 3, 12
 MASKS = np.array(list(itertools.product((0.0, 1.0), repeat=P)))
 PRIOR = bd.Beta(2.0, 3.0)
 POOLED = bd.Hierarchical(["a", "b", "a"], bd.Beta(2, 3), bd.Gamma(2.0, 4.0))
-WEIGHTS = np.array([2.0, 1.0, 0.5] * 4)
+WEIGHTS = np.array([2.0, 1.0, 3.0] * 4)
 
 
 def problem(seed=0):
@@ -46,7 +46,7 @@ def log_marginal(model, X, y, row_weight, weight, intercept, rate):
     for i in range(len(y)):
         score = np.einsum("skd,md->smk", kept * X[i], MASKS) + intercept[:, None]
         log_chance = score[..., y[i]] - np.logaddexp.reduce(score, axis=-1)
-        total += np.log(np.sum(chance * np.exp(model.C * row_weight[i] * log_chance), axis=1))
+        total += row_weight[i] * np.log(np.sum(chance * np.exp(model.C * log_chance), axis=1))
     return total
 
 

@@ -190,15 +190,15 @@ def test_density_without_noise_is_the_plain_program(loss, same):
     ],
 )
 def test_integrated_density_is_the_program(loss, structure, storage, same):
-    """Whatever the bound of the loss: masks that are part of the model have no use for one."""
-    X, y, row_weight = _data()
+    """Whatever the bound of the loss: masks that are part of the model have no use for one. Weights repeat rows."""
+    (X, y, _), times = _data(), 1 + np.arange(N) % 3
     groups = GROUPS if structure == "groups" else None
     A, B = (2.0, 3.0) if groups is None else (jnp.array([2.0, 1.0, 0.5]), jnp.array([3.0, 1.0, 4.0]))
     model = bd.Model(loss, rates=FREE[structure], C=C, weight_prior=bd.Normal(SCALE))
-    density, operands = _bound(model, storage(X), y, row_weight, False)
+    density, operands = _bound(model, storage(X), y, times.astype(float), False)
     likelihood = {"Hinge": normal_scores.hinge, "Logistic": normal_scores.logistic}[type(loss).__name__]
-    power = C * jnp.asarray(row_weight)
-    arguments = (jnp.asarray(X), _coded(loss, y), likelihood, power, A, B, groups, jnp.asarray(SCALE))
+    rows = jnp.asarray(np.repeat(X, times, axis=0)), _coded(loss, np.repeat(y, times))
+    arguments = (*rows, likelihood, C, A, B, groups, jnp.asarray(SCALE))
     _against_program(density, operands, normal_scores.program, arguments, same)
 
 

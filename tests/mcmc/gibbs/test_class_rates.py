@@ -23,7 +23,7 @@ from bayesdrop.models import softmax
 LIMIT = 5.0
 K, P, N, CHAINS, DRAWS = 3, 2, 10, 64, 300
 PRIOR = bd.Beta(2.0, 3.0)
-WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 1.5] * 2)
+WEIGHTS = np.array([2.0, 1.0, 3.0, 1.0, 1.0] * 2)
 MASKS = np.array(list(itertools.product((0.0, 1.0), repeat=K * P))).reshape(-1, K, P)
 SOFTMAX = bd.Softmax(class_rates=True)
 
@@ -46,7 +46,7 @@ def log_marginal(model, X, y, row_weight, weight, intercept, rate):
     for i in range(N):
         score = np.einsum("skd,mkd->smk", kept * X[i], MASKS) + intercept[:, None]
         mine = score[..., y[i]] - special.logsumexp(score, axis=-1)
-        total += np.log(np.sum(chance * np.exp(model.C * row_weight[i] * mine), axis=1))
+        total += row_weight[i] * np.log(np.sum(chance * np.exp(model.C * mine), axis=1))
     return total
 
 

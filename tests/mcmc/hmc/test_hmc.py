@@ -295,19 +295,22 @@ def quadrature(model, X, y, row_weight, offset, fine):
 
 
 def log_scores(model, X, y, row_weight, weight, intercept, rate):
-    """Log likelihood (m,), the masks integrated as if scores were normal, by the formula; 15 nodes unless hinge."""
+    """Log likelihood (m,), the masks integrated as if scores were normal, by the formula; 15 nodes unless hinge.
+
+    A row weight is a power of the integral.
+    """
     gain, _, quadratic, _, _ = model.noise.coefficients(rate)
     points, shares = np.polynomial.hermite_e.hermegauss(15)
     mean = (weight * gain) @ X.T + intercept[:, None]
     sd = np.sqrt((weight**2 * quadratic) @ (X**2).T)
     if isinstance(model.loss, Hinge):
-        slack, power = 1 - y * mean, model.C * row_weight
-        within = stats.norm.logcdf(slack / sd - power * sd) - power * slack + 0.5 * (power * sd) ** 2
-        return np.logaddexp(stats.norm.logcdf(-slack / sd), within).sum(axis=1)
+        slack, C = 1 - y * mean, model.C
+        within = stats.norm.logcdf(slack / sd - C * sd) - C * slack + 0.5 * (C * sd) ** 2
+        return np.logaddexp(stats.norm.logcdf(-slack / sd), within) @ row_weight
     score = mean[..., None] + sd[..., None] * points
     sign = np.broadcast_to(y.astype(float)[:, None], score.shape)
     loss = model.loss.plain.value(sign, score, np.zeros_like(score))
-    return logsumexp(-model.C * row_weight[:, None] * loss, b=shares / shares.sum(), axis=2).sum(axis=1)
+    return logsumexp(-model.C * loss, b=shares / shares.sum(), axis=2) @ row_weight
 
 
 def importance(model, X, y, row_weight, draws=120_000):
