@@ -231,17 +231,21 @@ def test_recorded_density_is_that_of_the_model(learnt):
         state, found = start(operands, jax.random.key(1))
         found = {name: np.asarray(value) for name, value in found.items()}
     rate, weight, kept = 1 / (1 + np.exp(-found["logit_rate"])), found["weight"], np.asarray(state.kept[0])
+    # Rows with entries are there as often as their weights say.
+    masked = np.any(X != 0, axis=1)
+    copies = np.repeat(np.arange(N), np.where(masked, WEIGHTS, 1).astype(int))
+    X, y, row_weight = X[copies], y[copies], np.where(masked, 1.0, WEIGHTS)[copies]
     expected = np.zeros(5)
     for c in range(5):
         mask = np.where(X.T != 0, kept[:, c], False)
         score = (X * mask.T) @ (weight[c] / (1 - rate[c])).T + found["intercept"][c]
         np.testing.assert_allclose(np.asarray(state.score)[:, c], score.T, atol=1e-12)
-        own = score[np.arange(N), y] - np.logaddexp.reduce(score, axis=1)
+        own = score[np.arange(len(y)), y] - np.logaddexp.reduce(score, axis=1)
         drops = np.sum((X.T != 0) & ~mask, axis=1)
         scale = np.exp(found["log_weight_scale"][c]) if learnt else np.ones(2)
         # Of weights that sum to 0 over the classes K - 1 contrasts are free.
         contrast = stats.norm.logpdf(contrasts(K).T @ weight[c], scale=scale[[0, 1, 0]])
-        expected[c] = 0.7 * WEIGHTS @ own + contrast.sum() + stats.beta(2, 3).logpdf(rate[c]).sum()
+        expected[c] = 0.7 * row_weight @ own + contrast.sum() + stats.beta(2, 3).logpdf(rate[c]).sum()
         expected[c] += stats.halfnorm.logpdf(scale, scale=[1.0, 0.5]).sum() if learnt else 0.0
         expected[c] += np.sum(drops * np.log(rate[c]) + ((X != 0).sum(axis=0) - drops) * np.log1p(-rate[c]))
     np.testing.assert_allclose(found["lp"] - found["lp"][0], expected - expected[0], rtol=1e-9, atol=1e-9)
