@@ -97,8 +97,8 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     Examples
     --------
     >>> far = np.array([0.0, -2000.0, -1000.0])
-    >>> log_totals(far.reshape(1, 1, 3), far[::-1].reshape(1, 3, 1)).tolist()
-    [[[-1000.0]]]
+    >>> log_totals(far.reshape(1, 1, 3), far[::-1].reshape(1, 3, 1)).round(3).tolist()
+    [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
     poor = np.nonzero(total < LEAST)
