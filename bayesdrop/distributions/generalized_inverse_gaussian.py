@@ -3,11 +3,19 @@ r"""Generalised inverse Gaussian distribution.
     f(x) = (a/b)^{p/2} / (2 K_p(√(ab))) · x^{p−1} exp{−(a x + b/x)/2},      x > 0.
 
 Sampler: the rejection method of Devroye (2014, Statistics and Computing 24), whose three-piece envelope bounds the
-log-concave density of ``log x``. The Bessel function comes from its integral ``K_p(ω) = ½ ∫ exp(−ω cosh t + p t) dt``
-over the real line, on which the trapezoidal rule converges geometrically.
+log-concave density of ``log x``. With ``ω = √(ab)``, ``R = √(ω² + p²)`` and, for ``p >= 0``, the mode
+``x_0 = (R + p)/a`` of ``x f(x)``,
+
+    x f(x) ∝ exp D(u),     D(u) = −(R − p)(cosh u − 1) − p(e^u − 1 − u),     u = log(x / x_0),
+
+whose terms are small where there is mass, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
+``−p``. Constant, moments and ``K_p(ω) = ½ exp(p log((R + p)/ω) − R) ∫ exp D`` are sums of it over ``u``, on which the
+trapezoidal rule converges geometrically.
 """
 
 from __future__ import annotations
+
+import math
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +35,12 @@ Elementwise = Float[jax.Array, "*shape"]
 Carry = tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]
 
 _NODES = 800
+# What is left of the integrand's peak at the ends of the sum: e⁻⁴⁵.
+_DEPTH = 45.0
 
 
 def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
-    """``log K_p(x)`` for real order ``|p| <= 500`` and ``x > 0``; both broadcast.
+    """``log K_p(x)`` for real order and ``x > 0``; both broadcast.
 
     Examples
     --------
@@ -44,17 +54,80 @@ def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
 @jax.jit
 def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
     order = jnp.abs(order)
-    # Beyond these ends the integrand is below e⁻⁴⁵ of its peak, which lies at sinh t = p/x.
-    low = -jnp.arccosh(1 + 45 / x)
-    high = jnp.arcsinh(order / x) + jnp.arccosh(1 + 45 / jnp.sqrt(x * x + order * order))
-    low, high = lax.stop_gradient(low)[..., None], lax.stop_gradient(high)[..., None]
-    share = jnp.arange(_NODES, dtype=x.dtype) / (_NODES - 1)
-    share = share.reshape((1,) * x.ndim + (-1,))
-    t = low + (high - low) * share
-    # cosh t − 1 = 2 sinh²(t/2): the large part of the exponent stays outside of the sum.
-    exponent = -x[..., None] * 2 * jnp.sinh(t / 2) ** 2 + order[..., None] * t
-    step = jnp.log((high - low)[..., 0] / (_NODES - 1))
-    return logsumexp(exponent, axis=-1) - x + step - jnp.log(jnp.asarray(2.0, x.dtype))
+    root = jnp.hypot(x, order)
+    return order * (jnp.log(root + order) - jnp.log(x)) - root + _log_integral(order, x) - math.log(2)
+
+
+def _exponent(p: Elementwise, omega: Elementwise, u: Elementwise) -> Elementwise:
+    """``D(u)``, of ``p >= 0``."""
+    small = jnp.abs(u) < 0.5
+    near = jnp.where(small, u, 0)
+    series = jnp.ones_like(u)
+    for n in range(15, 2, -1):
+        series = 1 + near / n * series
+    far = jnp.where(small, 1, u)
+    # R − p = ω²/(R + p), whose square may underflow where the sine overflows.
+    half = omega / jnp.sqrt(jnp.hypot(omega, p) + p) * jnp.sinh(u / 2)
+    return -2 * half * half - p * jnp.where(small, near * near / 2 * series, jnp.expm1(far) - far)
+
+
+def _ends(p: Elementwise, omega: Elementwise) -> tuple[Elementwise, Elementwise]:
+    """Where the integrand has fallen to ``e⁻⁴⁵`` of its peak at least, (below, above) it; of ``p >= 0``."""
+    # Above the peak D falls as R(cosh u − 1) or faster, below as the larger of its two terms.
+    line = _DEPTH / jnp.maximum(p, jnp.finfo(p.dtype).tiny)
+    root = jnp.hypot(omega, p)
+    below = _arccosh_above(math.log(_DEPTH) + jnp.log(root + p) - 2 * jnp.log(omega))
+    return -jnp.minimum(below, line + jnp.sqrt(2 * line)), _arccosh_above(math.log(_DEPTH) - jnp.log(root))
+
+
+def _place(p: Elementwise, omega: Elementwise) -> Elementwise:
+    """``arcsinh(p/ω)``, the logarithm of ``x_0`` in units of ``√(b/a)``."""
+    size = jnp.abs(p)
+    return jnp.sign(p) * (jnp.log(jnp.hypot(omega, size) + size) - jnp.log(omega))
+
+
+def _arccosh_above(log_excess: Elementwise) -> Elementwise:
+    """``arccosh(1 + excess)``, or a little more."""
+    excess = jnp.exp(jnp.minimum(log_excess, 9))
+    near = jnp.log1p(excess + jnp.sqrt(excess * (excess + 2)))
+    return jnp.where(log_excess > 9, log_excess + math.log(2) + 1e-3, near)
+
+
+def _nodes(low: Elementwise, high: Elementwise) -> tuple[Float[jax.Array, "... nodes"], Elementwise]:
+    """Nodes from one end to the other along a new last axis, and the logarithm of their distance; both are held."""
+    low, high = lax.stop_gradient(low), lax.stop_gradient(high)
+    share = jnp.arange(_NODES, dtype=low.dtype) / (_NODES - 1)
+    u = low[..., None] + (high - low)[..., None] * share.reshape((1,) * low.ndim + (-1,))
+    return u, jnp.log((high - low) / (_NODES - 1))
+
+
+@jax.jit
+def _log_integral(p: Elementwise, omega: Elementwise) -> Elementwise:
+    """``log ∫ exp D(u) du``."""
+    u, step = _nodes(*_ends(p, omega))
+    return logsumexp(_exponent(p[..., None], omega[..., None], u), axis=-1) + step
+
+
+@jax.jit
+def _log_moments(p: Elementwise, omega: Elementwise, power: Elementwise) -> tuple[Elementwise, Elementwise]:
+    """Logarithms of ``E (x/x_0)^power`` and of the variance of ``x/x_0``, from the same nodes as the constant."""
+    sign, size = jnp.where(p < 0, -1, 1).astype(p.dtype), jnp.abs(p)
+    low, high = _ends(size, omega)
+    # Tilted by a power of x the law is one of another order, whose peak is elsewhere.
+    for tilt in (sign * power, 2 * sign):
+        order = size + tilt
+        ends = _ends(jnp.abs(order), omega)
+        away = _place(order, omega) - _place(size, omega)
+        low = jnp.minimum(low, away + jnp.where(order < 0, -ends[1], ends[0]))
+        high = jnp.maximum(high, away + jnp.where(order < 0, -ends[0], ends[1]))
+    u, _ = _nodes(low, high)
+    exponent = _exponent(size[..., None], omega[..., None], u)
+    u, total = sign[..., None] * u, logsumexp(exponent, axis=-1)
+    excess = jnp.expm1(u)
+    mean = jnp.sum(excess * jnp.exp(exponent - total[..., None]), axis=-1)
+    away = 2 * jnp.log(jnp.maximum(jnp.abs(excess - mean[..., None]), jnp.finfo(u.dtype).tiny))
+    moment = logsumexp(power[..., None] * u + exponent, axis=-1) - total
+    return moment, logsumexp(away + exponent, axis=-1) - total
 
 
 class GeneralizedInverseGaussian(Distribution):
@@ -90,18 +163,27 @@ class GeneralizedInverseGaussian(Distribution):
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-density."""
-        value, p, a, b = jnp.broadcast_arrays(value, self.p, self.a, self.b)
-        constant = 0.5 * p * (jnp.log(a) - jnp.log(b)) - jnp.log(jnp.asarray(2.0, a.dtype))
-        kernel = (p - 1) * jnp.log(value) - 0.5 * (a * value + b / value)
-        return constant - log_bessel_k(p, jnp.sqrt(a) * jnp.sqrt(b)) + kernel
+        value, p, omega, log_peak, peak = jnp.broadcast_arrays(value, *self._standard())
+        close = jnp.abs(value - peak) < 0.5 * peak
+        away = jnp.where(close, (value - peak) / peak, 0)
+        u = jnp.where(close, jnp.log1p(away), jnp.log(value) - log_peak)
+        size = jnp.abs(p)
+        return _exponent(size, omega, jnp.where(p < 0, -u, u)) - _log_integral(size, omega) - jnp.log(value)
+
+    def _standard(self) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        """Order, ``ω``, and the mode ``x_0`` of ``x f(x)`` by its logarithm and itself."""
+        p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
+        omega = jnp.sqrt(a) * jnp.sqrt(b)
+        larger = jnp.hypot(omega, p) + jnp.abs(p)
+        peak = jnp.where(p >= 0, larger / a, b / larger)
+        return p, omega, jnp.where(p >= 0, jnp.log(larger) - jnp.log(a), jnp.log(b) - jnp.log(larger)), peak
 
     def moment(self, power: float) -> Float[jax.Array, ...]:
         """``E[x^power]`` for any real power, shaped like the batch; ``moment(-1)`` is ``E[1/x]``."""
-        p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
-        omega = jnp.sqrt(a) * jnp.sqrt(b)
-        ratio = log_bessel_k(p + power, omega) - log_bessel_k(p, omega)
-        value = jnp.exp(ratio + 0.5 * power * (jnp.log(b) - jnp.log(a)))
-        return value.reshape(self.batch_shape)
+        p, omega, log_peak, peak = self._standard()
+        found = _log_moments(p, omega, jnp.full_like(omega, power))[0]
+        whole = peak * jnp.exp(found) if power == 1 else jnp.exp(found + power * log_peak)
+        return whole.reshape(self.batch_shape)
 
     @property
     def mean(self) -> Float[jax.Array, ...]:
@@ -111,18 +193,18 @@ class GeneralizedInverseGaussian(Distribution):
     @property
     def variance(self) -> Float[jax.Array, ...]:
         """Variance, shaped like the batch."""
-        return self.moment(2) - self.moment(1) ** 2
+        p, omega, _, peak = self._standard()
+        return (peak * jnp.exp(0.5 * _log_moments(p, omega, jnp.ones_like(omega))[1])).reshape(self.batch_shape) ** 2
 
 
 @jax.jit
 def _devroye(key: PRNGKeyArray, p: Elementwise, omega: Elementwise) -> Elementwise:
     """Draws of density ``∝ x^{p−1} exp(−ω(x + 1/x)/2)``: rejection in ``log x``, all elements until all accept."""
     order = jnp.abs(p)
-    root = jnp.sqrt(omega * omega + order * order)
-    alpha = omega * (omega / (root + order))  # √(ω² + λ²) − λ without cancellation
+    alpha = omega * (omega / (jnp.hypot(omega, order) + order))  # √(ω² + λ²) − λ without cancellation
 
     def psi(x: Elementwise) -> Elementwise:
-        return -alpha * 2 * jnp.sinh(x / 2) ** 2 - order * (jnp.expm1(x) - x)
+        return _exponent(order, omega, x)
 
     def psi_slope(x: Elementwise) -> Elementwise:
         return -alpha * jnp.sinh(x) - order * jnp.expm1(x)
@@ -157,5 +239,5 @@ def _devroye(key: PRNGKeyArray, p: Elementwise, omega: Elementwise) -> Elementwi
 
     start = (key, jnp.zeros_like(omega), jnp.zeros(omega.shape, bool))
     _, x, _ = lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)
-    mode = jnp.log((order + root) / omega)
+    mode = _place(order, omega)
     return jnp.exp(jnp.where(p < 0, -(x + mode), x + mode))

@@ -7,6 +7,8 @@ with mean μ and shape λ; variance ``μ³/λ``. Draws come from :mod:`.reciproc
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
@@ -59,15 +61,19 @@ class InverseGaussian(Distribution):
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-density."""
         value, loc, shape = jnp.broadcast_arrays(value, self.loc, self.concentration)
-        z = (value - loc) / loc
-        return 0.5 * (jnp.log(shape) - jnp.log(2 * jnp.pi) - 3 * jnp.log(value)) - 0.5 * shape * z * z / value
+        z = jnp.sqrt(shape / value) * ((value - loc) / loc)
+        return 0.5 * (jnp.log(shape) - math.log(2 * math.pi) - 3 * jnp.log(value)) - 0.5 * z * z
 
     def cdf(self, value: Numbers) -> Float[jax.Array, ...]:
         """Distribution function, in closed form."""
-        value, loc, shape = jnp.broadcast_arrays(value, self.loc, self.concentration)
-        root = jnp.sqrt(shape / value)
-        first = jnp.exp(log_ndtr(root * (value / loc - 1)))
-        return first + jnp.exp(2 * shape / loc + log_ndtr(-root * (value / loc + 1)))
+        value, loc, shape = jnp.broadcast_arrays(*_floats(value, self.loc, self.concentration))
+        inside = (value > 0) & (value < jnp.inf)
+        safe = jnp.where(inside, value, loc)
+        root = jnp.sqrt(shape / safe)
+        below, above = root * ((safe - loc) / loc), root * (safe / loc + 1)
+        # e^{2λ/μ} Φ(−above), as one number that does not overflow: above² − below² = 4λ/μ.
+        second = jnp.exp(-0.5 * below * below - 0.5 * math.log(2 * math.pi)) * _mills_ratio(above)
+        return jnp.where(inside, jnp.exp(log_ndtr(below)) + second, jnp.where(value > 0, 1, 0).astype(loc.dtype))
 
     @property
     def mean(self) -> Float[jax.Array, ...]:
@@ -77,7 +83,18 @@ class InverseGaussian(Distribution):
     @property
     def variance(self) -> Float[jax.Array, ...]:
         """Variance, shaped like the batch."""
-        return jnp.broadcast_to(self.loc, self.batch_shape) ** 3 / self.concentration
+        loc = jnp.broadcast_to(self.loc, self.batch_shape)
+        return loc / self.concentration * loc * loc
+
+
+def _mills_ratio(x: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
+    """``Φ(−x)/φ(x)`` of ``x >= 0``, from three on by its continued fraction (Abramowitz & Stegun 1964, 26.2.14)."""
+    small = x < 3
+    near, far = jnp.where(small, x, 0), jnp.where(small, 3, x)
+    fraction = far
+    for n in range(50, 0, -1):
+        fraction = far + n / fraction
+    return jnp.where(small, jnp.exp(log_ndtr(-near) + 0.5 * near * near) * math.sqrt(2 * math.pi), 1 / fraction)
 
 
 def _floats(*values: Numbers) -> list[Float[jax.Array, ...]]:

@@ -76,7 +76,8 @@ class BernoulliPseudoLikelihood(Distribution):
     @property
     def variance(self) -> Float[jax.Array, ...]:
         """Variance of the normalised form."""
-        return self.mean * (1 - self.mean)
+        odds = self.positive - self.negative
+        return jax.nn.sigmoid(odds) * jax.nn.sigmoid(-odds)
 
 
 class HingePseudoLikelihood(BernoulliPseudoLikelihood):

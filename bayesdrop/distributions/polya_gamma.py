@@ -2,7 +2,7 @@ r"""Polya-Gamma distribution PG(b, z) of Polson, Scott & Windle (2013).
 
     E exp(−t x) = cosh^b(z/2) / cosh^b(√(z²/4 + t/2)),      f(x | b, z) = cosh^b(z/2) exp(−z² x/2) f(x | b, 0).
 
-The density at ``z = 0`` is that of :mod:`.polya_gamma_density`.
+The density is that of :mod:`.polya_gamma_density`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from .._typing import Float
 from .conditional_update import where_needed
 from .inverse_gaussian import InverseGaussian, Numbers, _floats
-from .polya_gamma_density import log_density_at_zero
+from .polya_gamma_density import log_cosh_change, log_density, unit_moments
 from .polya_gamma_one import polya_gamma_one
 
 __all__ = ["PolyaGamma"]
@@ -73,30 +73,21 @@ class PolyaGamma(Distribution):
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-density."""
         value, b, z = jnp.broadcast_arrays(value, self.b, self.z)
-        half = jnp.abs(z) / 2
-        log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
-        return b * log_cosh - 0.5 * z**2 * value + log_density_at_zero(value, b)
+        return log_density(value, b, jnp.abs(z))
 
     def log_laplace(self, t: Numbers) -> Float[jax.Array, ...]:
         """``log E exp(−t x)`` for ``t > −(z² + π²)/2``; broadcasts against the batch."""
-        t = jnp.asarray(t, self.z.dtype)
-        square = self.z**2 / 4 + t / 2
-        root = jnp.sqrt(jnp.abs(square))
-        above = root + jnp.log1p(jnp.exp(-2 * root)) - math.log(2)
-        below = jnp.log(jnp.cos(jnp.where(square < 0, root, jnp.zeros_like(root))))
-        half = jnp.abs(self.z) / 2
-        start = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
-        return self.b * (start - jnp.where(square < 0, below, above))
+        return -self.b * log_cosh_change(jnp.abs(self.z) / 2, jnp.asarray(t, self.z.dtype) / 2)
 
     @property
     def mean(self) -> Float[jax.Array, ...]:
         """``b tanh(z/2) / (2z)``, shaped like the batch."""
-        return _moments(*jnp.broadcast_arrays(self.b, self.z))[0].reshape(self.batch_shape)
+        return (self.b * unit_moments(jnp.abs(self.z), True)[0]).reshape(self.batch_shape)
 
     @property
     def variance(self) -> Float[jax.Array, ...]:
         """``b (sinh z − z) / (4 z³ cosh²(z/2))``, shaped like the batch."""
-        return _moments(*jnp.broadcast_arrays(self.b, self.z))[1].reshape(self.batch_shape)
+        return (self.b * unit_moments(jnp.abs(self.z), True)[1]).reshape(self.batch_shape)
 
 
 @jax.jit
@@ -117,33 +108,17 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     start = (jnp.zeros((), z.dtype), key_sum, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
     beyond = whole - summed
-    total = where_needed(jnp.any(part > 0), lambda t: t + _fraction(key_part, part, z), total)
-    return where_needed(jnp.any(beyond > 0), lambda t: t + _matched(key_rest, beyond, *_moments(beyond, z)), total)
-
-
-def _moments(b: Elementwise, z: Elementwise) -> tuple[Elementwise, Elementwise]:
-    """Mean and variance, by Taylor series near ``z = 0``."""
-    z = jnp.abs(z)
-    small = z < 0.3
-    safe = jnp.where(small, jnp.ones_like(z), z)
-    decay = jnp.exp(-safe)
-    tanh = (1 - decay) / (1 + decay)
-    sech2 = 4 * decay / ((1 + decay) * (1 + decay))
-    square = z * z
-    # tanh(z/2)/(2z) and (2 tanh(z/2) − z sech²(z/2))/(4z³), expanded in z².
-    near_mean = 1 / 4 - square * (1 / 48 - square * (1 / 480 - square * (17 / 80640 - square * 31 / 1451520)))
-    near_var = 1 / 24 - square * (1 / 120 - square * (17 / 13440 - square * (31 / 181440 - square * 691 / 31933440)))
-    mean = jnp.where(small, near_mean, tanh / (2 * safe))
-    variance = jnp.where(small, near_var, (2 * tanh - safe * sech2) / (4 * safe**3))
-    return b * mean, b * variance
+    moments = unit_moments(jnp.abs(z), True)
+    total = where_needed(jnp.any(part > 0), lambda t, key: t + _fraction(key, part, z), total, key_part)
+    return where_needed(jnp.any(beyond > 0), lambda t, key: t + _matched(key, beyond, *moments), total, key_rest)
 
 
 def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, variance: Elementwise) -> Elementwise:
-    """Inverse Gaussian of the given mean and variance; 0 where ``b`` is 0."""
+    """Inverse Gaussian of ``b`` times the mean and ``b`` times the variance; 0 where ``b`` is 0."""
     some = b > 0
-    mean, variance = jnp.where(some, mean, 1), jnp.where(some, variance, 1)
-    draw = InverseGaussian(mean, mean**3 / variance, validate_args=False).sample(key)
-    return jnp.where(some, draw, 0)
+    # In units of its mean, so that no power of a small number underflows.
+    shape = jnp.minimum(jnp.where(some, b, 1) * (mean / (variance / mean)), 1e30)
+    return b * mean * jnp.where(some, InverseGaussian(1.0, shape, validate_args=False).sample(key), 0)
 
 
 def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
@@ -165,7 +140,7 @@ def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     start = (jnp.zeros((), z.dtype), key_gamma, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < terms, add, start)
     mean, variance = _tail_moments(terms, z)
-    return jnp.where(some, total + _matched(key_rest, shape, shape * mean, shape * variance), 0)
+    return jnp.where(some, total + _matched(key_rest, shape, mean, variance), 0)
 
 
 def _tail_moments(first: Float[jax.Array, ""], z: Elementwise) -> tuple[Elementwise, Elementwise]:

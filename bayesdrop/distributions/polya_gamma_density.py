@@ -1,6 +1,7 @@
-r"""Density of PG(b, 0), by three routes that share the ``(x, b)`` plane.
+r"""Density of PG(b, z), by three routes that share the ``(x, b)`` plane: ``cosh^b(z/2) exp(−z²x/2)`` times PG(b, 0)'s.
 
-*Small x.* The alternating series of Polson, Scott & Windle (2013, section 2.3).
+*Small x.* The alternating series of Polson, Scott & Windle (2013, section 2.3). Its exponents and the tilt are one
+square, ``−½(zx − b/2)²/x``, so that nothing large cancels.
 
 *Small b.* A numerical inversion of the Laplace transform ``cosh^{−b}(√(s/2))``, all of whose singularities lie on the
 negative axis, for which the contour of Talbot (1979; weights of Abate & Valkó 2004) is made. Its terms grow with ``b``.
@@ -22,35 +23,42 @@ from jax.scipy.special import gammaln
 
 from .._typing import Float
 
-__all__ = ["log_density_at_zero"]
+__all__ = ["log_cosh_change", "log_density", "unit_moments"]
 
 Elementwise = Float[jax.Array, "*shape"]
 
-_STEP, _ITERATIONS = 0.5, 12
+_ITERATIONS = 12
 # Shapes from which on the vertical line has few enough nodes; Talbot's terms cancel to 1e-10 of the sum there.
 _LARGE = 8.0
 
 
+# Series of tanh(x)/x in x².
+_TANH = (1, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075, -929569 / 638512875)
+
+
 @jax.jit
-def log_density_at_zero(x: Elementwise, b: Elementwise) -> Elementwise:
-    """``log f(x | b, 0)``; one shape and type."""
+def log_density(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
+    """``log f(x | b, z)``, ``z >= 0``; one shape and type."""
     small = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
     large = b >= _LARGE
     one, half = jnp.ones_like(x), jnp.full_like(x, 0.1)
-    series = _series(jnp.where(small & ~large, x, half), jnp.where(small & ~large, b, one))
+    sparse = small & ~large
+    series = _series(jnp.where(sparse, x, half), jnp.where(sparse, b, one), jnp.where(sparse, z, one))
     talbot = _talbot(jnp.where(small | large, one, x), jnp.where(small | large, one, b))
-    line = _vertical(jnp.where(large, x, 4 * one), jnp.where(large, b, 16 * one))
+    talbot = talbot + b * (z / 2 + jnp.log1p(jnp.exp(-z)) - math.log(2)) - z * (0.5 * z * x)
+    line = _vertical(jnp.where(large, x, 4 * one), jnp.where(large, b, 16 * one), jnp.where(large, z, one))
     return jnp.where(large, line, jnp.where(small, series, talbot))
 
 
-def _series(x: Elementwise, b: Elementwise) -> Elementwise:
-    """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))``, first term factored out."""
+def _series(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
+    """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))`` and the tilt, by the first term."""
     total = jnp.ones_like(x)
     for n in range(1, 12):
         size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
         total = total + (-1) ** n * jnp.exp(size - (4 * n * n + 4 * n * b) / (8 * x))
-    first = (b - 1) * math.log(2) + jnp.log(b) - 0.5 * jnp.log(2 * math.pi * x**3) - b * b / (8 * x)
-    return first + jnp.log(total)
+    away = (z * x - b / 2) / jnp.sqrt(x)
+    first = jnp.log(b) - 0.5 * math.log(8 * math.pi) - 1.5 * jnp.log(x) - 0.5 * away * away
+    return first + b * jnp.log1p(jnp.exp(-z)) + jnp.log(total)
 
 
 def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
@@ -68,20 +76,55 @@ def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
     return jnp.log(0.4 * jnp.real(terms).sum(axis=-1) / x) - shift * x
 
 
-def _vertical(x: Elementwise, b: Elementwise) -> Elementwise:
-    """The same along ``s = ŝ + it``: ``log Σ h/(2π) Re exp{K(s) + sx}``, the saddle's term factored out."""
+def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
+    """The same along ``s = ŝ + it``: ``log Σ h/(2π) Re exp{K(s) + sx}`` and the tilt, by the saddle's term."""
     q, variance = jax.lax.stop_gradient(_saddle(jax.lax.stop_gradient(x / b)))
-    saddle = q / 2
-    step = _STEP / jnp.sqrt(jax.lax.stop_gradient(b) * variance)
+    spacing, nodes = (0.33, 220) if x.dtype == jnp.float64 else (0.5, 72)
+    step = spacing / jnp.sqrt(jax.lax.stop_gradient(b) * variance)
     kind = _complex(x)
     along = (1,) * x.ndim + (-1,)
-    t = step[..., None] * jnp.arange(144 if x.dtype == jnp.float64 else 72, dtype=x.dtype).reshape(along)
-    start = jnp.real(_log_cosh(saddle.astype(kind)))
-    rest = _log_cosh(jax.lax.complex(jnp.broadcast_to(saddle[..., None], t.shape), t)) - start.astype(kind)[..., None]
+    t = step[..., None] * jnp.arange(nodes, dtype=x.dtype).reshape(along)
+    start = jnp.sqrt(q.astype(kind) / 4)[..., None]
+    rest = _log_cosh_ratio(jnp.sqrt(jax.lax.complex(jnp.broadcast_to(q[..., None] / 4, t.shape), t / 2)), start, t)
     turn = jax.lax.complex(jnp.zeros_like(t), t * x[..., None])
     terms = jnp.real(jnp.exp(turn - b.astype(kind)[..., None] * rest))
     total = 2 * terms.sum(axis=-1) - terms[..., 0]
-    return saddle * x - b * start + jnp.log(step * total / (2 * math.pi))
+    root = jnp.sqrt(jnp.abs(q))
+    between = jnp.where(q > 0, (root - z) * (root + z), q - z * z)
+    return between * x / 2 - b * log_cosh_change(z / 2, between / 4) + jnp.log(step * total / (2 * math.pi))
+
+
+def log_cosh_change(half: Elementwise, change: Elementwise) -> Elementwise:
+    """``log cosh √(half² + change) − log cosh half``, of a cosine where the root is imaginary; without cancellation."""
+    square = half * half + change
+    above = square > 0
+    root = jnp.sqrt(jnp.where(above, square, 1))
+    angle = jnp.sqrt(jnp.where(above, 0.25, -square))
+    apart = change / (root + half)
+    # cosh r − cosh h = 2 sinh((r + h)/2) sinh((r − h)/2)
+    near = above & (root + half < 3)
+    r, h = jnp.where(near, root, 1), jnp.where(near, half, 1)
+    product = jnp.log1p(2 * jnp.sinh((r + h) / 2) * jnp.sinh(jnp.where(near, apart, 0) / 2) / jnp.cosh(h))
+    far = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * half))
+    log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
+    little = jnp.where(~above & (half < 3), half, 0)
+    sines = jnp.sin(angle / 2) ** 2 + jnp.sinh(little / 2) ** 2
+    bent = jnp.log1p(-2 * jnp.where(angle < 1, sines, 0.25) / jnp.cosh(little))
+    below = jnp.where((angle < 1) & (half < 3), bent, jnp.log(jnp.cos(angle)) - log_cosh)
+    return jnp.where(above, jnp.where(near, product, far), below)
+
+
+def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...]) -> jax.Array:
+    """``log cosh r − log cosh h`` of complex numbers, ``r² − h² = it/2``."""
+    both = root + start
+    apart = jax.lax.complex(jnp.zeros_like(t), t / 2) / jnp.where(both == 0, 1, both)
+    near = jnp.abs(root) + jnp.abs(start) < 2
+    r, h, d = (jnp.where(near, part, 0) for part in (root, start, apart))
+    change = 2 * jnp.sinh((r + h) / 2) * jnp.sinh(d / 2) / jnp.cosh(h)
+    # A ratio that is near one does not wind around the origin, where a logarithm would jump.
+    near &= jnp.abs(change) < 0.5
+    far = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * start))
+    return jnp.where(near, jnp.log1p(jnp.where(near, change, 0)), far)
 
 
 def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
@@ -93,26 +136,29 @@ def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
     place = jnp.log(2 / ratio + 1 / (4 * ratio * ratio))
     for _ in range(_ITERATIONS):
         q = jnp.exp(place) - edge
-        mean, variance = _moments(q)
+        mean, variance = unit_moments(jnp.sqrt(jnp.abs(q)), q > 0)
         place = place + jnp.log(mean / ratio) * 2 * mean / (variance * (q + edge))
     q = jnp.exp(place) - edge
-    return q, _moments(q)[1]
+    return q, unit_moments(jnp.sqrt(jnp.abs(q)), q > 0)[1]
 
 
-def _moments(q: Elementwise) -> tuple[Elementwise, Elementwise]:
-    """Mean and variance of PG(1, √q), for negative ``q`` as well."""
-    size = jnp.abs(q)
-    small = size < 0.09
-    root = jnp.sqrt(jnp.where(small, jnp.ones_like(q), size))
-    decay = jnp.exp(-root)
+def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise, Elementwise]:
+    """Mean and variance of PG(1, z) at ``z = root``, or ``i root`` where it is not ``real``; ``root >= 0``."""
+    small = root < 0.3
+    safe = jnp.where(small, jnp.ones_like(root), root)
+    decay = jnp.exp(-safe)
     tanh, sech2 = (1 - decay) / (1 + decay), 4 * decay / ((1 + decay) * (1 + decay))
-    angle = jnp.minimum(root, 3.1415)
+    angle = jnp.minimum(safe, 3.1415)
     tan, sec2 = jnp.tan(angle / 2), 1 / jnp.cos(angle / 2) ** 2
-    up = q > 0
-    mean = jnp.where(up, tanh / (2 * root), tan / (2 * angle))
-    variance = jnp.where(up, (2 * tanh - root * sech2) / (4 * root**3), (angle * sec2 - 2 * tan) / (4 * angle**3))
-    near_mean = 1 / 4 - q * (1 / 48 - q * (1 / 480 - q * (17 / 80640 - q * 31 / 1451520)))
-    near_variance = 1 / 24 - q * (1 / 120 - q * (17 / 13440 - q * (31 / 181440 - q * 691 / 31933440)))
+    mean = jnp.where(real, tanh / (2 * safe), tan / (2 * angle))
+    # Not by the cube, which overflows before the variance is 0.
+    variance = jnp.where(real, (2 * tanh / safe - sech2) / (4 * safe) / safe, (sec2 - 2 * tan / angle) / (4 * angle**2))
+    q = jnp.where(small, jnp.where(real, root * root, -root * root), 0) / 4
+    near_mean, near_variance = jnp.zeros_like(q), jnp.zeros_like(q)
+    for power in range(len(_TANH) - 1, -1, -1):
+        near_mean = near_mean * q + _TANH[power] / 4
+        if power:
+            near_variance = near_variance * q - power * _TANH[power] / 8
     return jnp.where(small, near_mean, mean), jnp.where(small, near_variance, variance)
 
 
