@@ -239,9 +239,12 @@ def _full_precision() -> Any:
 def _first_key(rng_key: jax.Array) -> tuple[PRNGKeyArray, Shaped[jax.Array, " words"], int | None]:
     """First key, typed, its words, and the number of keys, None for one without an axis."""
     typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
-    keys = rng_key if typed else jax.random.wrap_key_data(rng_key)
-    first = keys[0] if keys.ndim else keys
-    return first, jax.random.key_data(first), keys.shape[0] if keys.ndim else None
+    # By their words: NumPyro hands over keys that it has split, which JAX's check of keys would not let be looked at.
+    words = jax.random.key_data(rng_key) if typed else rng_key
+    several = words.shape[0] if words.ndim > 1 else None
+    first = words if several is None else words[0]
+    impl = jax.random.key_impl(rng_key) if typed else None
+    return jax.random.wrap_key_data(first, impl=impl), first, several
 
 
 def _with_key(state: Any, key: PRNGKeyArray, changed: Bool[jax.Array, ""]) -> Any:

@@ -61,13 +61,20 @@ def precision_draw(
 ) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
-    The precision is scaled to a unit diagonal first, so that features in very different units cost no digits.
+    The precision is scaled to a unit diagonal first, so that features in very different units cost no digits, and an
+    intercept is drawn at the weighted mean of the rows, where it is independent of the weights: a feature that is far
+    from zero for its spread, such as a time stamp, costs none either.
     """
     chains = omega.shape[0]
     masked = columns.blocks[0].masked(kept[0])
+    key_weight, key_level = jax.random.split(key)
+    total, level = jnp.sum(omega, axis=1), jnp.zeros(chains, omega.dtype)
     if intercept:
-        masked = jnp.concatenate([masked, jnp.ones((1, *masked.shape[1:]), masked.dtype)])
-        precision = jnp.concatenate([precision, jnp.zeros((chains, 1), precision.dtype)], axis=1)
+        centre = jnp.einsum("pcn,cn->pc", masked, omega / total[:, None])
+        masked = masked - centre[:, :, None]
+        mean = jnp.sum(kappa, axis=1) / total
+        level = mean + jax.random.normal(key_level, (chains,), omega.dtype) / jnp.sqrt(total)
+        kappa = kappa - omega * mean[:, None]
     rooted = jnp.moveaxis(masked * jnp.sqrt(omega)[None], 1, 0)
     gram = jnp.einsum("cpn,cqn->cpq", rooted, rooted)
     moment = jnp.einsum("pcn,cn->cp", masked, kappa)
@@ -76,11 +83,9 @@ def precision_draw(
     eye = jnp.eye(diagonal.shape[1], dtype=gram.dtype)[None]
     scaled = gram * scale[:, :, None] * scale[:, None, :]
     factor = jnp.linalg.cholesky(jnp.where(eye > 0, 1, scaled))
-    noise = jax.random.normal(key, diagonal.shape, gram.dtype)
+    noise = jax.random.normal(key_weight, diagonal.shape, gram.dtype)
     draw = scale * _solve(factor, _solve(factor, scale * moment) + noise, transposed=True)
-    if intercept:
-        return draw[:, :-1], draw[:, -1]
-    return draw, jnp.zeros(chains, draw.dtype)
+    return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
 
 
 def outer_draw(

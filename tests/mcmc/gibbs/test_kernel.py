@@ -241,6 +241,36 @@ def test_gaussian_draws_have_the_moments_of_the_conditional(name, is_sparse, int
     assert np.max(np.abs(second)) < 5 * np.sqrt(2 / chains)
 
 
+def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
+    """Time stamps beside an intercept, under weights of rows that spread over orders of magnitude, as of a hinge.
+
+    Means and second moments of weights and level: 5 standard errors each, 6e-7.
+    """
+    generator = np.random.default_rng(3)
+    n, chains = 60, 20_000
+    time = (1.7e9 + 3e7 * generator.random(n)).astype(np.float32).astype(float)
+    X = np.column_stack([time, generator.normal(size=n)])
+    omega, precision = 0.1 * generator.pareto(0.7, n), np.array([1.0, 1.0])
+    kappa = omega * ((time - time.mean()) / time.std() + generator.normal(size=n))
+    away = X - omega @ X / omega.sum()
+    design = np.column_stack([away / time.std(), np.ones(n)])  # weights in units of their column's spread
+    design[:, 1] = away[:, 1]
+    scales = np.array([time.std(), 1.0])
+    covariance = np.linalg.inv(np.diag(np.append(precision / scales**2, 0)) + design.T * omega @ design)
+    mean = covariance @ design.T @ kappa
+    with jax.enable_x64(False):
+        columns = dense_columns(X, "float32")
+        wide = spread_masks(columns, np.ones(X.shape, bool), chains)
+        tile = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32)[None], (chains, len(value)))  # noqa: E731
+        draw = jax.jit(gibbs_gaussian.precision_draw, static_argnums=6)
+        weight, offset = draw(jax.random.key(0), columns, wide, tile(omega), tile(kappa), tile(precision), True)
+    weight, offset = np.asarray(weight, float), np.asarray(offset, float)
+    drawn = np.column_stack([weight * scales, offset + weight @ (omega @ X / omega.sum())])
+    whitened = (drawn - mean) @ np.linalg.cholesky(np.linalg.inv(covariance))
+    assert np.max(np.abs(whitened.mean(axis=0))) < 5 / np.sqrt(chains)
+    assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(3))) < 5 * np.sqrt(2 / chains)
+
+
 @pytest.mark.parametrize("store", [dense_columns, lambda X, dtype: sparse_columns(sparse.csr_array(X), dtype)])
 def test_rows_of_every_chain(store):
     """The rows that a chain asks for, in its order, with its own masks; rows of every length, an empty one too."""

@@ -135,10 +135,10 @@ def update_feature(
     key_weight, key_rate = jax.random.split(step.key)
     width = step.weight_width * jnp.ones_like(step.weight)
 
-    def draw_weight(weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-        return slice_sample(key_weight, weight_density, weight, width)
+    def draw_weight(weight: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
+        return slice_sample(key, weight_density, weight, width)
 
-    weight = where_needed(thorough, draw_weight, step.weight)
+    weight = where_needed(thorough, draw_weight, step.weight, key_weight)
     gained = gain(weight)
     logit = step.logit
     if learn_rate:
@@ -148,10 +148,10 @@ def update_feature(
             prior = step.prior.log_density(logit)
             return total + prior + log_weight(weight, log_multiplier(logit), step.precision)
 
-        def draw_rate(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-            return slice_sample(key_rate, rate_density, logit, step.prior.width())
+        def draw_rate(logit: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
+            return slice_sample(key, rate_density, logit, step.prior.width())
 
-        logit = where_needed(thorough, draw_rate, logit)
+        logit = where_needed(thorough, draw_rate, logit, key_rate)
     chance = jax.nn.sigmoid(gained - logit[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution
