@@ -8,12 +8,20 @@
     Learnt dropout rates (Zhuo, Zhu & Zhang 2015): every mask explicit, or all masks summed.
 ``augmented_noising``
     The same with its masks and the variables of the loss, and the full conditionals as a block of NumPyro's HMCGibbs.
+``missing_entries``
+    The same with missing entries, which are dropped ones whose masks are known.
+``hierarchical_rates``
+    The same with rates that are pooled within groups of features.
+``logit_normal_rates``
+    The same with a normal law of the log-odds of the rates.
 ``normal_scores``
     The same with the masks integrated as if scores were normal, which is fast and approximate.
 ``latent``
     One learnt hidden layer whose inputs are dropped out (Chen, Zhu, Chen & Chen 2015), with learnt rates.
 ``marginalised_dropout``
     The marginalised energy of dropout training (Chen, Zhu, Chen & Chen 2015), whose mode is the point fit.
+``unlabelled_rows``
+    The same with rows that have no label, which say how large the features are (Wager, Wang & Liang 2013).
 ``svr``
     Bayesian support vector regression (Chen, Zhu, Chen & Chen 2015), plain and with its two latent scales.
 ``quantile``

@@ -21,6 +21,7 @@ from numpyro.infer import NUTS, HMCGibbs
 from bayesdrop.distributions import HingeGivenScale, LogisticPseudoLikelihood, PolyaGamma, reciprocal_inverse_gaussian
 from bayesdrop.models.feature_noising import enumerated, masked_scores
 from bayesdrop.models.observed import check_labels
+from bayesdrop.models.scales import draw_weights
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["conditionals", "demonstrate", "program"]
@@ -53,9 +54,7 @@ def conditionals(X, y, hinge=False, C=1.0, A=1.0, B=1.0, scale=1.0):
             omega = sites["omega"] = PolyaGamma(C, score).sample(keys[0])
         kappa = sign * (omega + c) if hinge else C * (y - 0.5)
         Z = X * kept
-        covariance = jnp.linalg.inv(jnp.diag(jnp.full(X.shape[1], 1 / scale**2)) + Z.T @ (omega[:, None] * Z))
-        mean = covariance @ (Z.T @ (kappa - omega * b))
-        weight = mean + jnp.linalg.cholesky(covariance) @ jax.random.normal(keys[1], rate.shape)
+        weight = draw_weights(keys[1], Z, omega, kappa - omega * b, scale)
         score = Z @ weight + b
         for d in range(X.shape[1]):
             u = X[:, d] * weight[d]

@@ -23,7 +23,7 @@ from numpyro.handlers import scale as tempered
 
 from bayesdrop.distributions import PolyaGamma
 from bayesdrop.models.observed import check_counts
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["augmented", "binomial", "demonstrate", "negative_binomial", "noised", "poisson", "program"]
 
@@ -72,7 +72,7 @@ def noised(X, y=None, law=geometric, A=1.0, B=1.0, **options):
 
 def demonstrate(**options):
     """Run the six steps on 40 rows of Poisson counts."""
-    return six_steps(program, 0.5 * jax.random.normal(jax.random.key(1), (40, 3)), **options)
+    return six_steps(program, 0.5 * jax.random.normal(jax.random.key(1), (40, 3)), kernel=nuts, **options)
 
 
 if __name__ == "__main__":

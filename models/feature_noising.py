@@ -9,8 +9,6 @@ of each row, the exact marginal likelihood that the Jensen bound of the paper st
 variables of the loss's augmentation are :mod:`bayesdrop.models.augmented_noising`.
 """
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpyro
@@ -18,8 +16,9 @@ import numpyro.distributions as dist
 from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from bayesdrop.distributions import LogisticPseudoLikelihood
+from bayesdrop.models.masks import observe_summed
 from bayesdrop.models.observed import check_labels
-from bayesdrop.models.scales import weight_scale
+from bayesdrop.models.scales import sample_linear
 from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "enumerated", "program"]
@@ -27,11 +26,7 @@ __all__ = ["demonstrate", "enumerated", "program"]
 
 def weights_and_rates(p, groups, A, B, scale, intercept_scale):
     """Sample the weights (p,), the intercept and the rates; return the rates per feature (p,)."""
-    scale = weight_scale(scale)
-    with numpyro.plate("feature", p):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    flat = dist.ImproperUniform(dist.constraints.real, (), ())
-    intercept = numpyro.sample("intercept", flat if intercept_scale is None else dist.Normal(0.0, intercept_scale))
+    weight, intercept = sample_linear(p, scale, intercept_scale)
     with numpyro.plate(*(("feature", p) if groups is None else ("group", int(max(groups)) + 1))):
         rate = numpyro.sample("rate", dist.Beta(A, B))
     return weight, intercept, rate if groups is None else rate[jnp.asarray(groups)]
@@ -61,12 +56,7 @@ def enumerated(
     """Masks summed exactly, for small ``p``: time and memory grow as ``n 2^p``."""
     check_labels(y, len(X))
     weight, intercept, rate = weights_and_rates(X.shape[1], groups, A, B, scale, intercept_scale)
-    masks = jnp.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])), X.dtype)
-    log_mask = masks @ jnp.log1p(-rate) + (1 - masks) @ jnp.log(rate)
-    score = (X * weight) @ masks.T + intercept
-    with numpyro.plate("obs_id", len(X)):
-        mixture = dist.MixtureSameFamily(dist.Categorical(logits=log_mask), likelihood(score, C))
-        numpyro.sample("y", mixture, obs=y)
+    observe_summed(X, y, weight, intercept, rate, likelihood, C)
 
 
 def demonstrate(**options):

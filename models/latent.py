@@ -19,7 +19,7 @@ from jax.scipy.special import logsumexp
 
 from bayesdrop.distributions import BernoulliPseudoLikelihood
 from bayesdrop.models.observed import check_labels
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["demonstrate", "program"]
 
@@ -53,7 +53,7 @@ def program(X, y=None, n_hidden=3, C=1.0, A=1.0, B=1.0, scale=1.0, nodes=15, int
 
 def demonstrate(**options):
     """Run the six steps on 40 rows and two hidden units."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), n_hidden=2, **options)
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), n_hidden=2, kernel=nuts, **options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Their theorem 1 is a property of a joint law of ``y`` and ``ω`` that are indepe
 
 draw ``ω ~ PG(1, s)`` beside ``y``, and the weights are normal given both. A power ``C`` of the likelihood tempers it;
 ``numpyro.handlers.scale`` takes it, and ``ω ~ PG(C, s)``. Simulation and predictions are those of ``C = 1``.
+NUTS takes ``program``, and ``augmented`` HMCGibbs(NUTS(augmented), conditionals(X, y), ["omega", "weight"]).
 """
 
 import jax
@@ -16,20 +17,16 @@ import numpyro.distributions as dist
 
 from bayesdrop.distributions import PolyaGamma
 from bayesdrop.models.observed import check_labels
-from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "demonstrate", "program"]
+__all__ = ["augmented", "conditionals", "demonstrate", "program"]
 
 
 def scores(X, scale, intercept_scale):
     """Sample the weights (p,) and the intercept; return the scores (n,)."""
-    scale = weight_scale(scale)
-    with numpyro.plate("feature", X.shape[1]):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    flat = dist.ImproperUniform(dist.constraints.real, (), ())
-    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
-    return X @ weight + numpyro.sample("intercept", prior)
+    weight, intercept = sample_linear(X.shape[1], scale, intercept_scale)
+    return X @ weight + intercept
 
 
 def program(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
@@ -50,9 +47,22 @@ def augmented(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
             numpyro.sample("y", dist.Bernoulli(logits=score), obs=y)
 
 
+def conditionals(X, y, C=1.0, scale=1.0):
+    """Return the ``gibbs_fn`` of HMCGibbs for ``omega`` and ``weight``."""
+
+    def draw(rng_key, gibbs_sites, hmc_sites):
+        key_omega, key_weight = jax.random.split(rng_key)
+        omega = PolyaGamma(C, X @ gibbs_sites["weight"] + hmc_sites["intercept"]).sample(key_omega)
+        kappa = C * (y - 0.5) - omega * hmc_sites["intercept"]
+        return {"omega": omega, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
+
+    return draw
+
+
 def demonstrate(**options):
     """Run the six steps on 40 rows."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
+    X = jax.random.normal(jax.random.key(1), (40, 3))
+    return six_steps(program, X, kernel=nuts, **options)
 
 
 if __name__ == "__main__":

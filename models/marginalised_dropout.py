@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from bayesdrop.distributions import BernoulliPseudoLikelihood, ConvexPseudoLikelihood
 from bayesdrop.models.observed import check_labels, check_numbers
 from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["demonstrate", "epsilon_insensitive", "hinge", "logistic", "program", "quantile", "squared"]
 
@@ -70,7 +70,8 @@ def program(X, y=None, rate=0.0, bound=logistic, C=1.0, scale=1.0, unbiased=Fals
 
 def demonstrate(**options):
     """Run the six steps on 40 rows, features dropped with different probabilities."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), rate=jnp.array([0.1, 0.3, 0.5]), **options)
+    X = jax.random.normal(jax.random.key(1), (40, 3))
+    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), kernel=nuts, **options)
 
 
 if __name__ == "__main__":

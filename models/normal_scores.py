@@ -19,7 +19,7 @@ from jax.scipy.special import log_ndtr, logsumexp
 from bayesdrop.distributions import BernoulliPseudoLikelihood
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["demonstrate", "hinge", "logistic", "program"]
 
@@ -65,7 +65,7 @@ def program(
 
 def demonstrate(**options):
     """Run the six steps on 40 rows."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
+    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), kernel=nuts, **options)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ normal law of random mean and variance,
     λ_i ~ Exponential(2τ(1 − τ)),    y_i | λ_i, s_i ~ N(s_i + (2/C)(1 − 2τ)λ_i, (2/C)² λ_i),
 
 and given the residual ``u``, ``λ | u ~ GIG(½, 1, ¼C²u²)``: the weights are normal given ``λ``, and the other way round
-``λ`` is drawn at once. With ``y=None`` both programs simulate.
+``λ`` is drawn at once. NUTS takes ``program``, and ``augmented`` NumPyro's
+``HMCGibbs(NUTS(augmented), conditionals(X, y), ["latent_scale", "weight"])``. With ``y=None`` both programs simulate.
 """
 
 import jax
@@ -16,11 +17,12 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
+from bayesdrop.distributions import reciprocal_inverse_gaussian
 from bayesdrop.models.observed import check_numbers
-from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "demonstrate", "log_likelihood", "program"]
+__all__ = ["augmented", "conditionals", "demonstrate", "log_likelihood", "program"]
 
 
 def log_likelihood(y, score, tau=0.5):
@@ -30,13 +32,9 @@ def log_likelihood(y, score, tau=0.5):
 
 
 def scores(X, scale, intercept_scale):
-    """Sample the weights (p,) and the intercept, flat if its scale is None; return the scores (n,)."""
-    scale = weight_scale(scale)
-    with numpyro.plate("feature", X.shape[1]):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    flat = dist.ImproperUniform(dist.constraints.real, (), ())
-    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
-    return X @ weight + numpyro.sample("intercept", prior)
+    """Sample the weights (p,) and the intercept; return the scores (n,)."""
+    weight, intercept = sample_linear(X.shape[1], scale, intercept_scale)
+    return X @ weight + intercept
 
 
 def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
@@ -56,9 +54,24 @@ def augmented(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
         numpyro.sample("y", dist.Normal(score + 2 / C * (1 - 2 * tau) * latent, 2 / C * jnp.sqrt(latent)), obs=y)
 
 
+def conditionals(X, y, C=1.0, scale=1.0, tau=0.5):
+    """Return the ``gibbs_fn`` of HMCGibbs for ``latent_scale`` and ``weight``."""
+
+    def draw(rng_key, gibbs_sites, hmc_sites):
+        key_scale, key_weight = jax.random.split(rng_key)
+        residual = y - hmc_sites["intercept"]
+        latent = reciprocal_inverse_gaussian(key_scale, jnp.abs(0.5 * C * (residual - X @ gibbs_sites["weight"])))
+        omega = 0.25 * C**2 / latent
+        kappa = omega * (residual - 2 / C * (1 - 2 * tau) * latent)
+        return {"latent_scale": latent, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
+
+    return draw
+
+
 def demonstrate(**options):
     """Run the six steps on 40 rows, for the upper decile."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), tau=0.9, **options)
+    X = jax.random.normal(jax.random.key(1), (40, 3))
+    return six_steps(program, X, kernel=nuts, tau=0.9, **options)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from bayesdrop.distributions import NormalPseudoLikelihood
 from bayesdrop.models.observed import check_numbers
 from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["demonstrate", "program"]
 
@@ -42,7 +42,7 @@ def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
 def demonstrate(**options):
     """Run the six steps on 40 rows, features dropped with different probabilities."""
     X = jax.random.normal(jax.random.key(1), (40, 3))
-    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), **options)
+    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), kernel=nuts, **options)
 
 
 if __name__ == "__main__":

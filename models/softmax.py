@@ -24,7 +24,7 @@ import numpyro.distributions as dist
 from bayesdrop.distributions import CategoricalPseudoLikelihood
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["demonstrate", "noising", "penalty", "program"]
 
@@ -73,7 +73,7 @@ def noising(X, y=None, n_classes=2, C=1.0, A=1.0, B=1.0, scale=1.0, intercept_sc
 def demonstrate(**options):
     """Run the six steps on 40 rows, features dropped with different probabilities."""
     X = jax.random.normal(jax.random.key(1), (40, 3))
-    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), n_classes=3, **options)
+    return six_steps(program, X, rate=jnp.array([0.1, 0.3, 0.5]), n_classes=3, kernel=nuts, **options)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ stochastic variational inference; simulate from the posterior; hand everything t
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpyro
+from numpyro.handlers import condition
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
-__all__ = ["Steps", "six_steps"]
+__all__ = ["Steps", "nuts", "six_steps"]
 
 
 class Steps(NamedTuple):
@@ -25,24 +27,33 @@ class Steps(NamedTuple):
     loo: Any
 
 
+def nuts(program, y):
+    """The kernel of programs with a smooth density."""
+    return NUTS(program)
+
+
 def six_steps(
-    program, *arguments, kernel=None, smooth=None, draws=500, tune=500, steps=2000, chains=2, show=True, **keywords
+    program, *arguments, kernel, smooth=None, draws=500, tune=500, steps=2000, chains=2, show=True, **keywords
 ):
     """Run the six steps on data that the program simulates itself; print a line on each if ``show``.
 
-    ``kernel`` makes a kernel of the program and ``y``, by default NUTS of the program. ``smooth`` states the same
-    posterior without discrete variables, for variational inference; by default it is the program.
+    ``kernel`` makes the kernel that suits the program of it and ``y``. ``smooth`` states the same posterior without
+    discrete variables, for variational inference; by default it is the program. The data are simulated at an intercept
+    of 0: under the prior's most labels of a data set may be alike, and a posterior given them is the prior.
     """
     import arviz as az
 
-    keys = jax.random.split(jax.random.key(0), 4)
+    keys = jax.random.split(jax.random.key(0), 5)
     prior = Predictive(program, num_samples=draws)(keys[0], *arguments, **keywords)
-    data = {**keywords, "y": prior["y"][0]}  # 1: the first simulated data set is the data of what follows
+    fixed = {name: jnp.zeros_like(part[0]) for name, part in prior.items() if name == "intercept"}
+    simulated = Predictive(condition(program, fixed), num_samples=1)(keys[4], *arguments, **keywords)
+    data = {**keywords, "y": simulated["y"][0]}  # 1
 
     # Any function such as jax.vmap runs chains side by side, of Gibbs samplers too.
     side_by_side = jax.vmap if chains > 1 else "sequential"
-    kernel = NUTS(program) if kernel is None else kernel(program, data["y"])
-    mcmc = MCMC(kernel, num_warmup=tune, num_samples=draws, num_chains=chains, chain_method=side_by_side)
+    mcmc = MCMC(
+        kernel(program, data["y"]), num_warmup=tune, num_samples=draws, num_chains=chains, chain_method=side_by_side
+    )
     mcmc.run(keys[1], *arguments, **data)  # 2
 
     smooth = program if smooth is None else smooth

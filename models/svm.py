@@ -8,28 +8,27 @@ with the slack ``ζ_i = 1 − (2y_i − 1)(x_iᵀw + b)``. Their theorem 1, with
 
 of normal densities over a latent scale whose prior ``Exp(½)``, of mean 2, is proper. The hinge is no normalised
 likelihood of ``y``; simulated labels are from its normalised form, in ``augmented`` from that given the latent scale.
+NUTS takes ``program``. Given the scales the weights are normal: ``augmented`` takes NumPyro's
+``HMCGibbs(NUTS(augmented), conditionals(X, y), ["latent_scale", "weight"])``, in which NUTS moves the intercept.
 """
 
 import jax
+import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesdrop.distributions import HingeGivenScale, HingePseudoLikelihood
+from bayesdrop.distributions import HingeGivenScale, HingePseudoLikelihood, reciprocal_inverse_gaussian
 from bayesdrop.models.observed import check_labels
-from bayesdrop.models.scales import weight_scale
-from bayesdrop.models.steps import six_steps
+from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "demonstrate", "program"]
+__all__ = ["augmented", "conditionals", "demonstrate", "program"]
 
 
 def scores(X, scale, intercept_scale):
     """Sample the weights (p,) and the intercept; return the scores (n,)."""
-    scale = weight_scale(scale)
-    with numpyro.plate("feature", X.shape[1]):
-        weight = numpyro.sample("weight", dist.Normal(0.0, scale))
-    flat = dist.ImproperUniform(dist.constraints.real, (), ())
-    prior = flat if intercept_scale is None else dist.Normal(0.0, intercept_scale)
-    return X @ weight + numpyro.sample("intercept", prior)
+    weight, intercept = sample_linear(X.shape[1], scale, intercept_scale)
+    return X @ weight + intercept
 
 
 def program(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
@@ -49,9 +48,25 @@ def augmented(X, y=None, C=1.0, scale=1.0, intercept_scale=2.5):
         numpyro.sample("y", HingeGivenScale(score, latent_scale, C), obs=y)
 
 
+def conditionals(X, y, C=1.0, scale=1.0):
+    """Return the ``gibbs_fn`` of HMCGibbs for ``latent_scale`` and ``weight``."""
+    sign, c = 2 * y - 1, 0.5 * C
+
+    def draw(rng_key, gibbs_sites, hmc_sites):
+        key_scale, key_weight = jax.random.split(rng_key)
+        slack = 1 - sign * (X @ gibbs_sites["weight"] + hmc_sites["intercept"])
+        latent = reciprocal_inverse_gaussian(key_scale, jnp.abs(c * slack))
+        omega = c**2 / latent
+        kappa = sign * (omega + c) - omega * hmc_sites["intercept"]
+        return {"latent_scale": latent, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
+
+    return draw
+
+
 def demonstrate(**options):
     """Run the six steps on 40 rows."""
-    return six_steps(program, jax.random.normal(jax.random.key(1), (40, 3)), **options)
+    X = jax.random.normal(jax.random.key(1), (40, 3))
+    return six_steps(program, X, kernel=nuts, **options)
 
 
 if __name__ == "__main__":
