@@ -7,10 +7,12 @@ The commands need the extra ``cli`` (typer, rich, pandas, pyarrow and matplotlib
 
 import sys
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
+
+from .screen import complain, console, is_terminal, plain
 
 __all__ = ["build_app", "main"]
 
@@ -38,42 +40,52 @@ class HeaderName(Enum):
 def _fail(command: str, error: BaseException, code: int) -> Any:
     import typer
 
-    print(f"bayesdrop {command}: {' '.join(str(error).split())}", file=sys.stderr)
+    complain(f"bayesdrop {command}: {' '.join(str(error).split())}")
     raise typer.Exit(code) from None
 
 
 def _run(command: str, out: Path, work: Any) -> None:
-    """Do ``work(output)`` and print where its files lie."""
+    """Do ``work(output)``, and once its files lie where they belong print what it returns, and where that is."""
     import matplotlib
 
-    from .report import Output, console
+    from .report import Output
 
     matplotlib.use("Agg")
+    output = Output(out)
 
-    def write() -> None:
-        with Output(out) as output:
-            work(output)
+    def write() -> Any:
+        with output:
+            return work(output)
+
+    def report(tell: Any) -> None:
+        if tell is not None:
+            tell()
         for line in output.summary():
-            console().print(line, soft_wrap=True, markup=False)
+            console().print(plain(line), soft_wrap=True, markup=False)
 
-    _guard(command, write)
+    _work_and_tell(command, out, write, report)
 
 
-def _guard(command: str, work: Any) -> None:
-    """Do ``work()``; errors become one line on stderr and an exit code."""
-    import typer
+def _work_and_tell(command: str, out: Path, work: Any, tell: Any) -> None:
+    """Do ``work()``, whose results are written then, and ``tell`` of what it returned."""
+    done = _guard(command, work, "nothing was written")
+    _guard(command, lambda: tell(done), f"the results are in {out}")
 
+
+def _guard(command: str, work: Any, done: str) -> Any:
+    """Do ``work()`` and return its result; errors become one line on stderr and an exit code."""
     from ..data.table_files import InputError
 
     try:
-        work()
+        return work()
     except InputError as error:
         _fail(command, error, 2)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the library's errors say what to do
         _fail(command, error, 1)
+    except MemoryError as error:
+        _fail(command, MemoryError(f"there is not enough memory ({error or 'none left'}); {done}."), 1)
     except KeyboardInterrupt:
-        print(f"\nbayesdrop {command}: interrupted before there was a result; nothing was written.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        _fail(command, KeyboardInterrupt(f"interrupted; {done}."), 130)
 
 
 @cache
@@ -118,7 +130,7 @@ def build_app() -> Any:
         """
         from .demo import run_demo
 
-        _run("demo", out, lambda output: run_demo(output, quick=quick, progress=sys.stderr.isatty()))
+        _run("demo", out, lambda output: run_demo(output, quick=quick, progress=is_terminal(sys.stderr)))
 
     @app.command(short_help="Fit a table and write the results.")
     def fit(
@@ -276,6 +288,10 @@ def build_app() -> Any:
         Files of features alone, and any Parquet file with --memory, are read a block at a time and need not fit in
         memory.
 
+        No formula is read and nothing in a TABLE is run: names and cells are text. (In Python bayesdrop.fit takes
+        formulas, which run what they hold.) Text that a spreadsheet would run as a formula has an apostrophe before it
+        in the .csv files.
+
         Example: bayesdrop fit patients.csv --target relapsed --rates group --sample
         """
         from .fit_table import fit_table, read
@@ -294,12 +310,12 @@ def build_app() -> Any:
             "drop_missing_target": drop_missing_target,
         }  # fmt: skip
 
-        def work(output: Any) -> None:
+        def work(output: Any) -> Any:
             data = read(
                 table, target, labels, drop or [], memory,
                 keep=keep or [], standardize=standardize, loss=loss.value, page=report, missing=missing, cells=cells,
             )  # fmt: skip
-            fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
+            return fit_table(output, data, table.name, loss.value, rates, C, chain, page=report)
 
         _run("fit", out, work)
 
@@ -330,7 +346,8 @@ def build_app() -> Any:
         """
         from .predict_table import predict_table
 
-        _guard("predict", lambda: predict_table(model, table, out, from_draws=posterior))
+        work = partial(predict_table, model, table, out, from_draws=posterior)
+        _work_and_tell("predict", out, work, lambda tell: tell())
 
     return app
 

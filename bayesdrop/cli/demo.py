@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .report import Output, console, print_rates, print_sample, sample_quietly, write_fit, write_posterior
+from .report import Output, print_rates, print_sample, sample_quietly, write_fit, write_posterior
+from .screen import console
 
 __all__ = ["Problem", "compare", "problems", "run_demo"]
 

@@ -6,7 +6,9 @@ import re
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from ..data.columns import KINDS, Reading
 from ..data.table_files import InputError
 from . import report
+from .screen import console, is_terminal, plain
 
 __all__ = ["fit_table", "read"]
 
@@ -64,7 +67,7 @@ def read(
             f"{option}: features that are read in blocks have two classes, no missing values and no page; leave it out."
         )
     cap = None if memory is None else parse_memory(memory)
-    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=sys.stderr.isatty())
+    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=is_terminal(sys.stderr))
 
 
 def _reading(types: list[str], na: list[str], decimal: str) -> Reading:
@@ -91,25 +94,33 @@ def fit_table(
     chain: dict[str, Any] | None,
     *,
     page: bool = False,
-) -> None:
-    """Fit a table, tell and write what came; sample if ``chain`` holds the options of the sampler."""
+) -> Callable[[], None]:
+    """Fit a table and write what came; sample if ``chain`` holds the options of the sampler.
+
+    Returns
+    -------
+    callable
+        Prints the report, once the files are where they belong.
+    """
     from ..fitting.results.result import PLUG_IN_CAVEAT
 
     model, notes = _model(table, loss, choice, C, sampled=chain is not None)
     if chain and chain["seed"] >= 2**32:
         raise InputError(f"--seed: expected a whole number below 2**32, got {chain['seed']}.")
-    screen, told = report.console(), list[str]()
+    screen, told, later = console(), list[str](), list[Callable[[], None]]()
 
     def say(line: str) -> None:
-        told.append(report.plain(line))
-        screen.print(told[-1], markup=False)
+        told.append(plain(line))
+        later.append(partial(screen.print, told[-1], markup=False))
 
     n, p = table.X.shape
-    say(f"{name}: {n} rows, {p} features ({table.kinds}).")
+    screen.print(plain(f"{name}: {n} rows, {p} features ({table.kinds})."), markup=False)
     _print_columns(screen, table.told)
-    told += [report.plain(f"  {column}: {kind}; {remark}") for column, kind, remark in table.told]
     for note in [*table.notes, *notes]:
-        say(f"Note: {note}")
+        screen.print(plain(f"Note: {note}"), markup=False)
+    told += [plain(f"{name}: {n} rows, {p} features ({table.kinds}).")]
+    told += [plain(f"  {column}: {kind}; {remark}") for column, kind, remark in table.told]
+    told += [plain(f"Note: {note}") for note in [*table.notes, *notes]]
     fit = _fit(model, table)
     target = table.target or "the label"
     if table.classes == 2:
@@ -125,13 +136,13 @@ def fit_table(
     if chain is not None and table.in_blocks:
         say("Note: rows that are read in blocks are sampled by HMC; masks are integrated as if scores were normal.")
     post = None if chain is None else _sample(model, table, chain)
-    report.print_rates(screen, fit, post)
+    later.append(partial(report.print_rates, screen, fit, post))
     unseen = [] if fit.rate_posterior is None else fit.rate_posterior.never_seen
     unseen = [one for one in unseen if one not in table.constant]
     if unseen:
         say(f"Never seen, so at their prior: {', '.join(unseen[:8])}{' …' if len(unseen) > 8 else ''}")
     if chain is not None:
-        report.print_sample(screen, fit, post, chain["draws"], "Raise --draws and --tune.")
+        later.append(partial(report.print_sample, screen, fit, post, chain["draws"], "Raise --draws and --tune."))
     elif fit.rate_posterior is not None:
         say(f"{PLUG_IN_CAVEAT.removesuffix('bd.sample gives the posterior.')}--sample gives the posterior.")
     columns = {"group": table.groups, "subtracted": table.centre, "divided_by": table.scale}
@@ -142,6 +153,12 @@ def fit_table(
         from .page import write_page
 
         write_page(out, table, fit, post, told)
+
+    def tell() -> None:
+        for line in later:
+            line()
+
+    return tell
 
 
 def _print_columns(screen: Any, told: list[tuple[str, str, str]], *, most: int = 40) -> None:
@@ -157,7 +174,7 @@ def _print_columns(screen: Any, told: list[tuple[str, str, str]], *, most: int =
     table.add_column("taken for", no_wrap=True)
     table.add_column("values")
     for row in told[:most]:
-        table.add_row(*(Text(report.plain(word)) for word in row))
+        table.add_row(*(Text(plain(word)) for word in row))
     screen.print(table)
     if len(told) > most:
         kinds = Counter(kind for _, kind, _ in told[most:])
@@ -235,7 +252,7 @@ def _fit(model: Any, table: Any) -> Any:
 
 
 def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
-    options = {**chain, "feature_names": table.feature_names, "progress": sys.stderr.isatty()}
+    options = {**chain, "feature_names": table.feature_names, "progress": is_terminal(sys.stderr)}
     if table.in_blocks:
         from ..mcmc.hmc.method import HMC
 

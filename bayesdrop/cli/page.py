@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Float
-from .report import Output, of_rates, plain, rate_frame
+from .report import Output, of_rates, rate_frame
+from .screen import plain
 
 if TYPE_CHECKING:
     from ..fitting.results.result import Fit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from .._atomic_files import replacing
 from ..data.encoding import Encoding
 from ..data.table_files import InputError, read_file
-from .report import console, plain
+from .report import write_csv
+from .screen import console, plain
 
 if TYPE_CHECKING:
     from ..fitting.results.result import Fit
@@ -21,7 +23,7 @@ __all__ = ["predict_table"]
 _CELLS = 10_000_000
 
 
-def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = False) -> None:
+def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = False) -> Callable[[], None]:
     """Predict the rows of a table and write them beside the columns that tell rows apart.
 
     Parameters
@@ -34,6 +36,11 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
         The .csv to write.
     from_draws : bool
         Average over the draws in ``posterior.nc``.
+
+    Returns
+    -------
+    callable
+        Prints what was predicted, once the file is where it belongs.
 
     Raises
     ------
@@ -57,13 +64,16 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
     step = max(1, _CELLS // max(X.shape[1], 1))
     parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]
     table = _columns(frame, encoding, parts, from_draws=from_draws)
+    told = [f"Predicted is {_what(parts[0], from_draws)}.", _compared(frame, encoding, parts)]
+    told.append(f"Written to {out}: {', '.join(map(str, table.columns))}")
     with replacing(out) as temporary:
-        table.to_csv(temporary, index=False)
-    screen.print(plain(f"Predicted is {_what(parts[0], from_draws)}."), markup=False)
-    told = _compared(frame, encoding, parts)
-    if told:
-        screen.print(plain(told), markup=False)
-    screen.print(plain(f"Written to {out}: {', '.join(map(str, table.columns))}"), markup=False, soft_wrap=True)
+        write_csv(table, temporary)
+
+    def tell() -> None:
+        for line in filter(None, told):
+            screen.print(plain(line), markup=False, soft_wrap=line == told[-1])
+
+    return tell
 
 
 def _fit_file(model: Path) -> Path:

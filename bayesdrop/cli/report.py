@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._atomic_files import uninterrupted
 from .._netcdf import write_netcdf
 from .._typing import Float
 from ..data.table_files import InputError
@@ -20,6 +20,7 @@ from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.diagnostics.diagnosis import diagnose
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.prior_intervals import prior_interval
+from .screen import plain
 
 if TYPE_CHECKING:
     from ..data.encoding import Encoding
@@ -27,19 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Output",
-    "console",
     "hidden_by_plug_in",
     "of_rates",
-    "plain",
     "print_rates",
     "print_sample",
     "rate_frame",
     "sample_quietly",
+    "write_csv",
     "write_fit",
     "write_posterior",
 ]
 
 PROBABILITY = 0.9
+# What begins a formula in a spreadsheet, or ends a cell before it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 class Output:
@@ -89,7 +91,11 @@ class Output:
         try:
             if kind is None:
                 for name in self._names:
-                    os.replace(self._stage / name, self.folder / name)
+                    with open(self._stage / name, "r+b") as file:
+                        os.fsync(file.fileno())
+                with uninterrupted():
+                    for name in self._names:
+                        os.replace(self._stage / name, self.folder / name)
         finally:
             shutil.rmtree(self._stage, ignore_errors=True)
             if kind is not None:
@@ -114,22 +120,35 @@ class Output:
 _PICTURES = ("rates.png", "ranks.png", "rate_against_weight.png", "objective.png")
 
 
-def console() -> Any:
-    """A rich console; as wide as the terminal, or 100 columns where there is none."""
-    from rich.console import Console
+def write_csv(frame: Any, path: Path) -> None:
+    """Write a data frame without its index, for people who open it in a spreadsheet.
 
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, soft_wrap=False, emoji=False)
-
-
-def plain(text: Any) -> str:
-    r"""Text from data as a terminal may show it: what moves the cursor, rings or colours becomes a mark.
+    A cell or a name of text that a spreadsheet would run as a formula gets an apostrophe before it.
 
     Examples
     --------
-    >>> print(plain("\x1b[31mred"))
-    �[31mred
+    >>> import pandas as pd
+    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+    >>> write_csv(pd.DataFrame({"feature": ["=1+1", "age"], "weight": [-1.5, 2.0]}), path)
+    >>> print(path.read_text())
+    feature,weight
+    '=1+1,-1.5
+    age,2.0
+    <BLANKLINE>
     """
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text))
+
+    def harmless(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        # A carriage return is not quoted, and would begin a row of its own; a line feed is.
+        cell = f"'{cell}" if cell[:1] in _FORMULA else cell
+        return cell.replace("\r", "\n")
+
+    text = [place for place, kind in enumerate(frame.dtypes) if kind.kind not in "biufcmM"]
+    safe = frame.copy()
+    for place in text:
+        safe.isetitem(place, frame.iloc[:, place].astype(object).map(harmless))
+    safe.rename(columns=harmless).to_csv(path, index=False)
 
 
 def rate_frame(fit: Fit, post: Any = None) -> Any:
@@ -289,7 +308,7 @@ def write_fit(
 
     data = fit.to_dataset()
     write_netcdf({"/": data if encoding is None else encoding.add_to(data)}, out.file("fit.nc"))
-    rate_frame(fit, post if fit.rate_posterior is not None else None).to_csv(out.file("rates.csv"), index=False)
+    write_csv(rate_frame(fit, post if fit.rate_posterior is not None else None), out.file("rates.csv"))
     named = pd.DataFrame({"feature": fit.feature_names, **(extra or {})})
     found = fit.summary(probability=PROBABILITY)[["weight", "scaled_weight", "rate"]]
     if post is not None:
@@ -298,7 +317,7 @@ def write_fit(
     # One row per feature, and of many classes one per class and feature.
     whose = found.index.to_frame(index=False)
     found = pd.concat([whose.merge(named, on="feature", how="left"), found.reset_index(drop=True)], axis=1)
-    found.to_csv(out.file("weights.csv"), index=False)
+    write_csv(found, out.file("weights.csv"))
     if fit.rate_posterior is not None:
         _picture(out, "rates.png", plots.rates_forest(of_rates(post), fit))
         _picture(out, "rate_against_weight.png", plots.rate_against_weight(fit))

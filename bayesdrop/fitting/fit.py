@@ -54,7 +54,8 @@ def fit(
         Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. A JAX array on
         several devices, or on one that is not a CPU, stays there. Where several processes hold its rows
         (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
-        Or a formula, ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`.
+        Or a formula, ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may hold
+        Python expressions, which are run: take none from strangers.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression. With a formula for ``X`` the data frame.

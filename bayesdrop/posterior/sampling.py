@@ -87,7 +87,8 @@ def sample(
     ----------
     model : Model or str
         Any model: every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``, as
-        :func:`bayesdrop.fit` takes it. The attribute ``formula`` of the result then has it; new rows for
+        :func:`bayesdrop.fit` takes it, which may hold Python expressions, and these are run: take none from strangers,
+        nor from the attribute of a stranger's file. The attribute ``formula`` of the result then has it; new rows for
         :func:`bayesdrop.predict` are encoded by ``bd.from_formula(formula, data).transform(rows)``, and their offsets
         are ``.offset_of(rows)``.
     X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)

@@ -204,7 +204,8 @@ def from_formula(
     formula : str
         ``"y ~ a + C(b) + a:c"``, or ``"a + C(b)"`` without a response. Columns of text and categories are factors,
         ``C()`` makes a factor of numbers, ``.`` stands for all other columns; `` `two words` `` quotes a name. The
-        functions of formulaic are there, such as ``log``, ``center``, ``scale``, ``bs``, ``poly`` and ``np``.
+        functions of formulaic are there, such as ``log``, ``center``, ``scale``, ``bs``, ``poly`` and ``np``. What is
+        no name of a column is a Python expression, which is run: take no formula from strangers.
     data : pandas or polars data frame, or dict of columns (n, ·)
         Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
         columns even where no row has them, with weight 0 and the rate at its prior.

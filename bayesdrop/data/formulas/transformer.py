@@ -25,7 +25,8 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     formula : str
-        Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's.
+        Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's. It
+        may hold Python expressions, which are run: take none from strangers.
     full_rank, sparse, context, missing
         As in :func:`bayesdrop.from_formula`.
 
