@@ -36,9 +36,6 @@ class ScoreMoments:
         Dropout rates per feature and column.
     fit_intercept : bool
         If false the intercept row must be zero and stays so.
-    centre : array (p,), optional
-        Centre of the noise, for new rows that cannot be shifted to it; a design that is ``X − c`` needs none. A
-        variance is then a difference of numbers ``(c/(x − c))²`` times as large.
     copies : array (p,), optional
         How many equal features, with one weight, each column stands for; one by default.
     """
@@ -49,13 +46,10 @@ class ScoreMoments:
         noise: Noise,
         rate: Float[AnyArray, "p _"],
         fit_intercept: bool = True,
-        centre: Float[np.ndarray, " p"] | None = None,
         copies: Float[np.ndarray, " p"] | None = None,
     ) -> None:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
-        self.centre = centre
-        own = noise.coefficients(rate)
-        self._keep(own if centre is None else own.about(centre[:, None]), copies)
+        self._keep(noise.coefficients(rate), copies)
 
     @property
     def has_variance(self) -> bool:
@@ -127,8 +121,7 @@ class ScoreMoments:
         if not np.any(weights[:-1]):
             zero = self.design.zeros(weights.shape[1])
             return zero + weights[-1], zero
-        mean, var = self._forward(weights[:-1], by_number(np.square, weights[:-1]), weights[-1])
-        return mean, var if self.centre is None else np.maximum(var, 0.0)
+        return self._forward(weights[:-1], by_number(np.square, weights[:-1]), weights[-1])
 
     def mean(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Mean alone: the linear map ``M w + b``, (n, K)."""

@@ -67,7 +67,7 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
         return ShardedDesign(X)
     if check is not None:
         X = check(admit(X, name))
-        if isinstance(X, DenseDesign):  # with missing entries
+        if isinstance(X, DenseDesign | SparseDesign):  # with missing entries
             return X
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 

@@ -14,7 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .._typing import AnyArray, Bool, Float, Int, Num, PerRow, Shaped
+from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
+from .columns import ColumnSummary
 from .distinct import DistinctColumns
 from .rows import Between, RowFunction
 
@@ -46,16 +47,12 @@ class Design(Protocol):
         """True if zeros are not stored, so that nothing dense is made of the rows."""
 
     @property
-    def fixed_origin(self) -> str | None:
-        """What the rows are, in words, if ``X − c`` cannot be formed; None if it can."""
-
-    @property
     def is_streamed(self) -> bool:
         """True if every product is a pass over rows that are read or multiplied elsewhere; samplers then pass too."""
 
     @property
-    def scans_columns(self) -> bool:
-        """True if columns can be looked at before a fit; otherwise the counts of the fit tell of them."""
+    def is_local(self) -> bool:
+        """True if the rows are in this process's memory, as an array or a sparse matrix."""
 
     @property
     def distinct(self) -> DistinctColumns | None:
@@ -142,31 +139,14 @@ class Design(Protocol):
         rows without entries do not occur.
         """
 
-    def column_means(self, weight: PerRow) -> Float[np.ndarray, " p"]:
-        """``Xᵀs / Σs``, (p,), for row weights ``s`` (n,)."""
-
     def missing_share(self) -> Float[np.ndarray, " p"]:
         """Share of the rows in which each column is missing, (p,); products take what is missing for 0."""
 
-    def column_spread(self, weight: PerRow) -> Float[np.ndarray, " p"]:
-        """Standard deviations of the columns under row weights, (p,); 1 where a column does not vary."""
-
-    def usually_one_signed(self, weight: PerRow) -> Bool[np.ndarray, " p"]:
-        """Which columns zero is no usual value of, (p,) bool; none where ``X − c`` cannot be formed."""
-
-    def always_one_signed(self) -> Int[np.ndarray, " some"]:
-        """Columns, as numbers, that are never zero, of one sign and not constant; none if not ``scans_columns``."""
-
-    def far_from_zero(
-        self, columns: Int[AnyArray, " some"], weight: PerRow, deviations: float
-    ) -> Bool[np.ndarray, " some"]:
-        """Whether ``|mean|`` of each of some columns exceeds so many standard deviations, bool."""
-
-    def differing_scales(self, weight: PerRow) -> tuple[float, int, int]:
-        """Largest ratio of two columns' standard deviations, and the two, smaller one first; 1 if not looked at."""
+    def column_summary(self, weight: PerRow) -> ColumnSummary:
+        """Means, spreads and extremes of the columns under row weights ``s`` (n,), in one pass over the data."""
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> Design:
-        """``X − c`` for ``c`` (p,); raise ValueError where there is a ``fixed_origin``."""
+        """``X − c`` for ``c`` (p,), entries at ``c`` but for rounding being 0, as are those that are missing."""
 
     # Rows
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from .._typing import AnyArray, Float, Int, Num, PerRow
 from ._scipy import as_block
 from .blas_threads import has_one_thread, one_thread, summed
-from .columns import ColumnsInMemory, column_means, usually_one_signed
+from .columns import ColumnsInMemory
 from .compiled.dense_rows import backward, forward, pair_backward, pair_forward
 from .compiled.entries import compress, row_counts
 from .compiled.jit import available
@@ -75,7 +75,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     """
 
     is_sparse = False
-    fixed_origin: str | None = None
 
     def __init__(self, X: Any, centre: Float[np.ndarray, " p"] | None = None) -> None:
         X = np.asarray(X)
@@ -386,14 +385,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
         """``1[X ≠ 0]ᵀ s``, (p,)."""
         return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
-
-    def column_means(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """Weighted means (p,), exact for a column of one value."""
-        return column_means(self._given, weight)
-
-    def usually_one_signed(self, weight: Num[AnyArray, " n"]) -> Bool[np.ndarray, " p"]:
-        """Which columns zero is no usual value of, (p,) bool; see :func:`.columns.usually_one_signed`."""
-        return usually_one_signed(self._given, weight)
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
         """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""

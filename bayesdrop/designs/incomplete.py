@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
-from .._typing import AnyArray, Bool, Float, Int, Num
+from .._typing import AnyArray, Bool, Float, Num
 from .admission import text_entry
-from .columns import always_one_signed, column_means, column_spread, extreme_scales, some_rows, usually_one_signed
+from .columns import ColumnSummary, summarise
 from .dense import DenseDesign
+from .sparse import SparseDesign
 
-__all__ = ["FOR_MISSING", "IncompleteDesign", "checking", "with_missing", "without_na"]
+__all__ = ["FOR_MISSING", "IncompleteDesign", "IncompleteSparseDesign", "checking", "with_missing", "without_na"]
 
 FOR_MISSING = (
     'If these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
@@ -30,7 +31,6 @@ FOR_MISSING = (
 def checking(
     check: Callable[..., Any],
     missing: str | None,
-    centre: Float[np.ndarray, " p"] | None = None,
     advice: str = FOR_MISSING,
 ) -> Callable[[Any], Any]:
     """A check of features in memory that takes NaN for missing entries if ``missing`` is "nan", or refuses it in words.
@@ -41,8 +41,6 @@ def checking(
         ``check_array`` or ``validate_data`` of scikit-learn with all its arguments but the features.
     missing : None or "nan"
         The setting of the model or of the estimator.
-    centre : array (p,), optional
-        Where the noise is centred, as far as it is known.
     advice : str
         What to do about NaN, for the message.
 
@@ -60,7 +58,7 @@ def checking(
     def checked(X: Any) -> Any:
         try:
             if missing == "nan":
-                return with_missing(check(without_na(X), ensure_all_finite="allow-nan"), centre)
+                return with_missing(check(without_na(X), ensure_all_finite="allow-nan"))
             return check(X)
         except ValueError as error:
             first = str(error).partition("\n")[0].rstrip(".")
@@ -91,30 +89,31 @@ def without_na(X: Any) -> Any:
     return X
 
 
-def with_missing(X: Any, centre: Float[np.ndarray, " p"] | None = None) -> Any:
-    """Features as they are, or, if some are NaN, a design or a sparse matrix that takes them for dropped.
-
-    Sparse rows cannot be shifted to a centre, so that a missing entry is the centre itself: an entry that is not
-    stored if that is 0.
+def with_missing(X: Any) -> Any:
+    """Features as they are, or, if some are NaN, a design that takes them for dropped.
 
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> with_missing(csr_array([[np.nan, 2.0]])).toarray().tolist()
-    [[0.0, 2.0]]
-    >>> with_missing(csr_array([[np.nan, 2.0]]), np.array([3.0, 1.0])).toarray().tolist()
-    [[3.0, 2.0]]
+    >>> for rows in (np.array([[np.nan, 2.0]]), csr_array([[np.nan, 2.0]])):
+    ...     design = with_missing(rows)
+    ...     print(design.missing_share().tolist(), design.matvec(np.ones(2)).tolist())
+    [1.0, 0.0] [2.0]
+    [1.0, 0.0] [2.0]
     """
-    if not issparse(X):
-        gone = np.isnan(X)
-        return IncompleteDesign(np.where(gone, X.dtype.type(0), X), gone) if gone.any() else X
-    gone = np.isnan(X.data)
+    gone = np.isnan(X.data if issparse(X) else X)
     if not gone.any():
         return X
-    X = X.copy() if centre is None else X.astype(np.float64)  # the caller's matrix stays as it is
-    X.data[gone] = 0.0 if centre is None else centre[X.indices[gone]]
+    if not issparse(X):
+        return IncompleteDesign(np.where(gone, X.dtype.type(0), X), gone)
+    X = csr_array(X).copy()  # the caller's matrix stays as it is
+    X.sum_duplicates()
+    missing = X.astype(np.float64)
+    missing.data = np.isnan(missing.data).astype(np.float64)
+    missing.eliminate_zeros()
+    X.data[np.isnan(X.data)] = 0
     X.eliminate_zeros()
-    return X
+    return IncompleteSparseDesign(X, missing)
 
 
 class IncompleteDesign(DenseDesign):
@@ -130,7 +129,7 @@ class IncompleteDesign(DenseDesign):
     Examples
     --------
     >>> X = with_missing(np.array([[1.0, 4.0], [3.0, np.nan]]))
-    >>> X.column_means(np.ones(2)).tolist(), X.shifted(np.array([2.0, 4.0])).matrix().tolist()
+    >>> X.column_summary(np.ones(2)).mean.tolist(), X.shifted(np.array([2.0, 4.0])).matrix().tolist()
     ([2.0, 4.0], [[-1.0, 0.0], [1.0, 0.0]])
     """
 
@@ -151,45 +150,42 @@ class IncompleteDesign(DenseDesign):
         whole = super().shifted(centre).matrix()
         return DenseDesign(np.where(self._missing, whole.dtype.type(0), whole))
 
-    def column_means(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """Weighted means (p,) of what is there; 0 where nothing is."""
-        return self._of_present(column_means, weight, 0.0)
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of what is there; see :func:`.columns.summarise`."""
+        return summarise(self.matrix(), weight, self._missing)
 
-    def column_spread(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """Standard deviations (p,) of what is there; 1 where it does not vary."""
-        return self._of_present(column_spread, weight, 1.0)
 
-    def usually_one_signed(self, weight: Num[AnyArray, " n"]) -> Bool[np.ndarray, " p"]:
-        """Which columns zero is no usual value of, (p,) bool, by what is there."""
-        return self._of_present(usually_one_signed, weight, 0.0) > 0
+class IncompleteSparseDesign(SparseDesign):
+    """Sparse matrix with missing entries, which products take for 0 and statistics of columns leave out.
 
-    def always_one_signed(self) -> Int[np.ndarray, " some"]:
-        """Columns that are never zero, of one sign and not constant, by what is there, as numbers."""
-        ones = np.ones(self.shape[0])
-        return np.flatnonzero(self._of_present(lambda x, _: [len(always_one_signed(x))], ones, 0.0))
+    Parameters
+    ----------
+    X : csr (n, p)
+        Features, nothing stored where they are missing.
+    missing : csr (n, p)
+        1 where they are.
+    """
 
-    def far_from_zero(
-        self, columns: Int[AnyArray, " some"], weight: Num[AnyArray, " n"], deviations: float
-    ) -> Bool[np.ndarray, " some"]:
-        """Whether the means of some columns are more than so many standard deviations from zero."""
-        far = np.abs(self.column_means(weight)) > deviations * self.column_spread(weight)
-        return np.asarray(far[columns])
+    distinct = None  # columns that are alike may be missing in different rows
 
-    def differing_scales(self, weight: Num[AnyArray, " n"]) -> tuple[float, int, int]:
-        """Largest ratio of two standard deviations, and the two columns; see :func:`.columns.differing_scales`."""
-        rows = some_rows(self.shape[0])
-        some: Any = self[rows]
-        ones = np.ones(some.shape[0])
-        varies = some._of_present(lambda x, _: [x.max() > x.min()], ones, 0.0) > 0
-        return extreme_scales(some.column_spread(weight[rows]), varies)
+    def __init__(self, X: Any, missing: Any) -> None:
+        super().__init__(X)
+        self._missing = missing
 
-    def _of_present(
-        self, statistic: Callable[..., Any], weight: Num[AnyArray, " n"], otherwise: float
-    ) -> Float[np.ndarray, " p"]:
-        """A statistic of one column and the weights of its rows, of the entries of some weight that are there, (p,)."""
-        result, X = np.full(self.shape[1], otherwise), self.matrix()
-        for d in range(self.shape[1]):
-            there = ~self._missing[:, d] & (weight > 0)
-            if there.any():
-                result[d] = statistic(X[there, d, None], weight[there])[0]
-        return result
+    def __getitem__(self, rows: Any) -> SparseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return IncompleteSparseDesign(self._given[rows], self._missing[rows])
+
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Share of the rows in which each column is missing, (p,)."""
+        return np.asarray(self._missing.sum(axis=0)).ravel() / max(self.shape[0], 1)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
+        """``X − c``, 0 where entries are missing."""
+        filled = self._missing.copy()
+        filled.data = centre[filled.indices]
+        return SparseDesign(self._given + filled).shifted(centre)
+
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of what is there; see :func:`.columns.summarise`."""
+        return summarise(self._given, weight, self._missing)

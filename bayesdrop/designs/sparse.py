@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from .._typing import AnyArray, Float, Int, Num, PerRow
 from ._scipy import Products, ScipyProducts, as_block
 from .blas_threads import one_thread
-from .columns import ColumnsInMemory, sparse_means
+from .columns import ColumnsInMemory, ColumnSummary, merge_summaries, summarise
+from .compiled.entries import ROUNDING
 from .compiled.gram import gram_of_rows
 from .compiled.jit import available
 from .compiled.products import CompiledProducts
 from .distinct import DistinctColumns, first_of_alike
 from .rows import LocalRows
+from .shifting import ShiftedProducts, shift_columns
 
-__all__ = ["SparseDesign"]
+__all__ = ["ShiftedSparseDesign", "SparseDesign"]
 
 # Below this many entries the kernels save less than loading them costs.
 _COMPILED_FROM = 100_000
@@ -57,7 +59,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
     """
 
     is_sparse = True
-    fixed_origin: str | None = "sparse rows, which it would fill"
 
     def __init__(self, X: Any, binary: bool | None = None) -> None:
         self._given = sparse.csr_array(X)
@@ -240,17 +241,112 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         """``1[X ≠ 0]ᵀ s``, (p,)."""
         return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
 
-    def column_means(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """Weighted means (p,)."""
-        return sparse_means(self._given, weight)
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
+        """``X − c``: columns that are mostly stored are filled, and from all others ``c`` is subtracted in products."""
+        X = self._x
+        # Which costs no more memory than they have, and no digits: other means are of the size of the deviations.
+        filled = np.where(2 * np.bincount(X.indices, minlength=self.shape[1]) > self.shape[0], centre, 0.0)
+        rest, X = centre - filled, shift_columns(X, filled)
+        return ShiftedSparseDesign(X, rest) if np.any(rest) else SparseDesign(X)
 
-    def usually_one_signed(self, weight: Num[AnyArray, " n"]) -> Bool[np.ndarray, " p"]:
-        """None, (p,) bool: zero is what sparse rows leave out."""
-        return np.zeros(self.shape[1], bool)
 
-    def shifted(self, centre: Float[np.ndarray, " p"]) -> Any:
-        """Refused, for it would fill the matrix."""
-        raise ValueError(
-            f"X: expected a dense array, for the noise is centred at values other than 0 in {np.sum(centre != 0)} of "
-            f"{len(centre)} columns, got sparse rows; give X.toarray(), or fit with bd.Dropout(centre=None)."
-        )
+class ShiftedSparseDesign(SparseDesign):
+    """Sparse rows less a centre, ``X − 1cᵀ``, which would fill them and is not formed.
+
+    Parameters
+    ----------
+    X : csr (n, p)
+        Canonical, without explicit zeros.
+    centre : array (p,)
+        The ``c``.
+
+    Examples
+    --------
+    >>> design = SparseDesign(sparse.csr_array(np.diag([4.0, 0.0, 2.0]))).shifted(np.array([1.0, 0.0, 0.0]))
+    >>> design.matvec(np.ones(3)).tolist(), design.sq_matvec(np.ones(3)).tolist()
+    ([3.0, -1.0, 1.0], [9.0, 1.0, 5.0])
+    """
+
+    distinct: DistinctColumns | None = None
+
+    def __init__(self, X: Any, centre: Float[np.ndarray, " p"]) -> None:
+        super().__init__(X)
+        self._centre = centre
+
+    @cached_property
+    def _products(self) -> Products:
+        return ShiftedProducts(super()._products, self._centre)
+
+    @cached_property
+    def _apart(self) -> Num[np.ndarray, " m"]:
+        """Stored entries less the centre; those at it but for rounding are 0."""
+        about = self._centre[self._x.indices]
+        apart = self._x.data - about
+        apart[np.abs(apart) <= ROUNDING * np.abs(about)] = 0.0
+        return apart
+
+    def __getitem__(self, rows: Any) -> ShiftedSparseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return ShiftedSparseDesign(self._given[rows], self._centre)
+
+    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
+        """``(X − 1cᵀ)ᵀ diag(ω) (X − 1cᵀ)``, dense (p, p)."""
+        side = np.outer(self._x.T @ omega, self._centre)
+        return super().gram(omega) - side - side.T + omega.sum() * np.outer(self._centre, self._centre)
+
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+        """``(X − 1cᵀ) diag(s) (X − 1cᵀ)ᵀ``, dense (n, n)."""
+        side = (self._x @ (scale * self._centre))[:, None]
+        return super().outer_gram(scale) - side - side.T + scale @ self._centre**2
+
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+        """Counts of the signs of ``X − 1cᵀ``; what is not stored has that of ``−c``."""
+        signs = self._apart > 0, self._apart < 0, self._x.data != 0
+        above, below, stored = (self._with_data(part.astype(np.float64)).T @ r for part in signs)
+        absent, centre = r.sum(axis=0) - stored, self._centre[:, None]
+        return above + np.where(centre < 0, absent, 0.0), below + np.where(centre > 0, absent, 0.0)
+
+    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
+        """``1[X ≠ c]ᵀ s``, (p,)."""
+        return LocalRows.occurrences(self, weight)
+
+    def minimum(self) -> float:
+        """Smallest entry; what is not stored is ``−c``."""
+        absent = np.bincount(self._x.indices, minlength=self.shape[1]) < self.shape[0]
+        both = np.append(self._apart, -self._centre[absent])
+        return float(both.min()) if len(both) else 0.0
+
+    def matrix(self) -> Any:
+        """Compressed rows with the columns filled."""
+        return shift_columns(self._x, self._centre)
+
+    def compressed(self, full: bool = False) -> Any:
+        """None: they would be filled."""
+        return None
+
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
+        """Some rows after the other, never so many that to fill them takes much memory."""
+        most = max(1, _BLOCK // int(np.count_nonzero(self._centre)))
+        return super().parts(most if size is None else min(size, most))
+
+    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+        """Entries that are not at the centre, as ``(rows, columns, values)`` in blocks of rows."""
+        for some, part in self.parts():
+            for rows, columns, values in SparseDesign(part.matrix()).entries():
+                yield rows + some.start, columns, values
+
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of the columns; see :func:`.columns.summarise`."""
+        return merge_summaries([summarise(part.matrix(), weight[rows]) for rows, part in self.parts()])
+
+    def stacked(self, below: Any) -> SparseDesign:
+        """These rows and other ones below them, filled."""
+        return SparseDesign(self.matrix()).stacked(below)
+
+    def with_rows_above(self, above: Any) -> SparseDesign:
+        """These rows below other ones, filled."""
+        return SparseDesign(self.matrix()).with_rows_above(above)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
+        """``X − 1(c + d)ᵀ`` for another centre ``d``."""
+        return SparseDesign(self._x).shifted(self._centre + centre)

@@ -19,7 +19,7 @@ from ..fitting.class_parts import fit_in_parts
 from ..fitting.driver import announce
 from ..fitting.minimisers.newton import Newton
 from ..fitting.minimisers.online import Online
-from ..fitting.objective.centring import Settled, moved, settle, warn_of_counts
+from ..fitting.objective.centring import Settled, moved, settle
 from ..fitting.objective.exponential_moments import moments_for
 from ..fitting.overflow import double_range, refuse_overflow
 from ..fitting.protocols import check_minimiser
@@ -163,8 +163,6 @@ class DropoutEstimator(BaseEstimator):
         block = fit_in_parts(
             model, design, rate_map, target, weight, method, start, unlabelled, state, keep_state=path is not None
         )
-        if not self.corrupted_inputs:
-            warn_of_counts(design, block.one_signed, default_names(self), model.fit_intercept)
         announce(block.status, block.iterations)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
         self._counts = block.counts
@@ -340,10 +338,10 @@ class DropoutEstimator(BaseEstimator):
                 mean = design.matvec(weights[:-1]) + weights[-1]
                 var = np.zeros_like(mean)
             else:
-                design, weights, centre = self._about_centre(design)
+                design, weights = self._about_centre(design)
                 rate = np.atleast_2d(self.rates_).T
                 exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
-                moments = moments_for(exponential, design, self._noise(), rate, self.fit_intercept, centre)
+                moments = moments_for(exponential, design, self._noise(), rate, self.fit_intercept)
                 mean, var = moments.scores(weights)
         refuse_overflow(scores=mean, variances=var)
         return mean, var
@@ -358,17 +356,16 @@ class DropoutEstimator(BaseEstimator):
                 weights = self._weights()
                 mean = design.matvec(weights[:-1]) + weights[-1]
             else:
-                design, weights, centre = self._about_centre(design)
+                design, weights = self._about_centre(design)
                 own = noise.coefficients(np.atleast_2d(self.rates_).T)
-                own = own if centre is None else own.about(centre[:, None])
                 shift = (weights[:-1] * own.shift).sum(axis=0)
                 mean = design.matvec(weights[:-1] * own.gain) + (weights[-1] + shift)
         refuse_overflow(scores=mean)
         return mean
 
-    def _about_centre(self, design: Design) -> tuple[Design, Float[np.ndarray, "q K"], Float[np.ndarray, " p"] | None]:
-        """New rows less the centre with their weights, or, if they cannot be shifted, as they are and the centre."""
+    def _about_centre(self, design: Design) -> tuple[Design, Float[np.ndarray, "q K"]]:
+        """New rows less the centre of the noise, with their weights."""
         weights = self._weights()
-        if self.centre_ is None or design.fixed_origin is not None:
-            return design, weights, self.centre_
-        return design.shifted(self.centre_), moved(weights, self.centre_, 1.0), None
+        if self.centre_ is None:
+            return design, weights
+        return design.shifted(self.centre_), moved(weights, self.centre_, 1.0)

@@ -86,7 +86,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         design, classes, code, weight = check_rows(self, X, y, sample_weight)
-        check_class_memory(len(classes), design.shape, rows_here=design.scans_columns)
+        check_class_memory(len(classes), design.shape, rows_here=design.is_local)
         return design, classes, code, weigh_classes(self.class_weight, classes, code, weight, design)
 
     def _convex(self, rows: tuple[Any, ...]) -> bool:

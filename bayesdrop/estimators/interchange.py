@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses import EpsilonInsensitive, Hinge, Logistic, Squared
-from ..noise.base import Coefficients
 
 __all__ = ["as_sklearn"]
 
@@ -52,12 +51,13 @@ def as_sklearn(estimator: Any) -> Any:
     check_is_fitted(estimator)
     plain: Any = getattr(import_module(found[0]), found[1])()
     weights = estimator._weights()
-    own = Coefficients(1.0, 0.0, 0.0, 0.0, 0.0)
+    coef, intercept = weights[:-1], weights[-1]
     if not estimator.corrupted_inputs:
         own = estimator._model().noise.coefficients(np.atleast_2d(estimator.rates_).T)
-        own = own if estimator.centre_ is None else own.about(estimator.centre_[:, None])
-    coef = (weights[:-1] * own.gain).T
-    intercept = weights[-1] + np.sum(weights[:-1] * own.shift, axis=0)
+        coef, intercept = coef * own.gain, intercept + np.sum(coef * own.shift, axis=0)
+        if estimator.centre_ is not None:
+            intercept = intercept + estimator.centre_ @ (weights[:-1] - coef)
+    coef = np.ascontiguousarray(coef.T)
     classes = getattr(estimator, "classes_", None)
     plain.coef_ = coef if classes is not None else coef[0]
     plain.intercept_ = intercept if classes is not None else float(intercept[0])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from .._typing import AnyArray, Float, Int
 from ..designs import Design
-from ..fitting.objective.centring import moved, shifted
 from ..fitting.overflow import double_range, refuse_overflow
 from ..losses.softmax_forms import log_sum_exp
 from ..model import Model
-from ..posterior.draws import Draws, blocks
+from ..posterior.draws import Draws
 from ..posterior.masks.class_chances import class_chances
 from ..posterior.masks.probability import class_probability, costly_probability, few_probabilities, is_quick
 from .validation import check_features
@@ -30,11 +28,9 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
     ValueError
         If a score leaves double precision.
     """
-    design, weights, centre = estimator._about_centre(check_features(estimator, X))
-    if estimator.corrupted_inputs:
-        centre = None  # wᵀx + b, with no noise to centre
+    design, weights = estimator._about_centre(check_features(estimator, X))
     coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
-    intercept, loss, noise = moved(weights, centre, 1.0)[-1], estimator._loss(), estimator._noise()
+    intercept, loss, noise = weights[-1], estimator._loss(), estimator._noise()
 
     def draws_of(part: slice) -> Draws:
         return Draws(
@@ -45,7 +41,7 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
 
     if estimator.corrupted_inputs or not is_quick(loss, noise, len(coef)):
         draws = draws_of(slice(None))
-        return _by_rows(design, centre, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+        return _by_rows(design, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
     kept = coef * (noise.coefficients(rates).gain / (1 - rates))
 
     def chances(part: Any) -> Float[np.ndarray, "n K"]:
@@ -54,7 +50,7 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
 
         return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), intercept, hard)
 
-    return _by_rows(design, centre, chances)
+    return _by_rows(design, chances)
 
 
 def joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:
@@ -65,38 +61,23 @@ def joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "
     ValueError
         If a score leaves double precision.
     """
-    design, weights, centre = estimator._about_centre(check_features(estimator, X))
+    design, weights = estimator._about_centre(check_features(estimator, X))
     if estimator.corrupted_inputs:
         scores = {rows.start: part.matvec(weights[:-1]) + weights[-1] for rows, part in design.parts()}
         return log_sum_exp(np.concatenate([scores[start] for start in sorted(scores)]))[1]
     draws = Draws(
         model=model, feature_names=[], weight=np.ascontiguousarray(weights[:-1].T)[None],
-        intercept=moved(weights, centre, 1.0)[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
+        intercept=weights[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
         fixed_rate=estimator.rates_, C=np.ones(1), power=1.0, marginalised=False, classes=None, steps={},
     )  # fmt: skip
-    return _by_rows(design, centre, lambda part: class_chances(draws, part)[:, 0])
+    return _by_rows(design, lambda part: class_chances(draws, part)[:, 0])
 
 
-def _by_rows(
-    design: Design, centre: Float[np.ndarray, " p"] | None, chances: Callable[[Any], Float[AnyArray, "_ K"]]
-) -> Float[AnyArray, "m K"]:
+def _by_rows(design: Design, chances: Callable[[Any], Float[AnyArray, "_ K"]]) -> Float[AnyArray, "m K"]:
     """Chances of all rows of a design, a part at a time."""
     with double_range():
-        found = {rows.start: chances(part) for rows, part in _matrices(design, centre)}
+        found = {rows.start: chances(part.matrix()) for rows, part in design.parts()}
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
     result = np.concatenate([found[start] for start in sorted(found)])
     refuse_overflow(probabilities=result)
     return result
-
-
-def _matrices(design: Design, centre: Float[np.ndarray, " p"] | None) -> Iterator[tuple[slice, Any]]:
-    """Rows less the centre and where they stand; a few at a time where the shift would fill them."""
-    for rows, part in design.parts():
-        if centre is None:
-            yield rows, part.matrix()
-            continue
-        entries = [np.concatenate(column) for column in zip(*part.entries(), strict=True)]
-        row, column, value = entries or (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
-        matrix = csr_array((value, (row, column)), shape=part.shape)
-        for few in blocks(*part.shape):
-            yield slice(rows.start + few.start, rows.start + few.stop), shifted(matrix[few].toarray(), centre)

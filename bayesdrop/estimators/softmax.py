@@ -11,7 +11,7 @@ from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.driver import announce
 from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
-from ..fitting.objective.centring import Settled, warn_of_counts
+from ..fitting.objective.centring import Settled
 from ..fitting.softmax.energy import SoftmaxEnergy
 from ..losses import Softmax
 from ..model import Model
@@ -52,8 +52,6 @@ def fit_joint(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
         max_iter=estimator.max_iter, start=start, unlabelled=unlabelled,
     )  # fmt: skip
-    if not estimator.corrupted_inputs:
-        warn_of_counts(design, found.one_signed, default_names(estimator), model.fit_intercept)
     announce(found.status, found.iterations)
     weights = centred(settled.outward(found.weights))
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)

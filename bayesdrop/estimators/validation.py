@@ -98,8 +98,7 @@ def check_features(estimator: Any, X: Any) -> Design:
     if plain is not None and plain.shape[1] == estimator.n_features_in_:
         return DenseDesign(plain)
     check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
-    centre = getattr(estimator, "centre_", None)
-    design = as_design(X, checking(check, missing_of(estimator), centre, advice=_advice(estimator)))
+    design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
     if design.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "

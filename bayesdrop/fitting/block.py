@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from .._progress import waiting
-from .._typing import Bool, Float, Num, PerRow
+from .._typing import Float, Num, PerRow
 from ..designs import Design
 from ..model import Model
 from ..noise import Noise
@@ -61,11 +61,6 @@ class ProblemFit:
     status: Status
     iterations: int
     state: SolverState | None
-
-    @property
-    def one_signed(self) -> Bool[np.ndarray, " p"] | None:
-        """Which features are never zero and of one sign, (p,) bool; None where no rate is free."""
-        return None if self.counts is None else self.counts.one_signed()
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..data.counts import check_responses
-from ..data.dataset import Dataset, as_dataset
+from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
-from .block import BlockFit, fit_block
+from .block import fit_block
 from .by_formula import offset_beside, stated
 from .driver import announce
-from .many_classes import ClassFit, fit_dataset
+from .many_classes import fit_dataset
 from .minimisers.newton import Newton
-from .objective.centring import Settled, settle, warn_of_counts
+from .objective.centring import settle
 from .objective.energy import Energy
 from .protocols import FitMethod, check_minimiser
 from .results.auxiliary import first_problem
@@ -129,12 +129,12 @@ def fit(
         rate_map = model.bind(names)
     if many:
         joint, rest = fit_dataset(model, settled, data, rate_map, method, start)
-        _warn_of(settled, rest, data)
+        announce(rest.status, rest.iterations)
         return replace(joint, selection=selection, formula=design)
     block = fit_block(
         settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
     )  # fmt: skip
-    _warn_of(settled, block, data)
+    announce(block.status, block.iterations)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
         law = map_arrays(lambda part: part[:, 0], block.posterior)
@@ -157,9 +157,3 @@ def fit(
         offset=all_rows.offset,
         _auxiliary=first_problem(block.auxiliary, all_rows.weight),
     )
-
-
-def _warn_of(settled: Settled, found: BlockFit | ClassFit, data: Dataset) -> None:
-    """Warn of columns that dropout takes where they never are, and say how the fit ended."""
-    warn_of_counts(settled.design, found.one_signed, data.feature_names, settled.model.fit_intercept)
-    announce(found.status, found.iterations)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import waiting
-from .._typing import Bool, Float, Num, PerRow
+from .._typing import Float, Num, PerRow
 from ..data.dataset import Dataset
 from ..designs import Design
 from ..losses.softmax_forms import expected_softmax
@@ -74,11 +74,6 @@ class ClassRates(RateLearner):
         above, below = design.sign_sums(weight[:, None] * (code[:, None] == np.arange(n_classes)))
         return cls(rate_map, above, below)
 
-    def one_signed(self, total: float) -> Bool[np.ndarray, " p"]:
-        """Which features are non-zero in every row, whose weights add to ``total``, and of one sign, (p,) bool."""
-        whole = total * (1 - 1e-12)
-        return np.asarray((self.agree.sum(axis=1) >= whole) | (self.against.sum(axis=1) >= whole))
-
     def _total(self, some: slice) -> Float[np.ndarray, "some 1"]:
         """Weighted number of the entries of some features, of all classes."""
         return super()._total(some).sum(axis=1, keepdims=True)
@@ -98,7 +93,6 @@ class ClassFit:
     rates: Float[np.ndarray, "p ..."]
     posterior: UpdatedRateLaw | None
     occurrences: Num[np.ndarray, "k _"] | None
-    one_signed: Bool[np.ndarray, " p"] | None
     trace: Float[np.ndarray, " iterations"]
     status: Status
     iterations: int
@@ -203,7 +197,6 @@ def fit_classes(
         rates=alike.all_features(found.rates),
         posterior=alike.all_rates(found.posterior),
         occurrences=alike.all_rates(found.occurrences),
-        one_signed=None if found.one_signed is None else alike.all_features(found.one_signed),
     )
 
 
@@ -223,7 +216,6 @@ def _fit_classes(
     has its ``own`` rates.
     """
     p, learner = design.shape[1], None
-    one_signed, total = None, float(np.sum(design.total(known[:, None])))
     rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
@@ -237,10 +229,9 @@ def _fit_classes(
         if own:
             member = np.where(known > 0, code, -1)[:, None] == np.arange(n_classes)
             counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
-            learner, one_signed = counts.learner(rate_map, many=True), counts.one_signed()
+            learner = counts.learner(rate_map, many=True)
         else:
-            shared = ClassRates.take(design, code, known, n_classes, rate_map)
-            learner, one_signed = shared, shared.one_signed(total)
+            learner = ClassRates.take(design, code, known, n_classes, rate_map)
         unsettled, values, steps, coarse, state, ended = True, [], 0, max(tol, _MODEST), None, np.inf
         for _ in range(_MOST_UPDATES):
             weights, trace, state = fit_softmax(energy, weights, coarse, max_iter, state)
@@ -273,7 +264,6 @@ def _fit_classes(
         rates=np.broadcast_to(rate, (p, n_classes)).copy() if own else rate[:, 0].copy(),
         posterior=None if learner is None else learner.posterior(),
         occurrences=None if learner is None else learner.occurrences,
-        one_signed=one_signed,
         trace=np.array(values)[:, 0],
         # One energy of all classes, whose weights lie in one block.
         status=status_at(weights[:-1].reshape(-1, 1), values[-1], status),
@@ -286,16 +276,15 @@ def class_chances(
     design: Design,
     weights: Float[np.ndarray, "q K"],
     rates: Float[np.ndarray, "p ..."],
-    centre: Float[np.ndarray, " p"] | None,
     corrupted_inputs: bool,
 ) -> Float[np.ndarray, "m K"]:
     """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
 
-    ``centre`` is that of the noise if the rows are not shifted by it; rows that come corrupted have no more noise.
+    Rows that come corrupted have no more noise.
     """
     noise, K, found, own = model.noise, weights.shape[1], {}, model.loss.class_rates
     for rows, part in design.parts(_ROWS):
-        moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept, centre)
+        moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         n = part.shape[0]
         if corrupted_inputs:
             found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))

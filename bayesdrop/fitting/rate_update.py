@@ -69,13 +69,6 @@ class SignCounts:
         above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
         return cls(above, below, np.stack([design.total(positive), design.total(negative)]))
 
-    def one_signed(self) -> Bool[np.ndarray, " p"]:
-        """Which features are non-zero in every row of some weight, and of one sign, (p,) bool."""
-        K = self.total.shape[1]
-        whole = self.total[:, 0].sum() * (1 - 1e-12)
-        above, below = (part[:, 0] + part[:, K] >= whole for part in (self.above, self.below))
-        return np.asarray(above | below)
-
     def plus(self, other: SignCounts, share: float = 1.0) -> SignCounts:
         """Add the counts of more rows; ``share`` scales the sum."""
         parts = zip((self.above, self.below, self.total), (other.above, other.below, other.total), strict=True)

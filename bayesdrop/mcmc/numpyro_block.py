@@ -189,7 +189,7 @@ class WeightsBlock:
         self._row_weight = data.weight if C is not None else model.C * data.weight
         prior = model.weight_prior
         if prior.relative:
-            prior = prior.absolute(data.design.column_spread(data.weight))
+            prior = prior.absolute(data.design.column_summary(data.weight).spread)
         self._prior = np.ones(p) if scale is not None else prior.precision(p)
         self._bound: dict[str, _Operands] = {}
 

@@ -39,28 +39,6 @@ class Coefficients(NamedTuple):
         """
         return Coefficients(*(copies * part for part in self))
 
-    def about(self, centre: Any) -> Coefficients:
-        """Coefficients in ``x`` of a noise whose own are in ``x − c``, for ``centre`` of the same shape or (p, 1).
-
-        ``E x̃ = g x + (1 − g)c + h`` and ``Var x̃ = a x² + (b − 2ac) x + ac² − bc + c0``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> one = np.ones(1)
-        >>> moved = Coefficients(one / 2, 0 * one, one / 4, 0 * one, 0 * one).about(np.array([2.0]))
-        >>> [float(part[0]) for part in moved]
-        [0.5, 1.0, 0.25, -1.0, 1.0]
-        """
-        gain, shift, quadratic, linear, constant = self
-        return Coefficients(
-            gain,
-            shift + (1 - gain) * centre,
-            quadratic,
-            linear - 2 * quadratic * centre,
-            constant + (quadratic * centre - linear) * centre,
-        )
-
 
 class Expansion(NamedTuple):
     """What follows the variance in the logarithm of a characteristic function, and how fast the tails fall.

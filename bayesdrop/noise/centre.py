@@ -2,8 +2,8 @@
 
 With ``c = 0`` it is the published noise. Zero is the natural value of an absent word or a dark pixel; the mean radius
 of a cell nucleus is never near it, and a noise that sets it to zero makes a value that no row has. A noise itself
-speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.fitting.objective.centring` finds ``c`` and subtracts
-it.
+speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.fitting.objective.centring` finds ``c``, and the design
+makes ``X − c`` of it.
 """
 
 from __future__ import annotations

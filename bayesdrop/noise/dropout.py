@@ -36,10 +36,10 @@ class Dropout:
     centre : None, "mean", "auto" or array (p,)
         What a dropped entry becomes. None: zero, as published. ``"mean"``: the mean of its column, weighted as the
         rows are. An array: the numbers given. ``"auto"`` (default): zero, but the mean where zero is no usual value of
-        a column, which is dense, of one sign, non-zero in more than half of the rows and has more than one value other
-        than zero; standardised columns, dummies, counts of rare words and sparse columns keep zero. Anything but zero
-        takes a dense matrix in memory and an intercept, without which ``"auto"`` is None. Fits and posteriors say what
-        was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.objective.centring`.
+        a column, which is of one sign, non-zero in more than half of the rows and has more than one value other than
+        zero; standardised columns, dummies and counts of rare words keep zero. The numbers alone decide, and not how
+        they are stored. Anything but zero takes an intercept, without which ``"auto"`` is None. Fits and posteriors say
+        what was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.objective.centring`.
 
     Raises
     ------

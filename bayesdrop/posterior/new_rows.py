@@ -57,7 +57,7 @@ def match_design(X: Any, names: list[str], model: Model, **advice: str) -> Desig
     ------
     ValueError
         On another number of columns, other names, infinite or text entries, NaN unless the model takes it for missing
-        entries, data outside the noise's domain, or sparse rows where the noise is centred.
+        entries, or data outside the noise's domain.
     """
     order = column_order(X, names)
 
@@ -65,7 +65,7 @@ def match_design(X: Any, names: list[str], model: Model, **advice: str) -> Desig
         matrix = check_matrix(X, **options)
         return matrix if order is None or matrix.shape[1] != len(order) else matrix[:, order]
 
-    design = as_local_design(X, checking(check, model.missing, centre_of(model.noise), **advice))
+    design = as_local_design(X, checking(check, model.missing, **advice))
     if design.shape[1] != len(names):
         raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {design.shape[1]}.")
     model.noise.check(design.minimum())

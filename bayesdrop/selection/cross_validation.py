@@ -76,7 +76,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
         design, classes = check_training(plain, X), self.classes_
-        check_class_memory(len(classes), design.shape, rows_here=design.scans_columns)
+        check_class_memory(len(classes), design.shape, rows_here=design.is_local)
         code = np.searchsorted(classes, y)
         totals = design.class_totals(code, weight, len(classes))
         if np.any(totals == 0):

@@ -61,7 +61,6 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rate
         assert np.array_equal(getattr(parts.counts, name), getattr(whole.counts, name))
     assert np.array_equal(parts.occurrences, whole.occurrences)
     assert np.array_equal(parts.posterior.mode(), whole.posterior.mode())
-    assert np.array_equal(parts.one_signed, whole.one_signed)
 
 
 def _same_shapes(own: PerProblem, other: PerProblem) -> None:

@@ -19,7 +19,7 @@ from ..._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Design
 from ..block_threads import Scratch, ahead, cores, falling, in_threads
-from ..columns import ColumnsElsewhere
+from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
 from ..rows import Between, LocalRows, RowFunction
 from .checks import as_matrix, of_matrix
 from .records import Record, is_same, record_of
@@ -117,8 +117,9 @@ class Blocks(ColumnsElsewhere, LocalRows):
         self._records: list[Record] = []
         self._masks: list[Bool[np.ndarray, " rows"]] | None = None
         self._minimum: float | None = None
+        self._centre: Float[np.ndarray, " p"] | None = None
         self._progress = progress
-        self.passes = 1
+        self._passes = [1]
         p = None
         for number, (where, block) in enumerate(self._shown(ahead(self._numeric()))):
             if p is None:
@@ -146,6 +147,11 @@ class Blocks(ColumnsElsewhere, LocalRows):
     @property
     def _end(self) -> int:
         return sum(record.rows for record in self._records)
+
+    @property
+    def passes(self) -> int:
+        """How often the data have been read, by what was made of these blocks too."""
+        return self._passes[0]
 
     def __repr__(self) -> str:
         n, p = self.shape
@@ -188,6 +194,17 @@ class Blocks(ColumnsElsewhere, LocalRows):
         result._minimum = None
         return result
 
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> Blocks:
+        """``X − c``, a block at a time as they are read."""
+        result = copy(self)
+        result._centre = centre if self._centre is None else self._centre + centre
+        result._minimum = None
+        return result
+
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of the columns under row weights, in one pass."""
+        return merge_summaries(self.each_block(summarise, weight))
+
     def _numeric(self) -> Generator[tuple[str, Any]]:
         """Blocks as real matrices, compressed rows if sparse."""
         for where, block in self._source.read():
@@ -216,7 +233,8 @@ class Blocks(ColumnsElsewhere, LocalRows):
             raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
         if self._masks is not None:
             block = block[self._masks[number]]
-        return slice(start, start + block.shape[0]), of_matrix(block, self._records[number].binary)
+        design = of_matrix(block, self._records[number].binary)
+        return slice(start, start + block.shape[0]), design if self._centre is None else design.shifted(self._centre)
 
     def _checked(self) -> Generator[tuple[slice, Design]]:
         """Blocks as designs with where their rows stand."""
@@ -226,7 +244,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
-        self.passes += 1
+        self._passes[0] += 1
         return self._shown(ahead(self._checked()))
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
@@ -330,7 +348,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
             here, block = self._design(number, start, where, load, scratch.empty)
             return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
 
-        self.passes += 1
+        self._passes[0] += 1
         total: tuple[Any, ...] = ()
         threads = self._threads()
         sizes = falling(len(self._records) + 1, threads, self._source.at_once)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,23 +16,14 @@ from ..._typing import Float, Int, Num
 from ..block_threads import side_by_side
 from .jit import compiled
 
-__all__ = ["ROUNDING", "ColumnEnds", "column_ends", "compress", "row_counts", "weighted_sums"]
+__all__ = ["ROUNDING", "compress", "look_at_columns", "row_counts"]
 
 # Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
 ROUNDING = 1e-12
 # Entries of a part.
 _PART = 1 << 20
-# Entries are finite, so that several columns may be taken at once; sums of them may overflow, and are NaN then.
+# Entries are finite, so that several columns may be taken at once.
 _FAST = ("nnan", "nsz", "contract")
-
-
-class ColumnEnds(NamedTuple):
-    """Of each column (p,): the weight of rows that are not zero, least and greatest entry, least size but zero."""
-
-    present: Float[np.ndarray, " p"]
-    low: Float[np.ndarray, " p"]
-    high: Float[np.ndarray, " p"]
-    least: Float[np.ndarray, " p"]
 
 
 def _parts(X: Num[np.ndarray, "n p"]) -> Iterator[slice]:
@@ -61,27 +52,6 @@ def compress(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], count
         [partial(loop, X[rows], centre, pointers[rows.start : rows.stop + 1], indices, data) for rows in _parts(X)]
     )
     return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
-
-
-def column_ends(X: Float[np.ndarray, "n p"], weight: Float[np.ndarray, " n"]) -> ColumnEnds:
-    """How the entries of every column lie, under weights of the rows."""
-    rows, p = list(_parts(X)), X.shape[1]
-    found = np.zeros((4, len(rows), p))
-    found[1:] = [[[np.inf]], [[-np.inf]], [[np.inf]]]
-    loop = compiled(look_at_columns, *_FAST)
-    side_by_side([partial(loop, X[part], weight[part], *found[:, k]) for k, part in enumerate(rows)])
-    return ColumnEnds(found[0].sum(axis=0), found[1].min(axis=0), found[2].max(axis=0), found[3].min(axis=0))
-
-
-def weighted_sums(
-    X: Float[np.ndarray, "n p"], origin: Float[np.ndarray, " p"], weight: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " p"]:
-    """``(X − o)ᵀ s``, (p,)."""
-    rows = list(_parts(X))
-    found = np.zeros((len(rows), X.shape[1]))
-    loop = compiled(add_rows, "contract")
-    side_by_side([partial(loop, X[part], origin, weight[part], total) for part, total in zip(rows, found, strict=True)])
-    return np.asarray(found.sum(axis=0))
 
 
 def count_entries(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]) -> None:
@@ -113,32 +83,26 @@ def write_entries(
             place += abs(x) > ROUNDING * abs(centre[d])
 
 
-def add_rows(
-    X: Float[np.ndarray, "n p"],
-    origin: Float[np.ndarray, " p"],
-    weight: Float[np.ndarray, " n"],
-    total: Float[np.ndarray, " p"],
-) -> None:
-    """Add some rows, about an origin, times their weights."""
-    for i in range(X.shape[0]):
-        for d in range(X.shape[1]):
-            total[d] += weight[i] * (np.float64(X[i, d]) - origin[d])
-
-
 def look_at_columns(
-    X: Float[np.ndarray, "n p"],
+    X: Num[np.ndarray, "n p"],
     weight: Float[np.ndarray, " n"],
-    present: Float[np.ndarray, " p"],
-    low: Float[np.ndarray, " p"],
-    high: Float[np.ndarray, " p"],
-    least: Float[np.ndarray, " p"],
+    origin: Float[np.ndarray, " p"],
+    sums: Float[np.ndarray, "3 p"],
+    ends: Float[np.ndarray, "3 p"],
 ) -> None:
-    """Bring what is known of the columns up to date with some rows."""
+    """Bring what is known of the columns up to date with some rows.
+
+    ``sums`` are the weight of entries that are not zero and the sums of ``x − o`` and of its square; ``ends`` are the
+    smallest and the largest entry, and the smallest size of one that is not zero.
+    """
     for i in range(X.shape[0]):
+        s = weight[i]
         for d in range(X.shape[1]):
             x = np.float64(X[i, d])
-            size = abs(x) if x != 0 else np.inf
-            present[d] += weight[i] if x != 0 else 0.0
-            low[d] = min(low[d], x)
-            high[d] = max(high[d], x)
-            least[d] = min(least[d], size)
+            apart, size = x - origin[d], abs(x) if x != 0 else np.inf
+            sums[0, d] += s if x != 0 else 0.0
+            sums[1, d] += s * apart
+            sums[2, d] += s * apart * apart
+            ends[0, d] = x if x < ends[0, d] else ends[0, d]
+            ends[1, d] = x if x > ends[1, d] else ends[1, d]
+            ends[2, d] = size if size < ends[2, d] else ends[2, d]

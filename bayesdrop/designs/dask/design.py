@@ -8,6 +8,7 @@ for each class. A worker that is lost takes its blocks along; Dask makes them an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..base import Design
 from ..blocks.checks import as_matrix, check_finite, of_matrix
-from ..columns import ColumnsElsewhere
+from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
 from ..rows import Between, RowFunction
 from . import tasks
 from .rows import DaskRows
@@ -28,6 +29,9 @@ NOT_IN_MEMORY = (
     "of the linear estimators take it; whatever keeps something for every entry, such as samplers with their masks, "
     "does not: pass X.compute() if it fits in memory, or a random sample of its rows."
 )
+
+# Up to so many columns one Gram matrix of each block is cheaper than the rounds of conjugate gradients that it saves.
+_GRAM_COLUMNS = 500
 
 
 class DaskDesign(ColumnsElsewhere, DaskRows):
@@ -58,8 +62,6 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
     ((6, 2), 18.0)
     """
 
-    # A Gram matrix would send p² numbers.
-    prefers_gram = False
     prefers_outer_gram = False
 
     def __init__(self, X: Any) -> None:
@@ -91,8 +93,9 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
                 "needs the same columns in the same order."
             )
         self._rows = tuple(n for n, _, _ in facts)
-        self._minimum = min(least for n, _, least in facts if n)
+        self._minimum: float | None = min(least for n, _, least in facts if n)
         self.shape: tuple[int, int] = (sum(self._rows), widths[0])
+        self.prefers_gram = self.shape[1] <= _GRAM_COLUMNS
 
     def __repr__(self) -> str:
         n, p = self.shape
@@ -115,6 +118,25 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Refused."""
         return self.matrix()
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> DaskDesign:
+        """``X − c``, on the workers."""
+        import dask
+
+        result, apply = copy(self), dask.delayed(_shifted, pure=False)
+        sent = dask.delayed(np.ascontiguousarray(centre))
+        with cluster_errors():
+            result._blocks = list(dask.persist(*(apply(block, sent) for block in self._blocks)))
+        result._minimum = None
+        return result
+
+    def column_summary(self, weight: PerRow) -> ColumnSummary:
+        """Summary of the columns under row weights; those of blocks are merged on the workers."""
+        import dask
+
+        make = dask.delayed(_summary, pure=False)
+        parts = [make(block, part) for block, part in zip(self._blocks, self._chunks(weight), strict=True)]
+        return ColumnSummary(*self._summed(parts, merge_summaries))
 
     def occurrences(self, weight: PerRow) -> Float[np.ndarray, " p"]:
         """``1[X ≠ 0]ᵀ s``, (p,)."""
@@ -238,6 +260,11 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
 
     def minimum(self) -> float:
         """Smallest entry, known from the first look."""
+        if self._minimum is None:
+            import dask
+
+            facts = tasks.computed([dask.delayed(_facts)(block) for block in self._blocks])
+            self._minimum = min(least for n, _, least in facts if n)
         return self._minimum
 
     def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
@@ -254,6 +281,14 @@ def _design(block: Any, number: int) -> Design:
 
 def _facts(block: Design) -> tuple[int, int, float]:
     return *block.shape, block.minimum() if block.shape[0] else 0.0
+
+
+def _shifted(block: Design, centre: Float[np.ndarray, " p"]) -> Design:
+    return block.shifted(centre)
+
+
+def _summary(block: Design, weight: Num[AnyArray, " rows"]) -> ColumnSummary:
+    return summarise(block.matrix(), weight)
 
 
 def _product_sums(

@@ -129,11 +129,11 @@ class DaskRows:
         graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
-    def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
-        """Sums of tuples of arrays, added a few at a time on the workers."""
+    def _summed(self, parts: list[Any], merge: Callable[[Any], Any] | None = None) -> list[Num[AnyArray, ...]]:
+        """Sums of tuples of arrays, or what else they are merged to, a few at a time on the workers."""
         import dask
 
-        add = dask.delayed(_add, pure=False)
+        add = dask.delayed(_add if merge is None else merge, pure=False)
         while len(parts) > 1:
             parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return list(tasks.computed(parts)[0])

@@ -9,13 +9,15 @@ same in all of them. The processes should run on machines of one kind, since eac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
-from ..columns import ColumnsElsewhere
+from ..columns import ColumnsElsewhere, ColumnSummary
+from ..compiled.entries import ROUNDING
 from ..dense import DenseDesign
 from .placement import check_form, holders
 from .rows import ProcessRows
@@ -139,6 +141,22 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
             found = products.transposed(self._x, mesh=self._mesh, dtype=str(np.dtype(dtype)))
             # Where the rows are on one device XLA names the axes as it likes.
             return jax.device_put(found, self._sharding(None, "rows"))
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> ShardedDesign:
+        """``X − c``, where the rows are."""
+        import jax
+
+        from . import products
+
+        result = copy(self)
+        vars(result).pop("_least", None)
+        with jax.enable_x64(True):
+            result._x = products.shifted(self._x, self._everywhere(centre), ROUNDING, mesh=self._mesh)
+        return result
+
+    def column_summary(self, weight: PerRow) -> ColumnSummary:
+        """Summary of the columns under row weights, (n,) of this process, made where the rows are."""
+        return ColumnSummary(*self._sums("column_summary", weight))
 
     def _check_finite(self) -> None:
         nan, infinite = self._sums("finite")

@@ -22,6 +22,7 @@ from ..._typing import Float, Int, Num
 __all__ = [
     "added",
     "backward",
+    "column_summary",
     "finite",
     "forward",
     "gram",
@@ -29,6 +30,7 @@ __all__ = [
     "least",
     "outer_gram",
     "sampled",
+    "shifted",
     "sign_sums",
     "transposed",
 ]
@@ -227,3 +229,45 @@ def transposed(x: Float[jax.Array, "n p"], *, mesh: Mesh, dtype: str) -> Float[j
         lambda x: x.T.astype(dtype), mesh=mesh, in_specs=_ROWS, out_specs=Spec(None, "rows"), check_vma=False
     )
     return move(x)
+
+
+@partial(jax.jit, static_argnames=("rounding", "mesh"))
+def shifted(
+    x: Float[jax.Array, "n p"], centre: Num[jax.Array, " p"], rounding: float, *, mesh: Mesh
+) -> Float[jax.Array, "n p"]:
+    """``X − c`` in the precision of ``X``; entries at ``c`` but for rounding are 0."""
+
+    def local(rows: tuple[Float[jax.Array, "n p"]], same: tuple[Num[jax.Array, " p"]]) -> Any:
+        centre = same[0][None]
+        apart = rows[0].astype(jnp.float64) - centre
+        return jnp.where(jnp.abs(apart) <= rounding * jnp.abs(centre), 0.0, apart).astype(x.dtype)
+
+    return _on_devices(mesh, local, rows=True)((x,), (centre,))
+
+
+@partial(jax.jit, static_argnames="mesh")
+def column_summary(x: Float[jax.Array, "n p"], weight: Num[jax.Array, " n"], *, mesh: Mesh) -> tuple[Any, ...]:
+    """What :class:`bayesdrop.designs.columns.ColumnSummary` holds of the rows of some weight, about a common origin."""
+
+    def local(rows: tuple[Num[jax.Array, ...], ...], _: tuple[()]) -> Any:
+        x, weight = rows
+        first = lax.axis_index("rows") == 0
+        origin = lax.psum(jnp.where(first, x[0].astype(jnp.float64), 0.0), "rows")
+        there, infinite = (weight > 0)[:, None], jnp.inf
+        low, high, least = (
+            jnp.min(jnp.where(there & kept, part, infinite), axis=0)
+            for part, kept in ((x, True), (-x, True), (jnp.abs(x), x != 0))
+        )
+
+        def sums(block: Float[jax.Array, "rows p"], weight: Num[jax.Array, " rows"]) -> Any:
+            apart, s = block - origin[None], weight[:, None]
+            parts = s * (block != 0).astype(s.dtype), s * apart, s * apart**2
+            return jnp.sum(weight > 0), jnp.sum(weight), *(jnp.sum(part, axis=0) for part in parts)
+
+        count, total, nonzero, one, two = _sum(rows, sums)
+        mean = one / total
+        ends = (lax.pmin(low, "rows"), -lax.pmin(high, "rows"), lax.pmin(least, "rows"))
+        ends = tuple(part.astype(jnp.float64) for part in ends)
+        return count, jnp.full_like(one, total), nonzero, origin + mean, jnp.maximum(two - one * mean, 0.0), *ends
+
+    return _on_devices(mesh, local, rows=False)((x, weight), ())

@@ -206,7 +206,7 @@ def _applies(energy: Energy) -> bool:
         return False
     if moments.has_variance and not loss.augmented:
         return False
-    if any(np.any(part) for part in (shift, linear, constant)) or not (np.all(gain > 0) and moments.centre is None):
+    if any(np.any(part) for part in (shift, linear, constant)) or not np.all(gain > 0):
         return False
     return bool(np.all(energy.precision[:-1] > 0))
 

@@ -6,8 +6,9 @@ Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
 which is that of plain noise on ``x − c`` with another intercept. The intercept has a flat prior and no penalty, so that
 nothing else changes: solvers and samplers are given ``X − c`` and noise about 0, and what they find is written in the
-user's columns by ``b = b' − wᵀc``; the weights are the same. Sparse rows are not shifted, for that would fill them, nor
-are rows that are read when needed or lie elsewhere.
+user's columns by ``b = b' − wᵀc``; the weights are the same. How ``X − c`` is had is the matter of the design: dense
+rows are shifted, where they are, and from sparse ones ``c`` is subtracted in the products, which takes no more memory.
+Where to centre follows from the values of the columns alone, and never from how they are stored.
 
 A missing entry (``missing="nan"`` of the model) is a dropped one, so that it becomes ``c`` and has no noise: in
 ``X − c`` it is 0. Its column is then centred at the mean of the entries that are there unless the noise says otherwise.
@@ -26,14 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import AnyArray, Bool, Float, PerRow
+from ..._typing import AnyArray, Float, PerRow
 from ...designs import Design, as_design
+from ...designs.columns import ColumnSummary
 from ...model import Model
 from ...noise.centre import AUTO, MEAN, centre_of
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 
-__all__ = ["Settled", "moved", "settle", "shifted", "warn_of_counts"]
+__all__ = ["Settled", "moved", "settle", "shifted"]
 
 # Fewer rows are of one sign by chance.
 _ROWS = 50
@@ -102,12 +104,9 @@ def moved(
 
 
 def shifted(X: Any, centre: Float[np.ndarray, " p"] | None) -> Any:
-    """``X − c`` of a dense matrix; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
+    """``X − c`` of a matrix in memory; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
 
-    Raises
-    ------
-    ValueError
-        If ``X`` is sparse, which would become dense.
+    Columns of a sparse matrix are filled where ``c`` is not zero.
 
     Examples
     --------
@@ -146,8 +145,7 @@ def settle(
     Raises
     ------
     ValueError
-        If a centre is stated for sparse rows, rows elsewhere, a model without an intercept, or another number of
-        columns.
+        If a centre is stated for a model without an intercept, or for another number of columns.
 
     Warns
     -----
@@ -168,15 +166,17 @@ def settle(
     [0.5, 1.0, 1.0]
     """
     prior = model.weight_prior
-    if prior.relative:
-        prior = prior.absolute(design.column_spread(weight))
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
     # A missing entry takes the centre of its column, also where nothing else is dropped.
     centred = noisy or model.missing is not None
-    centre = _centre(model, design, weight) if centred or isinstance(model.noise.centre, tuple) else None
+    looked_at = prior.relative or (centred and model.noise.centre is not None) or (noisy and model.noise.has_rate)
+    summary = design.column_summary(weight) if looked_at else ColumnSummary.empty(design.shape[1])
+    if prior.relative:
+        prior = prior.absolute(summary.spread)
+    gone = design.missing_share()
+    centre = _centre(model, summary, gone) if centred or isinstance(model.noise.centre, tuple) else None
     if not centred or (centre is not None and not np.any(centre)):
         centre = None
-    gone = design.missing_share()
     if np.any(gone == 1):
         _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
     stated = inner = model if prior is model.weight_prior else replace(model, weight_prior=prior)
@@ -187,47 +187,36 @@ def settle(
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
-        if design.shape[0] >= _ROWS and not zeros_to_come:
-            unscaled = _dropped_far(design, weight, rate_map, names, centre)
+        if summary.rows >= _ROWS and not zeros_to_come:
+            unscaled = _dropped_far(summary, rate_map, names, centre)
         if unscaled:
-            _warn_far(unscaled, design, rate_map.is_free, model.fit_intercept)
+            _warn_far(unscaled, rate_map.is_free, model.fit_intercept)
         if not model.weight_prior.relative:
-            ratio = _compare_scales(design, weight, names, quiet=bool(unscaled))
+            ratio = _compare_scales(summary, names, quiet=bool(unscaled))
     return Settled(stated, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio)
 
 
-def _centre(model: Model, design: Design, weight: PerRow) -> Float[np.ndarray, " p"] | None:
+def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"] | None:
     """Centre of the noise, (p,), or None."""
-    wanted, p = model.noise.centre, design.shape[1]
-    fixed = design.fixed_origin
-    if wanted is None or (wanted == AUTO and not (fixed is None and model.fit_intercept)):
+    wanted, p = model.noise.centre, len(gone)
+    if wanted is None or (wanted == AUTO and not model.fit_intercept):
         return None
-    if wanted != AUTO and not model.fit_intercept:
+    if not model.fit_intercept:
         raise ValueError(
             "centre: noise about a centre other than 0 needs an intercept, which takes up wᵀc; set fit_intercept=True, "
             "or use bd.Dropout(centre=None)."
-        )
-    if fixed is not None:
-        raise ValueError(
-            f"centre: expected a dense X in memory, got {fixed}; subtract the centre from the columns before, or use "
-            "bd.Dropout(centre=None)."
         )
     if isinstance(wanted, tuple):
         if len(wanted) != p:
             raise ValueError(f"centre: expected {p} numbers (one per feature), got {len(wanted)}.")
         return centre_of(model.noise)
     if wanted == MEAN:
-        mean = design.column_means(weight)
-        if not np.all(np.isfinite(mean)):
+        if not np.all(np.isfinite(summary.mean)):
             raise ValueError("centre: the mean of a column overflows; bring the features to a common scale.")
-        return mean
+        return summary.mean
     # Where NaN is what is absent, zero is a value as any other.
-    chosen = design.usually_one_signed(weight) | (design.missing_share() > 0)
-    if not np.any(chosen):
-        return None
-    mean = design.column_means(weight)
-    chosen &= np.isfinite(mean)
-    return np.where(chosen, mean, 0.0) if np.any(chosen) else None
+    chosen = (summary.usually_one_signed | (gone > 0)) & np.isfinite(summary.mean)
+    return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
 
 
 def _warn_empty(names: Sequence[str]) -> None:
@@ -245,20 +234,20 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _dropped_far(
-    design: Design, weight: PerRow, rate_map: RateMap, names: Sequence[str], centre: Float[np.ndarray, " p"] | None
+    summary: ColumnSummary, rate_map: RateMap, names: Sequence[str], centre: Float[np.ndarray, " p"] | None
 ) -> list[str]:
     """Columns that dropout takes where they never are."""
-    left = design.always_one_signed()
+    left = summary.always_one_signed
     if centre is not None:
-        left = left[centre[left] == 0]
-    if len(left) and not rate_map.is_free:
-        left = left[design.far_from_zero(left, weight, _FAR) & (rate_map.initial[left] > 0)]
-    return [names[d] for d in left]
+        left &= centre == 0
+    if not rate_map.is_free:
+        left &= summary.far_from_zero(_FAR) & (rate_map.initial > 0)
+    return [names[int(d)] for d in np.flatnonzero(left)]
 
 
-def _compare_scales(design: Design, weight: PerRow, names: Sequence[str], quiet: bool) -> float:
+def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -> float:
     """Largest ratio of two columns' standard deviations, with a warning beyond reason."""
-    ratio, low, high = design.differing_scales(weight)
+    ratio, low, high = summary.extreme_spreads()
     if ratio > _RATIO and not quiet:
         warn(
             f"X: the standard deviations of {names[low]!r} and {names[high]!r} differ by a factor of {ratio:.0e}: one "
@@ -268,42 +257,18 @@ def _compare_scales(design: Design, weight: PerRow, names: Sequence[str], quiet:
     return ratio
 
 
-def warn_of_counts(
-    design: Design, one_signed: Bool[np.ndarray, " p"] | None, names: Sequence[str], fit_intercept: bool
-) -> None:
-    """Warn of what the counts of a fit show of columns that could not be looked at before.
-
-    Parameters
-    ----------
-    design : Design (n, p)
-        Features; those that ``scans_columns`` were looked at.
-    one_signed : bool array (p,) or None
-        Columns that are never zero and of one sign; None if nothing was counted.
-    names : sequence of p str
-        Names of the columns.
-    fit_intercept : bool
-        Whether the model has an intercept.
-    """
-    if one_signed is None or design.scans_columns or design.shape[0] < _ROWS or not np.any(one_signed):
-        return
-    _warn_far([names[int(d)] for d in np.flatnonzero(one_signed)], design, True, fit_intercept)
-
-
-def _warn_far(names: Sequence[str], design: Design, learnt: bool, fit_intercept: bool) -> None:
+def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool) -> None:
     """Warn of columns that are never zero and of one sign and whose noise is about 0."""
     harm = (
         "their learnt rates are the shares of the classes, whatever the data say"
         if learnt
         else f"a dropped entry is more than {_FAR:g} standard deviations from what the column holds"
     )
-    if not fit_intercept:
-        remedy = "set fit_intercept=True, so that their noise can be centred, or subtract their means"
-    elif design.fixed_origin is None:
-        remedy = 'use bd.Dropout(centre="mean"), or subtract their means'
-    elif design.scans_columns:
-        remedy = "take them out, or pass them with their means subtracted in a dense X"
-    else:
-        remedy = "subtract their means"
+    remedy = (
+        'use bd.Dropout(centre="mean"), or subtract their means'
+        if fit_intercept
+        else "set fit_intercept=True, so that their noise can be centred, or subtract their means"
+    )
     count = len(names)
     warn(
         f"X: {count} column{'s' * (count != 1)} ({_named(names)}) {'are' if count > 1 else 'is'} never zero and of one "

@@ -64,9 +64,8 @@ class ExponentialMoments(ScoreMoments):
         noise: Noise,
         rate: Float[AnyArray, "p _"],
         fit_intercept: bool = True,
-        centre: Float[np.ndarray, " p"] | None = None,
     ) -> None:
-        super().__init__(design, noise, rate, fit_intercept, centre)
+        super().__init__(design, noise, rate, fit_intercept)
         if not isinstance(design.zeros(1), np.ndarray):
             raise TypeError(
                 'expectation: "exact" goes through the entries of X, which are elsewhere; take expectation="gaussian", '
@@ -75,7 +74,6 @@ class ExponentialMoments(ScoreMoments):
         own = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
         self._gain, self._shift = own.gain, own.shift
         self._rates = np.broadcast_to(np.asarray(rate, dtype=np.float64)[:, 0], (design.shape[1],))
-        self._origin = np.zeros(design.shape[1]) if centre is None else centre
         self._known: tuple[Any, list[_Tilt]] = (None, [])
 
     def select(self, columns: Any) -> ScoreMoments:
@@ -153,11 +151,11 @@ class ExponentialMoments(ScoreMoments):
             tilt = _Tilt(rows, 2 * change, 2 * always)
             kept.append(tilt)
             yield tilt
-        if self.design.scans_columns:
+        if self.design.is_local:
             self._known = weights, kept
 
     def _sums(self, weights: Float[np.ndarray, "q K"], function: Any) -> Iterator[tuple[slice, Any, Any]]:
-        """A function of ``(w, x − c, column)`` at all entries of some rows: ``(rows, change, always)``.
+        """A function of ``(w, x, column)`` at all entries of some rows: ``(rows, change, always)``.
 
         The function's value at an entry is that of ``change`` plus its column's of ``always``; where zeros are not
         stored ``always`` is the value of a zero.
@@ -170,11 +168,11 @@ class ExponentialMoments(ScoreMoments):
                 for start in range(0, len(matrix), max(1, _BLOCK // p)):
                     some = matrix[start : start + max(1, _BLOCK // p)].astype(np.float64)
                     here = slice(rows.start + start, rows.start + start + len(some))
-                    yield here, _finite(function(w, some - self._origin, columns)), np.zeros(p)
+                    yield here, _finite(function(w, some, columns)), np.zeros(p)
                 continue
-            zero = _finite(function(w, -self._origin, columns))
+            zero = _finite(function(w, np.zeros(p), columns))
             change, index = matrix.astype(np.float64).tocsr(copy=True), matrix.indices
-            values = _finite(function(w[index], change.data - self._origin[index], index))
+            values = _finite(function(w[index], change.data, index))
             change.data = values - zero[index]
             yield rows, change, zero
 
@@ -203,7 +201,6 @@ def moments_for(
     noise: Noise,
     rate: Float[AnyArray, "p _"],
     fit_intercept: bool = True,
-    centre: Float[np.ndarray, " p"] | None = None,
     copies: Float[np.ndarray, " p"] | None = None,
 ) -> ScoreMoments:
     """Moments of the scores, exact for ``E e^s`` if ``exponential``; the others are those of :class:`.ScoreMoments`.
@@ -220,9 +217,9 @@ def moments_for(
     >>> bool(np.isclose(np.exp(mean + var / 2), (1 + np.exp(2.0)) / 2))
     True
     """
-    plain = ScoreMoments(design, noise, rate, fit_intercept, centre, copies)
+    plain = ScoreMoments(design, noise, rate, fit_intercept, copies)
     if not exponential or not plain.has_variance:
         return plain
     if not any(np.any(part) for part in noise.expansion(np.asarray(rate, dtype=np.float64))[:3]):
         return plain
-    return ExponentialMoments(design, noise, rate, fit_intercept, centre)
+    return ExponentialMoments(design, noise, rate, fit_intercept)

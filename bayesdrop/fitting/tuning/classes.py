@@ -118,7 +118,7 @@ class JointSolver:
     def _chances(self, model: Model, fold: Fold, found: ClassFit) -> Float[np.ndarray, "n K"]:
         """Class probabilities of the rows, each by a fit without it if they are held out alone."""
         if not fold.alone:
-            return class_chances(model, self.design, found.weights, found.rates, None, self.corrupted_inputs)
+            return class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
         return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs))

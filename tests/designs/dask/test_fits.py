@@ -118,7 +118,7 @@ def test_data_frames_keep_their_names(two_classes):
 
 @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_only_sums_travel(two_classes, workers, request, monkeypatch):
-    """Whatever comes back to the one who fits has p numbers a class or a few for the whole."""
+    """Whatever comes back to the one who fits has p numbers a class, or p² of few columns, however many the rows."""
     if workers == "processes":
         request.getfixturevalue("client")
     X, y = two_classes
@@ -131,10 +131,13 @@ def test_only_sums_travel(two_classes, workers, request, monkeypatch):
         return result
 
     monkeypatch.setattr(tasks, "computed", watched)
-    data = da.from_array(np.tile(X, (5, 1)), chunks=(500, -1))
-    bd.fit(MODELS["learnt rates"], data, da.from_array(np.tile(y, 5), chunks=500), method=bd.Newton(tol=1e-4))
-    assert len(sizes) > 30
-    assert max(sizes) <= 2 * X.shape[1]
+    wide = np.column_stack([X, np.random.default_rng(1).normal(size=(len(X), 600))])
+    for rows, few in ((X, True), (wide, False)):
+        sizes.clear()
+        data = da.from_array(np.tile(rows, (5, 1)), chunks=(500, -1))
+        bd.fit(MODELS["learnt rates"], data, da.from_array(np.tile(y, 5), chunks=500), method=bd.Newton(tol=1e-4))
+        assert len(sizes) > 30
+        assert max(sizes) == rows.shape[1] ** 2 if few else max(sizes) <= 2 * rows.shape[1]
 
 
 @pytest.mark.slow

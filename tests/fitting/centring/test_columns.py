@@ -1,4 +1,4 @@
-"""Statistics of columns: plain statements in NumPy, weights as copies of rows, the same of every storage."""
+"""Summaries of columns: plain statements in NumPy, weights as copies of rows, the same of every storage."""
 
 import numpy as np
 import pytest
@@ -6,72 +6,117 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
-from bayesdrop.designs import DaskDesign, as_design
+from bayesdrop.designs import DaskDesign, ShardedDesign, as_design, with_missing
 from bayesdrop.designs import columns as columns_module
-from bayesdrop.designs.columns import (
-    always_one_signed,
-    column_means,
-    column_spread,
-    differing_scales,
-    usually_one_signed,
-)
-from bayesdrop.designs.compiled import entries
+from bayesdrop.designs.columns import ColumnSummary, summarise
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(3000, 5)) * np.array([1.0, 1e-3, 50.0, 1.0, 1.0]) + np.array([0.0, 7.0, -900.0, 3.0, 0.0])
+X = RNG.normal(size=(3000, 6)) * np.array([1.0, 1e-3, 50.0, 1.0, 1.0, 1.0]) + np.array(
+    [0.0, 7.0, -900.0, 3.0, 0.0, 1e6]
+)
 X[:, 3] = 7.1  # does not vary, and its mean is not exact in binary
 X[RNG.random(3000) < 0.8, 4] = 0.0
 COPIES = RNG.integers(0, 4, size=3000)
 
 
+def plainly(X, weight):
+    """The summary, column by column."""
+    parts = []
+    for column in X.T:
+        here = (weight > 0) & ~np.isnan(column)
+        x, s = column[here], weight[here]
+        mean = np.average(x, weights=s) if len(x) else 0.0
+        some = np.abs(x[x != 0])
+        parts.append(
+            [s.sum(), s[x != 0].sum(), mean, np.sum(s * (x - mean) ** 2)]
+            + ([x.min(), x.max()] if len(x) else [np.inf, -np.inf])
+            + [some.min() if len(some) else np.inf]
+        )
+    return ColumnSummary(int(np.sum(weight > 0)), *np.array(parts).T)
+
+
+def same(found, expected):
+    assert found.rows == expected.rows
+    for name in ("total", "nonzero", "low", "high", "least"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-13, err_msg=name)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
+    # A spread of 1 at a mean of a million has ten digits left.
+    np.testing.assert_allclose(found.spread, expected.spread, rtol=1e-9)
+
+
+def dask(X, weight):
+    da = pytest.importorskip("dask.array")
+    return DaskDesign(da.from_array(X, chunks=(700, X.shape[1]))), da.from_array(weight, chunks=700)
+
+
+STORAGES = {
+    "dense": lambda X, s: (as_design(X), s),
+    "fortran": lambda X, s: (as_design(np.asfortranarray(X)), s),
+    "csr": lambda X, s: (as_design(sparse.csr_array(X)), s),
+    "csc": lambda X, s: (as_design(sparse.csc_array(X)), s),
+    "duplicates": lambda X, s: (
+        as_design(sparse.csr_array((np.tile(X / 2, 2).ravel(), np.tile(np.arange(6), 6000), np.arange(3001) * 12))),
+        s,
+    ),
+    "blocks": lambda X, s: (bd.Blocks([X[:1000], X[1000:1001], X[1001:]]), s),
+    "sparse blocks": lambda X, s: (bd.Blocks([sparse.csr_array(X[:1000]), sparse.csr_array(X[1000:])]), s),
+    "dask": dask,
+    "devices": lambda X, s: (ShardedDesign(pytest.importorskip("jax").numpy.asarray(X)), s),
+    "missing": lambda X, s: (as_design(with_missing(np.where(HOLES, np.nan, X))), s),
+    "sparse missing": lambda X, s: (as_design(with_missing(sparse.csr_array(np.where(HOLES, np.nan, X)))), s),
+}
+HOLES = RNG.random(X.shape) < 0.3
+HOLES[:, 2] = True
+
+
 @pytest.mark.parametrize("compiled", [False, True])
-def test_weights_are_copies_of_rows(monkeypatch, compiled):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_every_storage_has_the_summary_of_its_entries(monkeypatch, storage, compiled):
     if compiled:
         pytest.importorskip("numba")
         monkeypatch.setattr(columns_module, "_COMPILED", 0)
-        monkeypatch.setattr(entries, "_PART", 1000)
-    rows, weight = X[COPIES > 0], COPIES[COPIES > 0].astype(float)
-    whole = np.repeat(X, COPIES, axis=0)
-    np.testing.assert_allclose(column_means(rows, weight), whole.mean(axis=0), rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(column_spread(rows, weight), StandardScaler().fit(whole).scale_, rtol=1e-12)
-    assert column_means(rows, weight)[3] == 7.1
-
-
-@pytest.mark.parametrize("storage", ["csr", "duplicates", "float32", "blocks", "dask"])
-def test_spread_is_that_of_dense_rows(storage):
-    expected, given, rtol = column_spread(X, np.ones(3000)), X, 1e-12
-    weight = np.ones(3000)
-    if storage == "csr":
-        given = sparse.csr_array(X)
-    elif storage == "duplicates":
-        given = sparse.csr_array((np.tile(X / 2, 2).ravel(), np.tile(np.arange(5), 6000), np.arange(3001) * 10))
-        assert not given.has_canonical_format
-    elif storage == "float32":
-        given, rtol = X.astype(np.float32), 1e-3
-    elif storage == "blocks":
-        # About zero: the smallest column's mean is 7,000 deviations away.
-        given, rtol = bd.Blocks([X[:1000], X[1000:]]), 1e-6
+    monkeypatch.setattr(columns_module, "_BLOCK", 5000)
+    if storage == "devices":
+        jax = pytest.importorskip("jax")
+        with jax.enable_x64(True):
+            design, weight = STORAGES[storage](X, COPIES.astype(float))
     else:
-        da = pytest.importorskip("dask.array")
-        given, rtol = DaskDesign(da.from_array(X, chunks=(1000, 5))), 1e-6
-        weight = da.from_array(weight, chunks=1000)
-    np.testing.assert_allclose(as_design(given).column_spread(weight), expected, rtol=rtol)
+        design, weight = STORAGES[storage](X, COPIES.astype(float))
+    entries = np.where(HOLES, np.nan, X) if "missing" in storage else X
+    same(design.column_summary(weight), plainly(entries, COPIES.astype(float)))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_which_columns_zero_is_no_usual_value_of(monkeypatch, compiled):
-    if compiled:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(columns_module, "_COMPILED", 0)
+def test_weights_are_copies_of_rows():
+    found, whole = summarise(X, COPIES.astype(float)), np.repeat(X, COPIES, axis=0)
+    np.testing.assert_allclose(found.mean, whole.mean(axis=0), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found.spread, StandardScaler().fit(whole).scale_, rtol=1e-9)
+    assert found.mean[3] == 7.1
+    assert not found.varies[3]
+
+
+def test_rows_of_no_weight_and_no_rows():
+    for rows in (X[:3], sparse.csr_array(X[:3])):
+        found, empty = summarise(rows, np.zeros(3)), ColumnSummary.empty(6)
+        for one, other in zip(found, empty, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert not found.usually_one_signed.any()
+    assert not found.always_one_signed.any()
+    assert found.extreme_spreads() == (1.0, 0, 0)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_which_columns_zero_is_no_usual_value_of(storage):
     n = 100
     half = np.where(np.arange(n) < 50, 2.0 + np.arange(n), 0.0)
     most = np.where(np.arange(n) < 51, 2.0 + np.arange(n), 0.0)
     dummy, constant = (np.arange(n) < 90).astype(float), np.full(n, 3.0)
-    table = np.stack([half, most, -most, dummy, constant, most - 3.0, np.zeros(n)], axis=1)
-    assert usually_one_signed(table, np.ones(n)).tolist() == [False, True, True, False, False, False, False]
+    table = storage(np.stack([half, most, -most, dummy, constant, most - 3.0, np.zeros(n)], axis=1))
+    # Weights whose sums are rounded: half of them is half of them.
+    for weight in (np.ones(n), np.full(n, 0.1)):
+        assert summarise(table, weight).usually_one_signed.tolist() == [False, True, True, False, False, False, False]
     # A row of weight 2 is the row twice.
     weight = np.where(np.arange(n) < 50, 2.0, 1.0)
-    assert usually_one_signed(table, weight).tolist() == [True, True, True, False, False, False, False]
+    assert summarise(table, weight).usually_one_signed.tolist() == [True, True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize(("size", "compiled"), [(1 << 20, False), (30, False), (30, True)])
@@ -80,7 +125,6 @@ def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size, co
     if compiled:
         pytest.importorskip("numba")
         monkeypatch.setattr(columns_module, "_COMPILED", 0)
-        monkeypatch.setattr(entries, "_PART", size)
     rng = np.random.default_rng(1)
     for _ in range(50):
         n, p = rng.integers(1, 60), rng.integers(1, 9)
@@ -93,14 +137,17 @@ def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size, co
             and len(set(column) - {0.0}) > 1
             for column in table.T
         ]
-        assert usually_one_signed(table, weight).tolist() == expected
+        for rows in (table, sparse.csr_array(table)):
+            assert summarise(rows, weight).usually_one_signed.tolist() == expected
 
 
 def test_signs_and_scales_of_dense_and_sparse_rows():
     positive, mixed = np.arange(1.0, 2001.0), np.linspace(-1, 1, 2000)
     table = np.stack([positive, -positive, mixed, np.full(2000, 2.0), positive - 1.0], axis=1)
     for storage in (np.asarray, sparse.csr_array):
-        assert always_one_signed(storage(table)).tolist() == [0, 1]
-        ratio, low, high = differing_scales(storage(table * [1.0, 2.0, 1.0, 1e9, 1.0]), np.ones(2000))
+        assert np.flatnonzero(summarise(storage(table), np.ones(2000)).always_one_signed).tolist() == [0, 1]
+        ratio, low, high = summarise(storage(table * [1.0, 2.0, 1.0, 1e9, 1.0]), np.ones(2000)).extreme_spreads()
         assert (low, high) == (2, 1)
         np.testing.assert_allclose(ratio, 2 * positive.std() / mixed.std(), rtol=1e-12)
+    far = np.column_stack([positive + 1e5, positive, mixed])
+    assert summarise(far, np.ones(2000)).far_from_zero(3.0).tolist() == [True, False, False]

@@ -11,12 +11,12 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design, with_missing
-from bayesdrop.designs.columns import column_means, column_spread, usually_one_signed
 
 NAN, GONE = np.nan, {"missing": "nan"}
 # Noise about zero where columns are far from it is what some of the tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.UnscaledWarning")
 ZERO, MEAN = bd.Dropout(centre=None), bd.Dropout(centre="mean")
+RARE = np.random.default_rng(9).random(60) < 0.2
 
 
 @pytest.fixture(scope="module")
@@ -148,28 +148,23 @@ def test_complete_rows_are_fitted_as_ever(far):
     assert one.intercept == two.intercept
 
 
-def test_statistics_are_of_what_is_there(holes):
+def test_what_is_missing_is_at_the_centre(holes):
     X, _ = holes
     X = np.column_stack([X, np.full(len(X), NAN)])
-    design, weight = as_design(with_missing(X)), np.random.default_rng(0).integers(0, 4, len(X)).astype(float)
-    for name, plain, otherwise in (
-        ("column_means", column_means, 0.0),
-        ("column_spread", column_spread, 1.0),
-        ("usually_one_signed", usually_one_signed, False),
-    ):
-        there = [~np.isnan(column) for column in X.T]
-        expected = [plain(X[rows, d, None], weight[rows])[0] for d, rows in enumerate(there[:3])]
-        np.testing.assert_allclose(getattr(design, name)(weight), [*expected, otherwise], rtol=1e-13)
-    np.testing.assert_allclose(design.column_means(weight)[0], np.nansum(weight * X[:, 0]) / weight[there[0]].sum())
-    assert design.always_one_signed().tolist() == [0, 1]
-    assert design.far_from_zero(np.array([0, 1, 2, 3]), weight, 3.0).tolist() == [True, True, False, False]
-    ratio, low, high = design.differing_scales(np.ones(len(X)))
-    assert (low, high) == (2, 1)
-    assert np.isclose(ratio, np.nanstd(X[:, 1]) / np.nanstd(X[:, 2]))
-    np.testing.assert_allclose(design[::2].missing_share(), np.isnan(X[::2]).mean(axis=0))
-    np.testing.assert_array_equal(design.matrix(), np.nan_to_num(X))
-    shifted = design.shifted(np.arange(4.0)).matrix()
-    np.testing.assert_array_equal(shifted, np.nan_to_num(X - np.arange(4.0)))
+    for rows in (X, sparse.csr_array(X), sparse.csc_matrix(X)):
+        design = as_design(with_missing(rows))
+        some = design[np.arange(len(X)) % 2 == 0]
+        np.testing.assert_allclose(some.missing_share(), np.isnan(X[::2]).mean(axis=0))
+        np.testing.assert_array_equal(as_dense(design.matrix()), np.nan_to_num(X))
+        # Far from the means, for whole numbers and where columns are hardly filled.
+        for centre in (np.arange(4.0), np.array([0.3, 0.0, -1e3, 7.1])):
+            expected = np.nan_to_num(X - centre)
+            np.testing.assert_array_equal(as_dense(design.shifted(centre).matrix()), expected)
+            np.testing.assert_allclose(design.shifted(centre).matvec(np.ones(4)), expected.sum(axis=1), rtol=1e-12)
+
+
+def as_dense(matrix):
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def test_storages_agree(holes):
@@ -200,19 +195,21 @@ def test_storages_agree(holes):
     )
 
 
-def test_sparse_rows_with_stored_nan(holes):
+@pytest.mark.parametrize("noise", [ZERO, MEAN, bd.Dropout()])
+def test_sparse_rows_with_stored_nan(holes, noise):
     X, y = holes
+    X = np.column_stack([X, np.where(RARE, 1.0 + X[:, 2], 0.0)])
     rows = sparse.csr_array(X)
-    one, two = (bd.DropoutSVC(0.2, noise=ZERO, **GONE).fit(given, y) for given in (rows, X))
-    assert np.isnan(rows.data).sum() == np.isnan(X).sum()  # the caller's matrix stays as it is
-    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-6)
-    np.testing.assert_allclose(one.decision_function(rows), two.decision_function(X), rtol=1e-6)
-    # New sparse rows of a fit about a centre: what is missing is the centre.
-    centred = bd.DropoutLogisticRegression(0.2, **GONE).fit(X, y)
-    assert centred.centre_ is not None
-    for single in (rows, rows.astype(np.float32)):
-        np.testing.assert_allclose(centred.predict_proba(single), centred.predict_proba(X), rtol=1e-4)
-        np.testing.assert_allclose(centred.decision_function(single), centred.decision_function(X), rtol=1e-4)
+    for kind, rates in ((bd.DropoutSVC, 0.2), (bd.DropoutLogisticRegression, bd.PerFeature())):
+        one, two = (kind(rates, noise=noise, **GONE).fit(given, y) for given in (rows, X))
+        assert np.isnan(rows.data).sum() == np.isnan(X).sum()  # the caller's matrix stays as it is
+        for name in ("coef_", "intercept_", "rates_", "centre_"):
+            if getattr(two, name) is not None:
+                np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-8, atol=1e-10)
+        for model in (one, two):
+            for given in (rows, rows.tocsc(), X):
+                np.testing.assert_allclose(model.decision_function(given), two.decision_function(X), rtol=1e-8)
+                np.testing.assert_allclose(model.predict_proba(given), two.predict_proba(X), rtol=1e-8)
 
 
 def test_weights_are_copies_of_rows(holes):

@@ -72,8 +72,8 @@ def test_what_takes_a_posterior_takes_the_same_centre(pair, far, tmp_path):
             group(simulate(p, rows), "posterior_predictive")["y"] for p, rows in ((about, X), (pair[1], shifted))
         )
         np.testing.assert_array_equal(one, two)
-    with pytest.raises(ValueError, match=r"X: expected a dense array, for the noise is centred .* give X.toarray\(\)"):
-        bd.predict(pair[0], sparse.csr_array(X))
+        for rows in (sparse.csr_array(X), bd.Blocks([X[:20], X[20:]]), bd.Blocks([sparse.csr_array(X)])):
+            np.testing.assert_allclose(bd.predict(about, rows).mean, bd.predict(pair[1], shifted).mean, atol=1e-12)
 
 
 def test_auto_is_stored_as_numbers(far):

@@ -9,6 +9,7 @@ from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas
 from bayesdrop.designs import sparse as sparse_storage
 from bayesdrop.designs.compiled import gram
 from bayesdrop.designs.compiled.jit import available
+from bayesdrop.designs.sparse import ShiftedSparseDesign
 
 
 def _cases():
@@ -16,14 +17,10 @@ def _cases():
     X = rng.normal(size=(23, 7)) * (rng.random((23, 7)) < 0.4)
     X[3] = 0  # an empty row
     X[:, 2] = 0  # an empty column
-    return {
-        "mixed": X,
-        "one column": X[:, :1],
-        "one row": X[:1],
-        "binary": (X > 0).astype(float),
-        "tall": rng.normal(size=(300, 3)),
-        "wide": rng.normal(size=(3, 60)) * (rng.random((3, 60)) < 0.5),
-    }
+    tall, wide = rng.normal(size=(300, 3)), rng.normal(size=(3, 60)) * (rng.random((3, 60)) < 0.5)
+    cases = {"mixed": X, "one column": X[:, :1], "one row": X[:1], "binary": (X > 0).astype(float)}
+    # So that a centre is added and subtracted without rounding.
+    return {name: np.round(case * 2**20) / 2**20 for name, case in (cases | {"tall": tall, "wide": wide}).items()}
 
 
 def _int64(X):
@@ -44,6 +41,12 @@ def _explicit_zeros(X):
     ).tocsr()
 
 
+def _about(X, storage):
+    """What is the matrix itself once a centre is subtracted, which is mostly stored or mostly not."""
+    centre = np.where(np.arange(X.shape[1]) % 3 == 1, 0.0, np.linspace(-2.0, 3.0, X.shape[1]).round())
+    return storage(X + centre), centre
+
+
 STORAGES = {
     "dense": lambda X: X,
     "fortran": np.asfortranarray,
@@ -53,6 +56,9 @@ STORAGES = {
     "coo matrix": sparse.coo_matrix,
     "int64 indices": _int64,
     "explicit zeros": _explicit_zeros,
+    "dense about a centre": lambda X: DenseDesign(*_about(X, np.asarray)),
+    "sparse about a centre": lambda X: SparseDesign(_about(X, sparse.csr_array)[0]).shifted(_about(X, len)[1]),
+    "sparse and not filled": lambda X: ShiftedSparseDesign(*_about(X, sparse.csr_array)),
 }
 CASES = _cases()
 

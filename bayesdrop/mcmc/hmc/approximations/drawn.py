@@ -65,7 +65,7 @@ def by_draws(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool)
     weights of known scales, of noise without a shift, and with rows in memory has this one: a kick reads ``4kq``
     numbers of its ``k`` directions and makes two passes over the matrix.
     """
-    possible = model.weight_prior.gaussian and data.design.scans_columns and not model.loss.multiclass
+    possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
     if not possible or data.design.shape[1] < _MANY or by_rows(model, data):
         return False
     if without_noise(model, rate_map):

@@ -54,7 +54,7 @@ def by_rows(model: Model, data: Dataset) -> bool:
     weights of known scales, and rows in memory.
     """
     n, p = data.design.shape
-    possible = model.weight_prior.gaussian and data.design.scans_columns and not model.loss.multiclass
+    possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
     return possible and p >= _MANY and n <= min(_MOST_ROWS, 1.4 * p)
 
 

@@ -69,7 +69,7 @@ def of_class_scores(model: Model, data: Dataset, rate_map: RateMap, density: Cla
     many = (density.n_classes - 1) * (p + 1) > DENSE
     if data.design.is_streamed:
         return known and many and p <= _LONGEST
-    return known and many and held and min(n, p) <= _LONGEST and data.design.scans_columns
+    return known and many and held and min(n, p) <= _LONGEST and data.design.is_local
 
 
 class ClassScores(NamedTuple):
