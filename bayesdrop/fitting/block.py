@@ -23,7 +23,7 @@ from ..noise import Noise
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .alike import Alike, columns_alike
-from .driver import Status, Trace, minimise, status_at
+from .driver import Status, Trace, least_weights, minimise, status_at
 from .learning import Learning, learn
 from .minimisers.newton import Newton
 from .objective.energy import Energy
@@ -288,6 +288,8 @@ def _fit(
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
+    # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+    least = least_weights(state.weights[:-1], values.max(axis=0), precision[:-1], energy.squares)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
@@ -295,8 +297,7 @@ def _fit(
         counts=counts,
         occurrences=learner.occurrences if learner else None,
         trace=values,
-        # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
-        status=status_at(state.weights[:-1], values.max(axis=0), trace.status if status is None else status),
+        status=status_at(state.weights[:-1], least, trace.status if status is None else status),
         iterations=trace.iterations,
         mean=state.mean,
         var=state.var,

@@ -9,6 +9,7 @@ rounds within cycles, and its state, a number for each non-zero entry of the dat
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -16,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from .._progress import step
-from .._typing import Bool
+from .._typing import Bool, Float
 from ..warnings import warn
 from .protocols import Minimiser
 from .shapes import FeatureBlock, ProblemVector
 
-__all__ = ["LOOSE", "ROUND_OFF", "Status", "Trace", "announce", "minimise", "status_at"]
+__all__ = ["LOOSE", "Status", "Trace", "announce", "least_weights", "minimise", "status_at"]
 
 _log = logging.getLogger("bayesdrop")
 
-# A weight is zero where its part ½w² of the penalty is below this share of the energy.
-ROUND_OFF = 1e-20
+# A weight is zero where its part of the energy is below this share of it.
+_ROUND_OFF = 1e-20
 # Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
 # for, and though signs of tiny weights, and the rates with them, have just changed.
 LOOSE = 1e-4
@@ -152,8 +153,16 @@ def announce(status: Status, iterations: int) -> None:
         warn(status.value, ConvergenceWarning)
 
 
-def status_at(weights: FeatureBlock, value: ProblemVector, status: Status) -> Status:
-    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight but round-off.
+def least_weights(
+    weights: FeatureBlock,
+    value: ProblemVector,
+    precision: Float[np.ndarray, "p 1"],
+    squares: Callable[[], FeatureBlock],
+) -> FeatureBlock:
+    """Sizes (p, K) up to which weights are zero but for rounding, in the units of their features.
+
+    The curvature of the energy in a weight is of the size of ``h = P + (X²)ᵀc``, and ``½w²h`` is compared with the
+    energy: features in other units have other weights, and the same predictions.
 
     Parameters
     ----------
@@ -161,8 +170,23 @@ def status_at(weights: FeatureBlock, value: ProblemVector, status: Status) -> St
         Weights without the intercepts.
     value : array (K,)
         Energies.
-    status : Status
-        How the fit ended.
+    precision : array (p, 1)
+        The ``P``.
+    squares : function
+        Gives ``(X²)ᵀc``, (p, K) or (p, 1); asked for where a weight is zero beside its prior.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> [bool((abs(w) <= least_weights(w, one[0], one, lambda: 1e24 * one))[0, 0]) for w in (1e-12 * one, 1e-24 * one)]
+    [False, True]
     """
-    zero = np.all(np.abs(weights) <= np.sqrt(ROUND_OFF * np.abs(value)), axis=0)
+    level = _ROUND_OFF * np.abs(value)
+    least = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
+    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= least) else least
+
+
+def status_at(weights: FeatureBlock, least: FeatureBlock, status: Status) -> Status:
+    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
+    zero = np.all(np.abs(weights) <= least, axis=0)
     return Status.ALL_ZERO if bool(np.any(zero)) and not status.is_unfinished else status

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .._typing import Bool
-from .driver import LOOSE, ROUND_OFF, Status, Trace, minimise
+from .driver import LOOSE, Status, Trace, least_weights, minimise
 from .objective.energy import Energy
 from .protocols import FitMethod
 from .rate_update import RateLearner
@@ -54,13 +55,20 @@ class Learning:
         A sign that keeps changing where the weights are ``settled`` (K,) is undecided before long; ``value`` (K,) are
         the energies, which tell a weight that is zero but for round-off.
         """
-        moved = self.learner.observe(weights[:-1], settled, np.sqrt(ROUND_OFF * np.abs(value)))
+        precision = self.energy.precision[:-1]
+        least = least_weights(weights[:-1], value, precision, lambda: self._squares)
+        moved = self.learner.observe(weights[:-1], settled, least)
         # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
         if not np.any(self.learner.signs) and not self._is_up_to_date():
             moved = np.ones_like(moved)
         if np.any(moved):
             self.energy = self.energy_at(self.learner.rate_map.expand(self.learner.rates()))
         return moved
+
+    @cached_property
+    def _squares(self) -> FeatureBlock:
+        """Those of the energy, which are the same at all rates."""
+        return self.energy.squares()
 
     def _is_up_to_date(self) -> bool:
         return np.array_equal(self.energy.moments.rate, self.learner.rate_map.expand(self.learner.rates()))

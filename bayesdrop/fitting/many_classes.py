@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from ..moments import ScoreMoments
 from ..priors.rate_prior import UpdatedRateLaw, map_arrays
 from ..rates import RateMap
 from .alike import columns_alike
-from .driver import LOOSE, ROUND_OFF, Status, status_at
+from .driver import LOOSE, Status, least_weights, status_at
 from .minimisers.newton import Newton
 from .objective.centring import Settled
 from .objective.row_weights import row_weights
@@ -222,6 +223,11 @@ def _fit_classes(
         rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
 
     energy = energy_at(rate)
+
+    @cache
+    def squares() -> Float[np.ndarray, "p 1"]:
+        return np.asarray(design.sq_rmatvec(energy.loss_weight[:, None]))
+
     if not rate_map.is_free:
         weights, trace, _ = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
@@ -237,8 +243,8 @@ def _fit_classes(
             weights, trace, state = fit_softmax(energy, weights, coarse, max_iter, state)
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
-            least = np.full(n_classes, np.sqrt(ROUND_OFF * abs(ended)))
             seen = centred(weights, own)[:-1]
+            least = least_weights(seen, np.full(n_classes, ended), energy.precision[:-1], squares)
             moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
             new = rate_map.expand(learner.rates())
             stands = not moved and np.array_equal(new, rate)
@@ -258,6 +264,7 @@ def _fit_classes(
                 unsettled = False
                 break
     refuse_overflow(weights=weights, energy=values[-1])
+    least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
     return ClassFit(
         weights=centred(weights, own),
@@ -266,7 +273,7 @@ def _fit_classes(
         occurrences=None if learner is None else learner.occurrences,
         trace=np.array(values)[:, 0],
         # One energy of all classes, whose weights lie in one block.
-        status=status_at(weights[:-1].reshape(-1, 1), values[-1], status),
+        status=status_at(weights[:-1].reshape(-1, 1), least.reshape(-1, 1), status),
         iterations=steps,
     )
 

@@ -124,17 +124,18 @@ class RateLearner:
         return self.rate_map.collapse(self._total(slice(None)))
 
     def observe(
-        self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, " K"]
+        self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
     ) -> Bool[np.ndarray, " K"]:
         """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
 
-        A weight of at most ``least`` (K,) in size is zero but for rounding, and so is its sign. Changes count towards
-        ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
+        A weight of at most ``least`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign. Changes
+        count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
         """
+        least = np.broadcast_to(least, weights.shape)
 
         def look(some: slice) -> Bool[np.ndarray, " K"]:
             part, before, flips = weights[some], self.signs[some], self.flips[some]
-            signs = np.where(np.abs(part) > least, np.sign(part), 0).astype(np.int8)
+            signs = np.where(np.abs(part) > least[some], np.sign(part), 0).astype(np.int8)
             # A feature that never occurs has no say; its weight is zero up to round-off.
             moved = (signs != before) & (self.agree[some] + self.against[some] > 0)
             # The flip that makes an entry undecided changes its rate as well.

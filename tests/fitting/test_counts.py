@@ -62,7 +62,7 @@ def test_moments_are_those_of_the_exponential(name, storage):
 def test_a_centre_moves_the_entries_and_not_their_storage():
     centre = np.array([0.5, 0.0, -1.0])
     dense, stored = (
-        ExponentialMoments(as_design(rows), bd.Dropout(), RATES[:, None], centre=centre).scores(WEIGHTS)
+        ExponentialMoments(as_design(rows).shifted(centre), bd.Dropout(), RATES[:, None]).scores(WEIGHTS)
         for rows in (X, sparse.csr_array(X))
     )
     moved = ExponentialMoments(as_design(X - centre), bd.Dropout(), RATES[:, None]).scores(WEIGHTS)

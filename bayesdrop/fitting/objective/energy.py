@@ -107,6 +107,10 @@ class Energy:
         zero = np.zeros(shape)
         return [(centre - width, zero, high), (centre + width, low, zero)]
 
+    def squares(self) -> FeatureBlock:
+        """``(X²)ᵀc``, (p, K) or (p, 1): the curvature in each weight of a loss whose own is one."""
+        return np.asarray(self.moments.design.sq_rmatvec(self.weight))
+
     def starting_energy(self) -> Energy | None:
         """Energy whose minimum is the place to start from; None if any place will do.
 

@@ -72,7 +72,7 @@ class ExponentialMoments(ScoreMoments):
                 "which needs products only, or give an array, scipy sparse or bd.Blocks."
             )
         own = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
-        self._gain, self._shift = own.gain, own.shift
+        self._gain, self._shift, self._deviations = own.gain, own.shift, np.sqrt(own.constant)
         self._rates = np.broadcast_to(np.asarray(rate, dtype=np.float64)[:, 0], (design.shape[1],))
         self._known: tuple[Any, list[_Tilt]] = (None, [])
 
@@ -87,7 +87,7 @@ class ExponentialMoments(ScoreMoments):
     def variance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """``v``, (n, 1)."""
         result = np.zeros((self.design.shape[0], 1))
-        for rows, change, always in self._sums(weights, self._excess):
+        for rows, change, always in self._sums(weights, self._excess, 0):
             result[rows, 0] = 2 * (np.asarray(change.sum(axis=1)).ravel() + always.sum())
         return np.clip(result, 0.0, _HUGE)
 
@@ -103,7 +103,7 @@ class ExponentialMoments(ScoreMoments):
     ) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]]:
         """Adjoint of the tangent, (p + 1, 1), and ``Σ_i s_i τ_id``, (p, 1)."""
         spread = np.zeros((self.design.shape[1], 1))
-        for rows, change, always in self._sums(weights, self._tilted_variance):
+        for rows, change, always in self._sums(weights, self._tilted_variance, 2):
             spread += _Tilt(rows, change, always).backward(for_var[rows])
         return self._pull_back(weights, for_mean, for_var), spread
 
@@ -147,19 +147,25 @@ class ExponentialMoments(ScoreMoments):
             yield from self._known[1]
             return
         kept = []
-        for rows, change, always in self._sums(weights, self._deviation):
+        for rows, change, always in self._sums(weights, self._deviation, 1):
             tilt = _Tilt(rows, 2 * change, 2 * always)
             kept.append(tilt)
             yield tilt
         if self.design.is_local:
             self._known = weights, kept
 
-    def _sums(self, weights: Float[np.ndarray, "q K"], function: Any) -> Iterator[tuple[slice, Any, Any]]:
+    def _sums(self, weights: Float[np.ndarray, "q K"], function: Any, power: int) -> Iterator[tuple[slice, Any, Any]]:
         """A function of ``(w, x, column)`` at all entries of some rows: ``(rows, change, always)``.
 
         The function's value at an entry is that of ``change`` plus its column's of ``always``; where zeros are not
-        stored ``always`` is the value of a zero.
+        stored ``always`` is the value of a zero. It is in the units of a ``power`` of the column, and what is beyond
+        numbers is huge in those.
         """
+
+        def at(w: Any, x: Any, column: Any) -> Any:
+            values, bound = function(w, x, column), _HUGE * self._size(x, column) ** power
+            return np.clip(np.where(np.isnan(values), bound, values), -bound, bound)
+
         w, p = weights[:-1, 0], self.design.shape[1]
         columns = np.arange(p)
         for rows, part in self.design.parts():
@@ -168,13 +174,18 @@ class ExponentialMoments(ScoreMoments):
                 for start in range(0, len(matrix), max(1, _BLOCK // p)):
                     some = matrix[start : start + max(1, _BLOCK // p)].astype(np.float64)
                     here = slice(rows.start + start, rows.start + start + len(some))
-                    yield here, _finite(function(w, some, columns)), np.zeros(p)
+                    yield here, at(w, some, columns), np.zeros(p)
                 continue
-            zero = _finite(function(w, np.zeros(p), columns))
+            zero = at(w, np.zeros(p), columns)
             change, index = matrix.astype(np.float64).tocsr(copy=True), matrix.indices
-            values = _finite(function(w[index], change.data, index))
+            values = at(w[index], change.data, index)
             change.data = values - zero[index]
             yield rows, change, zero
+
+    def _size(self, x: Any, column: Any) -> Any:
+        """Size of an entry or of its noise, by which what is done does not depend on the units of the columns."""
+        size = np.abs(x) + self._deviations[column]
+        return np.where(size > 0, size, 1.0)
 
     def _expected(self, x: Float[AnyArray, ...], column: Any) -> Any:
         return self._gain[column] * x + self._shift[column]
@@ -186,13 +197,9 @@ class ExponentialMoments(ScoreMoments):
         return self.noise.log_mgf_slope(t, x, self._rates[column]) - self._expected(x, column)
 
     def _tilted_variance(self, t: Any, x: Any, column: Any) -> Any:
-        step = _QUOTIENT / (1 + np.abs(x))
+        step = _QUOTIENT / self._size(x, column)
         above, below = (self.noise.log_mgf_slope(t + h, x, self._rates[column]) for h in (step, -step))
         return np.maximum(above - below, 0.0) / (2 * step)
-
-
-def _finite(values: Any) -> Any:
-    return np.clip(np.nan_to_num(values, nan=_HUGE, posinf=_HUGE, neginf=-_HUGE), -_HUGE, _HUGE)
 
 
 def moments_for(

@@ -24,7 +24,7 @@ class Pair(NamedTuple):
 
 
 def remember(pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...]) -> tuple[Pair, ...]:
-    """The last ten pairs with this one, unless no curvature was seen along the step.
+    """The last ten pairs with this one, unless no curvature was seen along the step, whatever the units of its numbers.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def remember(pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Floa
     (1, 0)
     """
     curvature = float(np.vdot(step, change))
-    if curvature > np.finfo(float).eps * float(np.vdot(change, change)):
+    if curvature > np.finfo(float).eps * float(np.vdot(np.abs(step), np.abs(change))):
         return (*pairs, Pair(step, change, 1 / curvature))[-_PAIRS:]
     return pairs
 
