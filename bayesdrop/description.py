@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from .data.column_facts import ColumnFacts
     from .model import Model
 
 __all__ = ["attributes", "components", "describe", "read_classes", "rebuild", "stored_classes", "stored_model"]
@@ -122,8 +123,8 @@ def rebuild(description: Mapping[str, Any] | str) -> Model:
     return model
 
 
-def attributes(model: Model, classes: Any = None) -> dict[str, str]:
-    """Attributes that let a posterior be used later: the description, and the labels of a two-class problem.
+def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = None) -> dict[str, str | int]:
+    """Attributes that let a posterior be used later: the description, the labels of classes, and facts of the columns.
 
     A component of the user's own cannot be described. Its draws are stored all the same, without the description.
 
@@ -133,7 +134,7 @@ def attributes(model: Model, classes: Any = None) -> dict[str, str]:
     >>> attributes(bd.Model(), np.array(["no", "yes"]))["classes"]
     '["no", "yes"]'
     """
-    stored = {}
+    stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
     try:
         stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
     except TypeError:

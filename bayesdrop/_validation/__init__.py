@@ -6,6 +6,7 @@ scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets 
 second that ``bd.Beta(1, 1)`` should not.
 """
 
+from .column import one_per_row, plain_column
 from .extras import extra
 from .folds import check_folds
 from .groups import check_groups, group_index
@@ -25,11 +26,13 @@ from .objects import (
     refuse_surrogates,
 )
 from .plain import are_classes, check_matrix, is_column, plain_matrix
+from .table import as_numbers, is_table, open_table, plain_frame, table_names, text_names
 from .words import shown
 
 __all__ = [
     "MOST",
     "are_classes",
+    "as_numbers",
     "check_axes",
     "check_choice",
     "check_count",
@@ -49,12 +52,19 @@ __all__ = [
     "extra",
     "group_index",
     "is_column",
+    "is_table",
     "offers",
+    "one_per_row",
+    "open_table",
+    "plain_column",
+    "plain_frame",
     "plain_matrix",
     "refuse_masked",
     "refuse_scalar",
     "refuse_surrogates",
     "shown",
+    "table_names",
     "takes_random_state",
     "takes_seed",
+    "text_names",
 ]

@@ -16,14 +16,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
-from ..designs import in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
-from ..estimators.validation import FLOATS, check_here, default_names
+from ..estimators.validation import check_here, check_new_matrix, default_names
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 
@@ -193,7 +192,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     def _expected(self, X: Any) -> Any:
         """Mean of the noised features of new rows; rows that are noised already as they are."""
         check_is_fitted(self)
-        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = check_new_matrix(self, X)
         if self.corrupted_inputs:
             return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)

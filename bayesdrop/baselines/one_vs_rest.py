@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_number
-from ..designs import Design, as_design, in_memory
+from ..designs import Design, as_design
 from ..estimators.classes import check_rows, signs
 from ..estimators.intact import intact
-from ..estimators.validation import FLOATS
+from ..estimators.validation import check_new_matrix
 from ..fitting.overflow import double_range, refuse_overflow
 from ..warnings import warn
 
@@ -96,7 +96,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         Under biased dropout that is ``((1 − η)∘w)ᵀx + b``.
         """
         check_is_fitted(self)
-        checked = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
+        checked = check_new_matrix(self, X)
         design = as_design(self._seen(checked))
         gain, shift = self._noised_mean()
         score = design.matvec((self.coef_ * gain).T) + ((self.coef_ * shift).sum(axis=1) + self.intercept_)

@@ -328,7 +328,12 @@ def build_app() -> Any:
             ),
         ],
         table: Annotated[
-            Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.", show_default=False)
+            Path,
+            typer.Argument(
+                metavar="TABLE",
+                help="A .csv, .tsv or .parquet file; or features in .npy, .npz or .svmlight, or a folder of them.",
+                show_default=False,
+            ),
         ],
         posterior: Annotated[
             bool, typer.Option("--posterior", help="Average over the draws in posterior.nc, which --sample wrote.")

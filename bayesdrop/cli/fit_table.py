@@ -248,11 +248,11 @@ def _fit(model: Any, table: Any) -> Any:
     with warnings.catch_warnings():
         # The status that is printed says the same.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return fit(model, table.X, table.y, feature_names=table.feature_names)
+        return fit(model, table.X, table.y, feature_names=_given_names(table))
 
 
 def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
-    options = {**chain, "feature_names": table.feature_names, "progress": is_terminal(sys.stderr)}
+    options = {**chain, "feature_names": _given_names(table), "progress": is_terminal(sys.stderr)}
     if table.in_blocks:
         from ..mcmc.hmc.method import HMC
 
@@ -263,6 +263,11 @@ def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
         if not str(error).startswith(("checkpoint: ", "variables: ")):
             raise
         raise InputError(f"--{error}") from None
+
+
+def _given_names(table: Any) -> list[str] | None:
+    """Names of the features, None of files that have none."""
+    return table.X.columns if table.in_blocks else table.feature_names
 
 
 def _spelt(name: str) -> str:

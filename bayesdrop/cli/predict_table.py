@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .._atomic_files import replacing
 from ..data.encoding import Encoding
+from ..data.files import read_new, takes_blocks
 from ..data.table_files import InputError, read_file
 from .report import write_csv
 from .screen import console, plain
@@ -21,6 +23,8 @@ __all__ = ["predict_table"]
 
 # Cells of features that are made at a time.
 _CELLS = 10_000_000
+# What the labels of files without names of columns are called.
+_LABEL = "label"
 
 
 def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = False) -> Callable[[], None]:
@@ -31,7 +35,8 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
     model : Path
         The folder that ``bayesdrop fit`` wrote, or its ``fit.nc``.
     path : Path
-        A .csv, .tsv or .parquet file.
+        A .csv, .tsv or .parquet file; or features in .npy, .npz or .svmlight, or a folder of them, which are read a
+        block at a time.
     out : Path
         The .csv to write.
     from_draws : bool
@@ -55,14 +60,19 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
         raise InputError(f"--out: expected a .csv file, got {out.name!r}.")
     if not out.parent.is_dir():
         raise InputError(f"--out: the folder {out.parent} does not exist; make it first.")
-    file_read = read_file(path, encoding.header, encoding.columns)
-    frame = file_read.frame.rename(columns=str)
-    X, notes = encoding.apply(frame, fit.model.missing)
+    if takes_blocks(path):
+        frame, parts, notes = _of_files(path, fit, result, encoding)
+        encoding = replace(encoding, target=encoding.target or _LABEL)
+    else:
+        file_read = read_file(path, encoding.header, encoding.columns)
+        frame = file_read.frame.rename(columns=str)
+        X, notes = encoding.apply(frame, fit.model.missing)
+        notes = file_read.notes + notes
+        step = max(1, _CELLS // max(X.shape[1], 1))
+        parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]
     screen.print(plain(f"{path.name}: {len(frame)} rows."), markup=False)
-    for note in file_read.notes + notes:
+    for note in notes:
         screen.print(plain(f"Note: {note}"), markup=False)
-    step = max(1, _CELLS // max(X.shape[1], 1))
-    parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]
     table = _columns(frame, encoding, parts, from_draws=from_draws)
     told = [f"Predicted is {_what(parts[0], from_draws)}.", _compared(frame, encoding, parts)]
     told.append(f"Written to {out}: {', '.join(map(str, table.columns))}")
@@ -74,6 +84,25 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
             screen.print(plain(line), markup=False, soft_wrap=line == told[-1])
 
     return tell
+
+
+def _of_files(path: Path, fit: Fit, result: Any, encoding: Encoding) -> tuple[Any, list[Any], list[str]]:
+    """The labels of files of features as far as they are known, predictions of all rows, and no notes."""
+    import pandas as pd
+
+    from ..posterior.prediction import predict
+
+    X, labels = read_new(path, encoding, fit.facts)
+    try:
+        found = predict(result, X)
+    except ValueError as error:
+        raise InputError(f"TABLE: {str(error).removeprefix('source: ').removeprefix('X: ')}") from None
+    frame = pd.DataFrame(index=range(X.shape[0]))
+    # Rows without labels often have one number in their place.
+    given: Any = [] if labels is None else np.unique(labels)
+    if len(given) > 1 and np.isin(given, np.asarray(fit.classes)).all():
+        frame[encoding.target or _LABEL] = labels
+    return frame, [found], []
 
 
 def _fit_file(model: Path) -> Path:

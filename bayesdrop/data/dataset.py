@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
-from ..designs import Design, as_design, as_local_design, checking
+from ..designs import Design, as_design, as_local_design, checking, column_names
 from .class_weights import weigh_classes
+from .column_facts import ColumnFacts
 
-__all__ = ["Dataset", "as_dataset", "check_offset", "feature_names_of"]
+__all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]
 
 _LARGEST_OFFSET = 1e100
 
@@ -37,6 +38,8 @@ class Dataset:
         The user's labels, of two the negative class first; None in a regression.
     offset : array (n,) or None
         Known part of every row's score.
+    facts : ColumnFacts
+        What new rows are read by.
     """
 
     design: Design
@@ -45,6 +48,7 @@ class Dataset:
     feature_names: list[str]
     classes: Shaped[np.ndarray, " K"] | None
     offset: Float[np.ndarray, " n"] | None = None
+    facts: ColumnFacts = field(default_factory=ColumnFacts)
 
     @property
     def X(self) -> Any:
@@ -138,20 +142,15 @@ def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
     return found
 
 
-def feature_names_of(X: Any) -> list[str]:
-    """Column names of a data frame (pandas, polars), else ``x0, x1, …``.
+def default_names(count: int) -> list[str]:
+    """Names of columns that have none.
 
     Examples
     --------
-    >>> feature_names_of(np.zeros((1, 2)))
+    >>> default_names(2)
     ['x0', 'x1']
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None:
-        return [str(name) for name in columns]
-    if len(np.shape(X)) != 2:
-        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
-    return [f"x{d}" for d in range(np.shape(X)[1])]
+    return [f"x{d}" for d in range(count)]
 
 
 def as_dataset(
@@ -188,21 +187,20 @@ def as_dataset(
     >>> as_dataset([[0.0], [1.0]], ["no", "yes"]).target.tolist()
     [-1.0, 1.0]
     """
-    given = getattr(X, "columns", None) if feature_names is None else feature_names
     design = wrap(X, checking(check_matrix, missing))
     p = design.shape[1]
-    if feature_names is None and given is not None:
-        given = [str(name) for name in given]
-    names = [f"x{d}" for d in range(p)] if given is None else check_names(given, p)
+    given = column_names(X) if feature_names is None else feature_names
+    names = default_names(p) if given is None else check_names(given, p)
+    facts = ColumnFacts(given is not None, design.zero_based)
     if multiclass:
-        return _many(design, y, sample_weight, names, class_weight)
+        return replace(_many(design, y, sample_weight, names, class_weight), facts=facts)
     if not binary:
         if class_weight is not None:
             raise ValueError(
                 "class_weight: y holds numbers, which have no classes; leave it out, and weigh rows by sample_weight."
             )
         target = design.targets(y)
-        return Dataset(design, target, design.row_weights(sample_weight), names, None)
+        return Dataset(design, target, design.row_weights(sample_weight), names, None, facts=facts)
     classes, code = design.codes(y)
     weight = design.row_weights(sample_weight)
     if len(classes) != 2:
@@ -217,7 +215,7 @@ def as_dataset(
         if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
     weight = weigh_classes(class_weight, classes, code, weight, design)
-    return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes)
+    return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes, facts=facts)
 
 
 def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_weight: Any) -> Dataset:

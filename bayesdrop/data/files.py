@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from .._typing import Float, Shaped
 from ..designs import Blocks
 from ..designs.blocks.file_sizes import check_room
 from ..designs.blocks.sources import Files
+from ..designs.blocks.svmlight import LineError, read_labels
+from .column_facts import ColumnFacts
 from .encoding import Encoding
 from .responses import check_target
 from .table_files import InputError
 
-__all__ = ["Large", "parse_memory", "read_large", "takes_blocks"]
+__all__ = ["Large", "parse_memory", "read_large", "read_new", "takes_blocks"]
 
 _TEXT = (".svmlight", ".svm", ".libsvm")
 _KINDS = (".npy", ".npz", *_TEXT)
@@ -133,11 +135,7 @@ def read_large(
     InputError
         If the files do not fit together, the labels do not have two classes, or the cap leaves no room for a block.
     """
-    paths = _paths(path)
-    kinds = {_kind(part) for part in paths}
-    if len(kinds) > 1:
-        raise InputError(f"TABLE: {path} holds files of several kinds, {sorted(kinds)}; keep one kind in a folder.")
-    (kind,) = kinds
+    paths, kind = _of_one_kind(path)
     if kind not in (*_KINDS, ".parquet"):
         raise InputError(
             f"--memory: {path.name} cannot be read in blocks; expected .parquet, .npy, .npz or .svmlight, or a folder "
@@ -155,7 +153,7 @@ def read_large(
     elif kind in _TEXT:
         if labels is not None:
             raise InputError(f"--labels: {path.name} holds its own labels; leave the option out.")
-        y = np.concatenate([_svmlight_labels(part) for part in paths])
+        y = _svmlight_labels(paths)
     else:
         y = _npy_labels(labels)
     y = check_target(y, "--target" if kind == ".parquet" else "--labels")
@@ -176,6 +174,64 @@ def read_large(
     elif standardize:
         notes.append("sparse features enter as they are, not standardised.")
     return Large(blocks, y, names, centre, scale, notes, target=target or "")
+
+
+def read_new(path: Path, encoding: Encoding, facts: ColumnFacts) -> tuple[Blocks, Shaped[np.ndarray, " n"] | None]:
+    """Open files of features as new rows of a model: read as those of the fit were, a block at a time.
+
+    Parameters
+    ----------
+    path : Path
+        A file, or a folder of files of one kind.
+    encoding : Encoding
+        What the model says of its features.
+    facts : ColumnFacts
+        Where the indices of its svmlight files began.
+
+    Returns
+    -------
+    X : Blocks (n, p)
+        Features.
+    y : array (n,) or None
+        Labels of an svmlight file, or the column of the response in Parquet files that have it.
+
+    Raises
+    ------
+    InputError
+        If they are no files of features, or not of those of the model.
+    """
+    paths, kind = _of_one_kind(path)
+    p, columns, labels = len(encoding.columns), None, None
+    if encoding.is_level.any() or (encoding.target and kind != ".parquet"):
+        raise InputError(
+            f"TABLE: the model was fitted to the columns of a table, and {path.name} has none of their names; give a "
+            ".csv, .tsv or .parquet file."
+        )
+    options: dict[str, Any] = {}
+    try:
+        if kind == ".parquet":
+            columns = encoding.columns
+            _, others = _parquet(paths, columns[0], ())
+            labels = _parquet(paths, encoding.target, ())[0] if encoding.target in others else None
+        elif kind in _TEXT:
+            options, labels = {"n_features": p, "zero_based": facts.zero_based}, _svmlight_labels(paths)
+        blocks = Blocks([str(part) for part in paths], columns=columns, **options)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"TABLE: {str(error).removeprefix('source: ').removeprefix('TABLE: ')}") from None
+    if blocks.shape[1] != p:
+        raise InputError(f"TABLE: {path.name} has {blocks.shape[1]} columns, and the model was fitted to {p}.")
+    if np.any(encoding.centre) or np.any(encoding.scale != 1):
+        blocks = Blocks(partial(_standardised, paths, None, columns, encoding.centre, encoding.scale), columns=columns)
+    return blocks, labels
+
+
+def _of_one_kind(path: Path) -> tuple[list[Path], str]:
+    """A file, or all files of a folder in the order of their names, and what kind they are of."""
+    paths = _paths(path)
+    kinds = {_kind(part) for part in paths}
+    if len(kinds) > 1:
+        raise InputError(f"TABLE: {path} holds files of several kinds, {sorted(kinds)}; keep one kind in a folder.")
+    return paths, kinds.pop()
 
 
 def _paths(path: Path) -> list[Path]:
@@ -211,19 +267,12 @@ def _parquet(paths: list[Path], target: str, drop: Sequence[str]) -> tuple[Shape
     return np.concatenate(y), columns
 
 
-def _svmlight_labels(path: Path) -> Float[np.ndarray, " n"]:
-    import gzip
-
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        words = (line.split(b"#", 1)[0].split(None, 1) for line in file)
-        try:
-            return np.array([float(word[0]) for word in words if word])
-        except ValueError as error:
-            raise InputError(
-                f"TABLE: {path.name}: a line does not begin with a number for its label: {error}."
-            ) from None
-        except (OSError, EOFError) as error:
-            raise InputError(f"TABLE: {path.name} cannot be read, it may be cut short: {error}.") from None
+def _svmlight_labels(paths: list[Path]) -> Float[np.ndarray, " n"]:
+    try:
+        return np.concatenate([read_labels(path) for path in paths])
+    except (ValueError, OSError, EOFError) as error:
+        told = str(error) if isinstance(error, LineError) else f"it cannot be read, it may be cut short: {error}."
+        raise InputError(f"TABLE: {told.removeprefix('source: ')}") from None
 
 
 def _npy_labels(path: Path | None) -> Shaped[np.ndarray, " n"]:

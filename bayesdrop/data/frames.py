@@ -1,17 +1,17 @@
 """Data frames of any kind as pandas with plain types and names that are text, and factors as 0/1 columns.
 
-Errors name the columns, count the rows and say what to do. All that is asked of a frame that is not of pandas is its
-``to_pandas``, for formulaic works on pandas; a library for every kind of frame would stand for that line.
+Errors name the columns, count the rows and say what to do. formulaic works on pandas, and so do the commands.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+
+from .._validation import is_table, open_table, text_names
 
 __all__ = [
     "as_frame",
@@ -44,8 +44,8 @@ def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
 
     Parameters
     ----------
-    data : data frame or dict of columns
-        What came.
+    data : table
+        What came; see :mod:`bayesdrop._validation.table`.
     name, why : str
         Argument, and why it is to be a table, for the message.
 
@@ -53,24 +53,16 @@ def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
     --------
     >>> as_frame([1.0], "y", "for X is a formula")
     Traceback (most recent call last):
-    TypeError: y: expected a pandas or polars data frame or a dict of columns, for X is a formula, got list; name the
-    columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame.
+    TypeError: y: expected a data frame or a dict of columns, for X is a formula, got list; name the columns of an array
+    by pandas.DataFrame(array, columns=names).
     """
-    import pandas as pd
-
-    reason = f", {why}" if why else ""
-    if isinstance(data, Mapping):
-        try:
-            return pd.DataFrame(dict(data))
-        except ValueError as error:
-            raise ValueError(f"{name}: expected a dict of columns of one length{reason}; {error}.") from None
-    frame = data.to_pandas() if hasattr(data, "to_pandas") else data
-    if not isinstance(frame, pd.DataFrame):
+    found = open_table(data, name)
+    if not is_table(found):
         raise TypeError(
-            f"{name}: expected a pandas or polars data frame or a dict of columns{reason}, got {type(data).__name__}; "
-            "name the columns of an array by pandas.DataFrame(array, columns=names), and collect() a lazy frame."
+            f"{name}: expected a data frame or a dict of columns{', ' if why else ''}{why}, got {type(data).__name__}; "
+            "name the columns of an array by pandas.DataFrame(array, columns=names)."
         )
-    return frame
+    return found.to_pandas()
 
 
 def to_pandas(data: Any) -> Any:
@@ -79,10 +71,8 @@ def to_pandas(data: Any) -> Any:
     from pandas.api import types
 
     frame = as_frame(data)
+    text_names(frame.columns, "data")
     frame = frame.rename(columns=str).reset_index(drop=True)
-    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
-    if repeated:
-        raise ValueError(f"data: more than one column is called {listed(repeated)}; rename them.")
     if len(frame) == 0:
         raise ValueError("data: expected at least one row, got none.")
     plain: dict[str, Any] = {}

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from .._validation import table_names, text_names
 from .admission import admit
 from .base import Design
 from .blocks.design import Blocks
-from .dask import NOT_IN_MEMORY, DaskDesign, is_dask
+from .dask import NOT_IN_MEMORY, DaskDesign, is_dask, is_frame
 from .dense import DenseDesign
 from .incomplete import FOR_MISSING, checking, with_missing
 from .sharded import ShardedDesign, is_sharded
@@ -31,7 +32,10 @@ __all__ = [
     "as_sampling_design",
     "as_streamed_design",
     "checking",
+    "column_names",
     "in_memory",
+    "read_as",
+    "with_columns_in",
     "with_missing",
 ]
 
@@ -70,6 +74,40 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
         if isinstance(X, DenseDesign | SparseDesign):  # with missing entries
             return X
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
+
+
+def column_names(X: Any, name: str = "X") -> list[str] | None:
+    """Names of the columns of features, wherever these lie; None where nobody named them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column_names({"age": [31.0], 2020: [1.0]}), column_names(np.ones((1, 2)))
+    (['age', '2020'], None)
+    """
+    if isinstance(X, np.ndarray) or issparse(X):
+        return table_names(X, name)
+    if isinstance(X, Design):
+        return X.columns
+    if is_dask(X):
+        return text_names(X.columns, name) if is_frame(X) and X.ndim == 2 else None
+    return table_names(X, name)
+
+
+def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
+    """A table in memory with its columns in another order; None, and rows that lie elsewhere, are left as they are.
+
+    Examples
+    --------
+    >>> with_columns_in({"b": [1], "a": [2]}, [1, 0]).columns.tolist()
+    ['a', 'b']
+    """
+    return X if order is None or isinstance(X, Design) or is_dask(X) else admit(X, name).iloc[:, order]
+
+
+def read_as(X: Any, n_features: int, zero_based: bool | None) -> Any:
+    """Rows of svmlight files by the features of a fit, see :meth:`Blocks.read_as`; all others as they are."""
+    return X.read_as(n_features, zero_based) if isinstance(X, Blocks) else X
 
 
 def as_local_design(X: Any, check: Check | None = None) -> Design:
@@ -129,8 +167,8 @@ def in_memory(X: Any, name: str = "X") -> Any:
 
     Examples
     --------
-    >>> in_memory([[1.0]])
-    [[1.0]]
+    >>> in_memory([[1.0]]).shape
+    (1, 1)
     """
     if is_dask(X):
         raise TypeError(f"{name}: {NOT_IN_MEMORY}")

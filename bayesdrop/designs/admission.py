@@ -1,8 +1,8 @@
 """What is looked at once, where a matrix enters, before anything goes through its entries.
 
 Compiled products trust the structure of a sparse matrix: an index out of range is a read of foreign memory, which ends
-the process. Masks and dates would be read as numbers that they are not. Entries themselves (NaN, text, shape) are the
-business of scikit-learn's checks, which come after.
+the process. Masks and dates would be read as numbers that they are not. Tables of any kind become data frames of plain
+numbers. Entries themselves (NaN, shape) are the business of scikit-learn's checks, which come after.
 """
 
 from __future__ import annotations
@@ -13,31 +13,37 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from .._validation import refuse_masked, refuse_surrogates, shown
+from .._validation import as_numbers, is_table, open_table, plain_frame, refuse_masked, shown
 
-__all__ = ["admit", "check_structure", "text_entry"]
+__all__ = ["admit", "check_structure"]
 
 
 def admit(X: Any, name: str = "X") -> Any:
-    """Return ``X``, or refuse what would be misread: O(non-zeros), or O(columns) for a data frame.
+    """Return features as numbers: an array, a scipy sparse matrix, or a pandas data frame of NumPy's types.
 
-    A sparse matrix with entries in parts is copied, and has them summed; all else is returned as it is.
+    An array of numbers is returned as it is, and so is a sparse matrix, whose structure is checked in one pass; one
+    with entries in parts is copied, and has them summed. Anything that NumPy makes an array of is left to the checks
+    that come after.
 
     Raises
     ------
     TypeError
-        If it is a masked array, or columns hold dates, times or time zones.
+        If it is a masked array, holds dates, times or time zones, or its rows are not in memory.
     ValueError
-        If it is a sparse matrix whose indices or pointers do not fit its shape, or names cannot be written.
+        If entries are text or something else that is no number, columns have no names of their own or names that
+        cannot be written, or indices or pointers of a sparse matrix do not fit its shape.
 
     Examples
     --------
     >>> admit(np.array([["2020-01-01"]], dtype="datetime64[D]"))
     Traceback (most recent call last):
     TypeError: X: expected numbers, got datetime64[D]; turn dates into numbers, such as days since the first of them.
+    >>> admit({"age": [31, None]})["age"].tolist()
+    [31.0, nan]
     """
     if type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim:
-        return X
+        with np.errstate(over="ignore"):  # of long doubles, which are infinite then
+            return X.astype(np.float64) if X.dtype.itemsize > 8 else X
     refuse_masked(X, name)
     if isinstance(X, numbers.Number | str | bytes):
         raise ValueError(f"{name}: expected a matrix (n, p), got {shown(X)}; Reshape your data into rows and columns.")
@@ -48,52 +54,15 @@ def admit(X: Any, name: str = "X") -> Any:
             X = X.copy()
             X.sum_duplicates()
         return X
-    columns = getattr(X, "columns", None)
-    if columns is not None and not callable(columns):
-        refuse_surrogates(list(columns), name)
-    _refuse_dates(X, name)
-    return X
-
-
-def text_entry(X: Any, name: str = "X") -> ValueError | None:
-    """The error that names the first column of text of a matrix that would not turn into numbers, if there is one.
-
-    Examples
-    --------
-    >>> print(text_entry(np.array([["1", "red"]])))
-    X: expected numbers, got the text 'red' in column 1; encode it, as sklearn.preprocessing.OneHotEncoder does, or name
-    the columns in a formula, which encodes them: bd.fit("outcome ~ age + site", data).
-    >>> text_entry(np.array([["1", "2"]])) is None
-    True
-    """
-    labels = getattr(X, "columns", None)
-    if labels is None or callable(labels):
-        X = np.asarray(X, dtype=object)
-        if X.ndim != 2:
-            return None
-        labels, columns = range(X.shape[1]), X.T
-    else:
-        columns = (X[label] for label in labels) if len(set(labels)) == len(labels) else ()
-    for label, column in zip(labels, columns, strict=False):
-        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
-            continue
-        for value in column:
-            if isinstance(value, str) and not _is_number(value):
-                where = f"column {label!r}" if isinstance(label, str) else f"column {label}"
-                return ValueError(
-                    f"{name}: expected numbers, got the text {shown(value)} in {where}; encode it, as "
-                    "sklearn.preprocessing.OneHotEncoder does, or name the columns in a formula, which encodes them: "
-                    'bd.fit("outcome ~ age + site", data).'
-                )
-    return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    found = open_table(X, name)
+    if is_table(found):
+        return plain_frame(found, name)
+    if isinstance(found, list | tuple):
+        try:
+            found = np.asarray(found)
+        except ValueError:
+            raise ValueError(f"{name}: expected a matrix (n, p), got rows of different lengths.") from None
+    return as_numbers(found, name) if isinstance(found, np.ndarray) else found
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -158,25 +127,3 @@ def _damaged(name: str, what: str) -> ValueError:
         f"{name}: the sparse matrix is damaged: {what}; build it anew, as in scipy.sparse.csr_array((data, (rows, "
         "columns)), shape=shape)."
     )
-
-
-def _refuse_dates(X: Any, name: str) -> None:
-    """Raise TypeError on dates, times, durations and time zones, which a cast would turn into numbers or nonsense."""
-    dtypes = getattr(X, "dtypes", None)
-    kinds = [getattr(X, "dtype", None)] if dtypes is None else list(dtypes)
-    labels = [None] * len(kinds) if dtypes is None else list(getattr(X, "columns", [None] * len(kinds)))
-    for label, dtype in zip(labels, kinds, strict=False):
-        if _is_date(dtype):
-            where = "" if label is None else f" in column {str(label)!r}"
-            raise TypeError(
-                f"{name}: expected numbers, got {dtype}{where}; turn dates into numbers, such as days since the first "
-                "of them."
-            )
-
-
-def _is_date(dtype: Any) -> bool:
-    # NumPy's kinds of dates and durations, pandas' and Arrow's with a time zone, and polars' own.
-    temporal = getattr(dtype, "is_temporal", None)
-    if callable(temporal):
-        return bool(temporal())
-    return getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith("period")

@@ -35,6 +35,10 @@ class Design(Protocol):
         """Names of the columns that the source of the rows has, if it is no array."""
 
     @property
+    def zero_based(self) -> bool | None:
+        """Whether the indices of the svmlight files that the rows are read from begin at 0; None of other rows."""
+
+    @property
     def prefers_gram(self) -> bool:
         """True if a dense ``gram`` costs less than a few dozen products (few columns)."""
 

@@ -290,6 +290,7 @@ class ColumnsInMemory:
 
     columns: list[str] | None = None
     is_local = True
+    zero_based: bool | None = None
     is_streamed = False
     matrix: Callable[[], Any]
     shape: tuple[int, int]

@@ -15,12 +15,11 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from .._typing import AnyArray, Bool, Float, Num
-from .admission import text_entry
 from .columns import ColumnSummary, summarise
 from .dense import DenseDesign
 from .sparse import SparseDesign
 
-__all__ = ["FOR_MISSING", "IncompleteDesign", "IncompleteSparseDesign", "checking", "with_missing", "without_na"]
+__all__ = ["FOR_MISSING", "IncompleteDesign", "IncompleteSparseDesign", "checking", "with_missing"]
 
 FOR_MISSING = (
     'If these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
@@ -57,36 +56,17 @@ def checking(
 
     def checked(X: Any) -> Any:
         try:
-            if missing == "nan":
-                return with_missing(check(without_na(X), ensure_all_finite="allow-nan"))
-            return check(X)
+            with np.errstate(over="ignore", invalid="ignore"):  # a sum of infinities of both signs
+                if missing == "nan":
+                    return with_missing(check(X, ensure_all_finite="allow-nan"))
+                return check(X)
         except ValueError as error:
             first = str(error).partition("\n")[0].rstrip(".")
-            if first.startswith("could not convert string"):
-                raise text_entry(X) or error from None
             if missing == "nan" or not first.endswith("contains NaN"):
                 raise
             raise ValueError(f"{first}.\n{advice}") from None
 
     return checked
-
-
-def without_na(X: Any) -> Any:
-    """A pandas data frame whose columns of objects are numbers, ``pandas.NA`` being NaN; anything else as it is.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> without_na(pd.DataFrame({"age": [20, pd.NA]}))["age"].tolist()
-    [20.0, nan]
-    """
-    objects = [j for j, dtype in enumerate(getattr(X, "dtypes", [])) if dtype == np.dtype(object)]
-    if not (objects and hasattr(X, "isetitem")):
-        return X
-    X = X.copy()  # the caller's frame stays as it is
-    for j in objects:
-        X.isetitem(j, X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan))
-    return X
 
 
 def with_missing(X: Any) -> Any:

@@ -16,11 +16,11 @@ import numpy as np
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
 from .._validation import (
     are_classes,
+    as_numbers,
     check_numbers,
     is_column,
+    one_per_row,
     plain_matrix,
-    refuse_masked,
-    refuse_scalar,
     refuse_surrogates,
     shown,
 )
@@ -149,17 +149,7 @@ class LocalRows:
 
     def _responses(self, y: Any) -> PerRow:
         """Labels or numbers as a vector, one for each row."""
-        refuse_masked(y, "y")
-        refuse_scalar(y, "y")
-        if not is_column(y):
-            from sklearn.utils import column_or_1d
-
-            y = column_or_1d(y, warn=True)
-        if len(y) != self.shape[0]:
-            from sklearn.utils import check_consistent_length
-
-            check_consistent_length(np.empty(self.shape[0]), y)
-        return y
+        return one_per_row(y, self.shape[0])
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
         """Classes (K,) and the class number of each row, (n,)."""
@@ -173,12 +163,14 @@ class LocalRows:
     def targets(self, y: Any) -> PerRow:
         """Numbers of a regression, (n,)."""
         y = self._responses(y)
+        y = as_numbers(y, "y", " among the responses")
         plain = plain_matrix(y[:, None])
         if plain is not None:
             return plain[:, 0].astype(np.float64, copy=False)
         from sklearn.utils import check_array
 
-        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        with np.errstate(over="ignore", invalid="ignore"):  # of long doubles, and of infinities of both signs
+            return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def row_weights(self, sample_weight: Any) -> PerRow:
         """Row weights (n,), ones by default."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
+from ..data.column_facts import in_order
 from ..data.dataset import Dataset, as_dataset
 from ..designs import as_local_design
 from ..fitting.many_classes import softmax_energy
@@ -93,6 +94,7 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     size = (p + 1) * K
     if reason := why_no_covariance(fit):
         raise ValueError(f"fit: expected one whose curvature gives intervals, but {reason}; use bd.sample.")
+    X = in_order(X, fit.feature_names, fit.facts)
     data = as_dataset(
         X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing
     )

@@ -129,7 +129,7 @@ def marginal_effects(
     names = _chosen(features, first.feature_names)
     columns = np.array([first.feature_names.index(name) for name in names])
     complete = replace(first.model, missing=None)
-    matrix = match_design(X, first.feature_names, complete, advice=_MISSING).matrix()
+    matrix = match_design(X, first.feature_names, complete, first.facts, advice=_MISSING).matrix()
     weight, known = check_sample_weight(sample_weight, matrix.shape[0]), match_offset(first, offset, matrix.shape[0])
     parts: list[Any] = []
     reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if fits and y is not None else ""

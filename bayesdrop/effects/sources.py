@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._validation import plain_column
 from ..data.class_weights import weigh_classes
 from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..estimators.base import DropoutEstimator
 from ..estimators.softmax import joint_model
-from ..estimators.validation import default_names, missing_of
+from ..estimators.validation import default_names, facts_of, missing_of
 from ..fitting.results.result import Fit
 
 __all__ = ["PointFit", "point_fits"]
@@ -92,6 +93,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
             status=getattr(estimator, "status_", None),  # type: ignore[arg-type]
             n_iter=estimator.n_iter_,
             feature_names=default_names(estimator),
+            facts=facts_of(estimator),
             classes=np.array([False, True]) if several else classes,
             model=model,
             centre=estimator.centre_,
@@ -103,7 +105,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
                 return y, sample_weight
             data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True, missing=missing_of(estimator))
             weight = weigh_classes(estimator.class_weight, data.classes, data.target, data.weight, data.design)
-            return np.asarray(y) == label if several else y, weight
+            return plain_column(y) == label if several else y, weight
 
         return rows
 

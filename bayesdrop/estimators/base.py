@@ -194,7 +194,7 @@ class DropoutEstimator(BaseEstimator):
     def _with_weights(self, weights: Float[np.ndarray, "q K"], rates: Float[np.ndarray, "p _"], C: float) -> Any:
         """An estimator that predicts by weights (p + 1, K) for ``X − c`` and rates (p, K), the data being checked."""
         other = clone(self).set_params(C=C)
-        for name in ("n_features_in_", "feature_names_in_", "classes_", "centre_", "multiclass_"):
+        for name in ("n_features_in_", "feature_names_in_", "zero_based_in_", "classes_", "centre_", "multiclass_"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
         other._set_weights(moved(weights, self.centre_, -1.0))

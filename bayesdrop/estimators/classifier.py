@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
 from ..data.class_weights import weigh_classes
+from ..data.column_facts import in_order
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
@@ -31,7 +32,7 @@ from .parameters import set_parameters, with_parameters
 from .probabilities import joint_probability, positive_probability
 from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
-from .validation import check_here
+from .validation import check_here, default_names, facts_of
 
 if TYPE_CHECKING:
     from .fitted_path import FittedPath
@@ -109,6 +110,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         settled = self._settle(model, design, weight, path)
         design, extra = settled.design, None
         if unlabelled is not None:
+            unlabelled = in_order(unlabelled, default_names(self), facts_of(self), "unlabelled")
             more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
             n = more.shape[0]
             design = design.stacked(more if settled.centre is None else more.shifted(settled.centre))
@@ -155,7 +157,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         known = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")
-            known = unique_labels(column_or_1d(classes, input_name="classes"), "classes")
+            known = unique_labels(column_or_1d(classes), "classes")
         if known is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
         if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import Shaped
-from .._validation import check_count, check_number, check_seed, shown, takes_seed
+from .._validation import check_count, check_number, check_seed, open_table, shown, takes_seed
 from ..designs import admit
 
 __all__ = ["DeletionScorer", "delete_features", "deletion_scorer"]
@@ -48,7 +48,7 @@ _MOST_REPEATS = 10**6
 
 def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
     """Copy with entries deleted, of the kind that came."""
-    admit(X)
+    given, X = X, admit(X)
     if issparse(X):
         rows = X.tocsr(copy=True)
         # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.
@@ -58,14 +58,13 @@ def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
         rows.data[rng.random(rows.nnz) < rate] = 0
         rows.eliminate_zeros()
         return rows.asformat(X.format)
-    if hasattr(X, "columns"):
-        values = X.to_numpy()
-        if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
-            # Types of pandas that may be missing, and Arrow's, come as objects.
-            values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        left = _delete(values, rate, rng)
-        names = {"columns": X.columns, "index": X.index} if hasattr(X, "iloc") else {"schema": X.columns}
-        return type(X)(left, **names)
+    if hasattr(X, "iloc"):  # a table of any kind
+        left, table = _delete(X.to_numpy(), rate, rng), open_table(given).to_native()
+        if isinstance(table, type(X)):
+            return type(table)(left, columns=table.columns, index=table.index)
+        import narwhals as nw
+
+        return nw.from_numpy(left, schema=list(X.columns), backend=nw.get_native_namespace(table)).to_native()
     left = np.array(X)
     if left.ndim != 2 or left.dtype.kind not in "biuf":
         raise ValueError(
@@ -100,7 +99,7 @@ def delete_features(X: Any, rate: float, seed: Any) -> Any:
     Returns
     -------
     array, data frame or scipy sparse (n, p)
-        Of the kind that came.
+        Of the kind that came; a data frame of pandas for a dict or an xarray object.
 
     Raises
     ------

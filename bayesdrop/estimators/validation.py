@@ -9,11 +9,22 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
-from .._validation import check_choice, plain_matrix, refuse_masked, refuse_scalar
+from .._validation import as_numbers, check_choice, plain_column, plain_matrix
+from ..data.column_facts import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
-from ..designs.incomplete import without_na
 
-__all__ = ["FLOATS", "check_features", "check_here", "check_training", "default_names", "missing_of", "takes_missing"]
+__all__ = [
+    "FLOATS",
+    "check_features",
+    "check_here",
+    "check_new_matrix",
+    "check_training",
+    "default_names",
+    "facts_of",
+    "match_rows",
+    "missing_of",
+    "takes_missing",
+]
 
 FLOATS = (np.float64, np.float32)
 """Types that a design keeps as they are."""
@@ -53,10 +64,30 @@ def _advice(estimator: Any) -> str:
     )
 
 
+def facts_of(estimator: Any) -> ColumnFacts:
+    """What a fitted estimator knows of its columns beside their names."""
+    return ColumnFacts(hasattr(estimator, "feature_names_in_"), getattr(estimator, "zero_based_in_", None))
+
+
+def match_rows(estimator: Any, X: Any) -> Any:
+    """New rows of a fitted estimator; raise ValueError if their columns have other names or another order."""
+    facts, names = facts_of(estimator), default_names(estimator)
+    X = read_alike(X, names, facts)
+    column_order(X, names, facts, any_order=False)
+    return X
+
+
+def check_new_matrix(estimator: Any, X: Any, **options: Any) -> Any:
+    """Check new rows in memory of a fitted estimator, (m, p); ``options`` are those of ``validate_data``."""
+    X = match_rows(estimator, in_memory(X))
+    return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False, **options)
+
+
 def check_training(estimator: Any, X: Any) -> Design:
     """Check the features of a fit where they are, and keep the number and the names of the features."""
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+    for name in ("feature_names_in_", "zero_based_in_"):
+        if hasattr(estimator, name):
+            delattr(estimator, name)
     # scikit-learn's checks take as long as a step of a small fit.
     plain = plain_matrix(X)
     if plain is not None:
@@ -67,6 +98,8 @@ def check_training(estimator: Any, X: Any) -> Design:
     estimator.n_features_in_ = design.shape[1]
     if design.columns is not None:
         estimator.feature_names_in_ = np.array(design.columns, dtype=object)
+    if design.zero_based is not None:
+        estimator.zero_based_in_ = design.zero_based
     return design
 
 
@@ -77,11 +110,12 @@ def check_here(
 
     NaN stays where it is if ``missing``, or the estimator's own setting, takes it for missing entries.
     """
-    refuse_masked(y, "y")
-    refuse_scalar(y, "y")
-    X = in_memory(X)
+    y = plain_column(y)
+    if options.get("y_numeric") and isinstance(y, np.ndarray):
+        y = as_numbers(y, "y", " among the responses")
+    X = in_memory(X) if options.get("reset", True) else match_rows(estimator, in_memory(X))
     if missing == "nan" or missing_of(estimator) == "nan":
-        X, options["ensure_all_finite"] = without_na(X), "allow-nan"
+        options["ensure_all_finite"] = "allow-nan"
 
     def check(X: Any) -> Any:
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, **options)
@@ -92,18 +126,16 @@ def check_here(
 
 def check_features(estimator: Any, X: Any) -> Design:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
-    names = getattr(estimator, "feature_names_in_", None)
     # scikit-learn's checks take as long as the scores of a thousand rows.
-    plain = plain_matrix(X) if names is None else None
+    plain = None if hasattr(estimator, "feature_names_in_") else plain_matrix(X)
     if plain is not None and plain.shape[1] == estimator.n_features_in_:
         return DenseDesign(plain)
     check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
+    X = match_rows(estimator, X)
     design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
     if design.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "
             f"{design.shape[1]}; pass the same columns."
         )
-    if names is not None and design.columns is not None and list(names) != design.columns:
-        raise ValueError(f"X: expected the columns {list(names)} of the fit in this order, got {design.columns}.")
     return design

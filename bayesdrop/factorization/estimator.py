@@ -15,7 +15,7 @@ from .._typing import Float
 from .._validation import check_random_state, takes_random_state
 from ..designs import in_memory
 from ..estimators.intact import intact
-from ..estimators.validation import FLOATS
+from ..estimators.validation import FLOATS, match_rows
 from ..fitting.overflow import double_range, refuse_overflow
 from ..warnings import warn
 from .alternating import alternate
@@ -246,9 +246,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
                 'X: missing="nan" marks the entries of a dense array, got a sparse matrix; with missing="zeros" the '
                 "entries that it does not store are the missing ones."
             )
-        X = validate_data(
-            self, in_memory(X), accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset
-        )
+        X = in_memory(X) if reset else match_rows(self, in_memory(X))
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
         if is_sparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()

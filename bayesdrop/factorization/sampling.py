@@ -18,8 +18,8 @@ from .._validation import (
     shown,
     takes_seed,
 )
-from ..data.dataset import feature_names_of
-from ..designs import in_memory
+from ..data.dataset import default_names
+from ..designs import column_names, in_memory
 from ..posterior.arviz_groups.builder import build_groups, draws_dataset, provenance
 from ..posterior.arviz_groups.groups import assemble
 from ..posterior.diagnostics.run_warnings import warn_of_run
@@ -208,7 +208,7 @@ def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Boo
             "X: expected a dense array, got a sparse matrix; the sampler keeps every entry. Take a part of it, or "
             'bd.DropoutMatrixFactorization(missing="zeros"), which keeps it sparse.'
         )
-    names = feature_names_of(X) if hasattr(X, "columns") else None
+    names = column_names(X)
     data = check_array(in_memory(X), dtype=np.float64, ensure_all_finite="allow-nan")
     seen = ~np.isnan(data)
     if missing is None and not seen.all():
@@ -217,7 +217,7 @@ def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Boo
         )
     if not seen.any():
         raise ValueError("X: expected at least one observed entry, got none.")
-    return data, seen, feature_names_of(data) if names is None else names
+    return data, seen, default_names(data.shape[1]) if names is None else names
 
 
 def _groups(

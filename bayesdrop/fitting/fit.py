@@ -155,5 +155,6 @@ def fit(
         selection=selection,
         formula=design,
         offset=all_rows.offset,
+        facts=data.facts,
         _auxiliary=first_problem(block.auxiliary, all_rows.weight),
     )

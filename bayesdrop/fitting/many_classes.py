@@ -360,6 +360,7 @@ def fit_dataset(
         status=found.status,
         n_iter=found.iterations,
         feature_names=data.feature_names,
+        facts=data.facts,
         classes=data.classes,
         model=model,
         centre=settled.centre,

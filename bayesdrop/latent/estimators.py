@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
@@ -19,7 +19,7 @@ from ..estimators.base import DropoutEstimator
 from ..estimators.classes import ClassScores, check_rows, shares, signs
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
-from ..estimators.validation import FLOATS, default_names
+from ..estimators.validation import check_new_matrix, default_names
 from ..fitting.driver import Trace, announce
 from ..fitting.overflow import double_range, refuse_overflow
 from ..losses import Hinge, Logistic, Loss
@@ -171,7 +171,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
     def _energy(self, X: Any) -> LatentEnergy:
         """Checked new rows as an energy without a target."""
         check_is_fitted(self)
-        X = validate_data(self, in_memory(X), accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = check_new_matrix(self, X)
         model, n = self._model(), X.shape[0]
         blocks = blocks_of(X, np.zeros(n), np.ones(n), int(self.n_hidden))
         noise, rate = model.noise, self.rates_

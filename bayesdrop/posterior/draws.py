@@ -11,14 +11,15 @@ Where the noise is centred, rows and intercepts are those of ``X − c`` here:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, Shaped
 from .._validation import check_count
+from ..data.column_facts import ColumnFacts
 from ..description import stored_classes, stored_model
 from ..designs import as_design
 from ..model import Model
@@ -78,6 +79,8 @@ class Draws:
         Coordinates ``chain`` and ``draw``.
     has_offset : bool
         True if rows have a known part of their score beside the draws, which whoever gives rows gives too.
+    facts : ColumnFacts
+        What new rows are read by.
     """
 
     model: Model
@@ -93,6 +96,7 @@ class Draws:
     classes: Shaped[np.ndarray, " K"] | None
     steps: dict[str, Shaped[np.ndarray, " _"]]
     has_offset: bool = False
+    facts: ColumnFacts = field(default_factory=ColumnFacts)
 
     @property
     def size(self) -> int:
@@ -269,7 +273,15 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
         marginalised=attrs.get("target") == "marginalised",
         classes=stored_classes(attrs),
         has_offset=stored_offset(post) is not None,
+        facts=_stored_facts(attrs),
     )
+
+
+def _stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:
+    try:
+        return ColumnFacts.stored(attrs)
+    except ValueError as error:
+        raise ValueError(f"post: {error}; the file was changed since bd.sample wrote it.") from None
 
 
 def stored_offset(post: Any) -> Float[np.ndarray, " n"] | None:
@@ -286,6 +298,7 @@ def draws_of(
     marginalised: bool,
     classes: Shaped[np.ndarray, " 2"] | None = None,
     has_offset: bool = False,
+    facts: ColumnFacts | None = None,
 ) -> Draws:
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
     many = ("class",) if model.loss.multiclass else ()
@@ -366,4 +379,5 @@ def draws_of(
         classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")},
         has_offset=has_offset,
+        facts=ColumnFacts() if facts is None else facts,
     )

@@ -45,6 +45,7 @@ def draws_of_fit(fit: Fit) -> Draws:
         classes=None if fit.classes is None else np.asarray(fit.classes),
         steps={"chain": np.array([0]), "draw": np.array([0])},
         has_offset=fit.offset is not None,
+        facts=fit.facts,
     )
 
 

@@ -14,6 +14,7 @@ interval of a new response is that of simulated ones, each with noise of its own
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -286,7 +287,7 @@ def predict(
     X = post.encoded(X) if isinstance(post, Fit) else X
     streamed = row_blocks(X, draws)
     if streamed is None:
-        matrix = match_columns(X, draws.feature_names, draws.model)
+        matrix = match_columns(X, draws)
         found = replace(made(matrix, match_offset(draws, offset, matrix.shape[0])), rows=labels)
     else:
         known = match_offset(draws, offset, streamed.design.shape[0])
@@ -306,8 +307,8 @@ def _joined(parts: list[Prediction]) -> Prediction:
 
 def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:
     """Index of a pandas data frame of one level; None of anything else."""
-    index = getattr(X, "index", None) if hasattr(X, "columns") else None
-    return np.asarray(index) if getattr(index, "nlevels", 0) == 1 else None
+    pd = sys.modules.get("pandas")
+    return np.asarray(X.index) if pd is not None and isinstance(X, pd.DataFrame) and X.index.nlevels == 1 else None
 
 
 def _predict_one(

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from .._typing import PerRow
+from ..data.column_facts import column_order, read_alike
 from ..designs import Design, as_streamed_design
 from ..model import Model
 from .draws import Draws
-from .new_rows import column_order, match_columns
+from .new_rows import centred_matrix, check_width, match_design
 
 __all__ = ["RowBlocks", "row_blocks"]
 
@@ -38,11 +39,11 @@ class RowBlocks:
     model: Model
 
     def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What a function makes of each block, ``function(matrix, *parts)``, the rows as :func:`match_columns` does."""
+        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`.match_columns` has them."""
         return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
 
     def parts(self) -> Iterator[tuple[slice, Any]]:
-        """One pass over the rows as :func:`match_columns` has them, parts without rows left out."""
+        """One pass over the rows as :func:`.match_columns` has them, parts without rows left out."""
         for here, block in self.design.parts():
             if block.shape[0]:
                 yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
@@ -71,13 +72,14 @@ def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
     design, names = as_streamed_design(X), draws.feature_names
     if design is None:
         return None
-    order = column_order(design, names)
-    if design.shape[1] != len(names):
-        raise ValueError(f"X: expected {len(names)} columns, as were sampled ({names[:3]} …), got {design.shape[1]}.")
+    design = read_alike(design, names, draws.facts)
+    order = column_order(design, names, draws.facts)
+    check_width(design, names)
     return RowBlocks(design, names, order, draws.model)
 
 
 def _matched(
     function: Callable[..., Any], names: list[str], order: list[int] | None, model: Model, matrix: Any, *rows: PerRow
 ) -> Any:
-    return function(match_columns(matrix if order is None else matrix[:, order], names, model), *rows)
+    design = match_design(matrix if order is None else matrix[:, order], names, model)
+    return function(centred_matrix(design, model), *rows)

@@ -251,7 +251,7 @@ def sample(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
     )  # fmt: skip
-    attrs |= attributes(settled.stated, data.classes)
+    attrs |= attributes(settled.stated, data.classes, data.facts)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": settled.scale_ratio}
     if design is not None:
         attrs["formula"] = design.formula

@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
-from ..data.dataset import Dataset, feature_names_of
+from ..data.column_facts import ColumnFacts
+from ..data.dataset import Dataset, default_names
 from ..description import attributes
-from ..designs import in_memory
+from ..designs import column_names, in_memory
 from ..fitting.objective.centring import settle
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
@@ -101,7 +103,7 @@ def posterior_predictive(
     """
     found = read_draws(post, draws, few=True)
     streamed = row_blocks(X, found)
-    matrix = match_columns(X, found.feature_names, found.model) if streamed is None else streamed.design
+    matrix = match_columns(X, found) if streamed is None else streamed.design
     if not check_flag(new, "new"):
         check_rows(post, matrix.shape[0])
         if offset is not None:
@@ -243,9 +245,11 @@ def prior_draws(
         )
     if intercept_scale is not None:
         check_number(intercept_scale, "intercept_scale", above=0)
-    X = in_memory(X)
-    names = check_names(feature_names_of(X) if feature_names is None else feature_names, np.shape(X)[1])
-    design = match_design(X if feature_names is None else _plain(X), names, model)
+    columns, X = column_names(X) if feature_names is None else feature_names, in_memory(X)
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
+    names = default_names(np.shape(X)[1]) if columns is None else check_names(columns, np.shape(X)[1])
+    design = match_design(X if issparse(X) else np.asarray(X), names, model)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = design.shape
@@ -297,7 +301,7 @@ def prior_draws(
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(settled.stated, labels)
+    attrs |= attributes(settled.stated, labels, ColumnFacts(columns is not None))
     responses = _responses(found, matrix, generator, False, known)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:
@@ -353,7 +357,3 @@ def _prior_rates(
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
     found = {"group_rate": mean, "group_strength": strength}
     return generator.beta(up, down).reshape(*sets, -1), {name: part.reshape(*sets, -1) for name, part in found.items()}
-
-
-def _plain(X: Any) -> Any:
-    return X.to_numpy() if hasattr(X, "columns") else X

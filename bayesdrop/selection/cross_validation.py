@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import AnyArray, Float, Shaped
 from ..data.class_weights import weigh_classes
+from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.classes import check_class_memory, signs
 from ..estimators.classifier import DropoutLogisticRegression
@@ -69,7 +70,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
             raise ValueError(
                 f"y: expected at least two classes, got one class ({self.classes_[0]}); a classifier needs two."
             )
-        X = X if hasattr(X, "columns") else checked
+        X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         self._keep(self._choose(X, y, weight, checked.shape[0]).fit(X, y, sample_weight=weight))
         return self

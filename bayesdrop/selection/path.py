@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float
 from .._validation import check_folds, shown
+from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
@@ -152,7 +153,7 @@ class RatePath(BaseEstimator):
             raise ValueError("X_test: cv is given as well; score on test rows or on folds, not on both.")
         classifier = is_classifier(model)
         checked, y = check_here(self, X, y, missing=missing_of(model), y_numeric=not classifier)
-        X = X if hasattr(X, "columns") else checked
+        X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer_of(model, self.scoring)
         scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))

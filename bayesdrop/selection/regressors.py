@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
+from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
@@ -50,7 +51,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
         """
         checked, y = check_here(self, X, y, y_numeric=True)
-        X = X if hasattr(X, "columns") else checked
+        X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         self._keep(self._choose(X, y, weight, checked.shape[0]).fit(X, y, sample_weight=weight))
         return self

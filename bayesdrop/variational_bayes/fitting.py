@@ -289,6 +289,7 @@ def _result(
         y=data.target,
         row_weight=data.weight,
         offset=data.offset,
+        facts=data.facts,
         rate_map=rate_map,
         stated=settled.stated,
         inner_intercept_sd=float(deviation[-1]),

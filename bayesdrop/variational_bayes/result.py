@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed, takes_seed
+from ..data.column_facts import ColumnFacts
 from ..description import attributes
 from ..fitting.objective.centring import moved
 from ..fitting.results.result import RatePosterior, centred_columns
@@ -64,6 +65,8 @@ class Variational(Shown):
         Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
     offset : array (n,) or None
         Known parts of the scores of the rows of weight above 0.
+    facts : ColumnFacts
+        What new rows are read by.
     """
 
     weight_mean: Float[np.ndarray, " p"]
@@ -86,6 +89,7 @@ class Variational(Shown):
     stated: Model
     inner_intercept_sd: float
     offset: Float[np.ndarray, " n"] | None = None
+    facts: ColumnFacts = field(default_factory=ColumnFacts)
 
     @property
     def centre(self) -> Float[np.ndarray, " p"] | None:
@@ -168,7 +172,7 @@ class Variational(Shown):
             model=repr(self.model),
             seed=seed,
         )
-        attrs |= attributes(self.stated, self.classes)
+        attrs |= attributes(self.stated, self.classes, self.facts)
         attrs |= {"covariance": form, "elbo": self.elbo, "status": self.status.name}
         if self.centre is not None:
             attrs["centred"] = centred_columns(self.centre)

@@ -114,7 +114,7 @@ def test_a_constant_column_stays_out(data, tmp_path):
         (["rows.npy", "--labels", "labels.npy", "--target", "a"], ".npy files have no named columns"),
         (["cut.npy", "--labels", "labels.npy"], "cut.npy cannot be read"),
         (["rows.svmlight", "--labels", "labels.npy"], "holds its own labels"),
-        (["bad.svmlight"], "a line does not begin with"),
+        (["bad.svmlight"], "expected a number for the label"),
         (["gone.npz", "--labels", "labels.npy"], "gone.npz does not exist"),
         (["empty", "--labels", "labels.npy"], "is empty; expected files of features"),
         (["mixed", "--labels", "labels.npy"], "files of several kinds"),

@@ -476,7 +476,10 @@ def test_a_label_is_the_positive_class(data):
             lambda data: bd.fit(bd.Model(), "a text", [1, 0]),
             "y: expected .* data frame .*, for X is a formula, got li",
         ),
-        (lambda data: bd.sample(bd.Model(), "", {"a": [1], "b": [1, 2]}), "y: expected a dict .*, for X is a formula;"),
+        (
+            lambda data: bd.sample(bd.Model(), "", {"a": [1], "b": [1, 2]}),
+            "a dict of columns of one length;",
+        ),
         (lambda data: bd.fit("ill ~ age", data, feature_names=["age"]), "a formula names its columns"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..frames import as_frame
 from .formula import FormulaDesign, from_formula
 
 __all__ = ["FormulaTransformer"]
@@ -102,8 +103,8 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
                 "take it out, or fit by bd.fit(model, formula, data)."
             )
         self.groups_ = self.design_.groups
-        names = list(X) if isinstance(X, Mapping) else list(X.columns)
-        self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        names = [str(name) for name in as_frame(X, "X").columns]
+        self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self.design_
 

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from ..._typing import Num
-from ..._validation import refuse_masked
-from ..admission import check_structure
+from ..admission import admit
 from ..base import Design
 from ..dense import DenseDesign
 from ..sparse import SparseDesign
@@ -47,9 +46,7 @@ def as_matrix(block: Any, where: str) -> Any:
     >>> as_matrix([[1, 2]], "X: block 0").shape
     (1, 2)
     """
-    refuse_masked(block, where)
-    if is_sparse(block):
-        check_structure(block, where)
+    block = admit(block, where)
     matrix = csr_array(block) if is_sparse(block) else np.asarray(block)
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(

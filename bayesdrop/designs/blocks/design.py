@@ -14,23 +14,24 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from ..._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Design
 from ..block_threads import Scratch, ahead, cores, falling, in_threads
 from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
-from ..rows import Between, LocalRows, RowFunction
+from ..rows import LocalRows, RowFunction
 from .checks import as_matrix, of_matrix
+from .products import BlockProducts
 from .records import Record, is_same, record_of
 from .sources import Load, Make, open_source
+from .svmlight import zero_or_one
 
 __all__ = ["Blocks"]
 
 # Up to so many columns one pass for a Gram matrix is cheaper than the passes of the conjugate gradients that it saves.
 _GRAM_COLUMNS = 2000
-# Columns of an outer Gram matrix that are computed at once.
-_OUTER_COLUMNS = 256
 # Bytes of the blocks that threads work on, two precisions of each.
 _HELD = 1 << 28
 _AGAIN = (
@@ -39,7 +40,7 @@ _AGAIN = (
 )
 
 
-class Blocks(ColumnsElsewhere, LocalRows):
+class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
@@ -58,6 +59,12 @@ class Blocks(ColumnsElsewhere, LocalRows):
         is one block, which must fit in memory three times.
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
+    n_features : int, optional
+        Number ``p`` of features of svmlight files, which leave zeros out; by default as many as the largest index says.
+        New rows for a fit are read with the features of the fit.
+    zero_based : bool, optional
+        Whether indices of svmlight files begin at 0 rather than 1; by default they do if some index is 0. New rows for
+        a fit are read as those of the fit were.
     threads : int, optional
         Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
         core.
@@ -72,6 +79,8 @@ class Blocks(ColumnsElsewhere, LocalRows):
         How often the data have been read, the first time included.
     columns : list of str or None
         Names of the columns.
+    zero_based : bool or None
+        Whether the indices of svmlight files begin at 0; None of other sources.
 
     Raises
     ------
@@ -103,6 +112,8 @@ class Blocks(ColumnsElsewhere, LocalRows):
         *,
         rows: int | None = None,
         columns: Sequence[str] | None = None,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
         threads: int | None = None,
         progress: bool = False,
     ) -> None:
@@ -113,7 +124,15 @@ class Blocks(ColumnsElsewhere, LocalRows):
         if columns is not None:
             check_instance(columns, "columns", Sequence, "a list of names, one per column")
             columns = check_names(columns, len(columns), "columns")
-        self._source = open_source(source, rows, columns)
+        n_features = None if n_features is None else check_count(n_features, "n_features")
+        check_flag(zero_based, "zero_based", none=True)
+        self._source = open_source(source, rows, columns, n_features, zero_based)
+        if self._source.indices is None and not (n_features is zero_based is None):
+            raise ValueError(
+                "n_features, zero_based: expected svmlight files, whose features they tell; other sources have all of "
+                "their columns, so leave both out."
+            )
+        self._shift = 0
         self._records: list[Record] = []
         self._masks: list[Bool[np.ndarray, " rows"]] | None = None
         self._minimum: float | None = None
@@ -142,6 +161,7 @@ class Blocks(ColumnsElsewhere, LocalRows):
         if self.columns is not None and len(self.columns) != p:
             raise ValueError(f"columns: expected {p} names, one per column, got {len(self.columns)}.")
         self.shape: tuple[int, int] = (n, p)
+        self._width = p
         self.prefers_gram = p <= _GRAM_COLUMNS
 
     @property
@@ -205,6 +225,39 @@ class Blocks(ColumnsElsewhere, LocalRows):
         """Summary of the columns under row weights, in one pass."""
         return merge_summaries(self.each_block(summarise, weight))
 
+    @property
+    def zero_based(self) -> bool | None:
+        """Whether the indices of svmlight files begin at 0; None of other sources."""
+        return None if self._source.indices is None else bool(self._source.indices.zero_based + self._shift)
+
+    def read_as(self, n_features: int, zero_based: bool | None) -> Blocks:
+        """The rows of svmlight files by the features of a fit: their number, and whether its indices begin at 0.
+
+        Where the fit says nothing of it, these blocks are returned as they are.
+
+        Raises
+        ------
+        ValueError
+            If that was stated otherwise, or an index is none of these features.
+        """
+        indices = self._source.indices
+        if indices is None or zero_based is None or (n_features, zero_based) == (self.shape[1], self.zero_based):
+            return self
+        if indices.stated and zero_based != indices.zero_based:
+            raise ValueError(
+                f"X: expected svmlight files with {zero_or_one(zero_based)}, as those of the fit, got "
+                f"zero_based={indices.zero_based}; leave it out, and new rows are read as those of the fit were."
+            )
+        try:
+            indices.check(zero_based, n_features)
+        except ValueError as error:
+            raise ValueError(f"X: {error}") from None
+        result = copy(self)
+        result._shift = int(zero_based) - int(indices.zero_based)
+        result.shape = (self.shape[0], n_features)
+        result._minimum = None
+        return result
+
     def _numeric(self) -> Generator[tuple[str, Any]]:
         """Blocks as real matrices, compressed rows if sparse."""
         for where, block in self._source.read():
@@ -229,8 +282,11 @@ class Blocks(ColumnsElsewhere, LocalRows):
     def _design(self, number: int, start: int, where: str, load: Load, make: Make = np.empty) -> tuple[slice, Design]:
         """A block, read, with where its rows stand; raise ValueError unless it is that of the first pass."""
         block = as_matrix(load(make), f"source: {where}")
-        if not is_same(self._records[number], block, self.shape[1]):
+        if not is_same(self._records[number], block, self._width):
             raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
+        if (self._shift, self._width) != (0, self.shape[1]):
+            parts = (block.data, block.indices + self._shift, block.indptr)
+            block = csr_array(parts, shape=(block.shape[0], self.shape[1]))
         if self._masks is not None:
             block = block[self._masks[number]]
         design = of_matrix(block, self._records[number].binary)
@@ -255,88 +311,6 @@ class Blocks(ColumnsElsewhere, LocalRows):
 
         name, total = f"pass {self.passes} over the data", len(self._records) or None
         return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
-
-    def _filled(
-        self, width: tuple[int, ...], part: Callable[[Design], Float[np.ndarray, "rows ..."]]
-    ) -> Float[np.ndarray, "n ..."]:
-        """What every block yields for its rows, (n, …)."""
-        result = np.empty((self.shape[0], *width))
-        for rows, block in self.parts():
-            result[rows] = part(block)
-        return result
-
-    def _summed(
-        self, shape: tuple[int, ...], part: Callable[[slice, Design], Float[np.ndarray, ...]]
-    ) -> Float[np.ndarray, ...]:
-        """Sum of what the blocks yield."""
-        total = np.zeros(shape)
-        for rows, block in self.parts():
-            total += part(rows, block)
-        return total
-
-    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X w``."""
-        return self._filled(w.shape[1:], lambda block: block.matvec(w))
-
-    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``Xᵀ r``."""
-        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.rmatvec(r[rows]))
-
-    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X² w``."""
-        return self._filled(w.shape[1:], lambda block: block.sq_matvec(w))
-
-    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``(X²)ᵀ r``."""
-        return self._summed((self.shape[1], *r.shape[1:]), lambda rows, block: block.sq_rmatvec(r[rows]))
-
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """``(X w, X² w_sq)`` in one pass."""
-        n = self.shape[0]
-        first, second = np.empty((n, *w.shape[1:])), np.empty((n, *w_sq.shape[1:]))
-        for rows, block in self.parts():
-            first[rows], second[rows] = block.pair_matvec(w, w_sq)
-        return first, second
-
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """``(Xᵀ r, (X²)ᵀ r_sq)`` in one pass."""
-        return self._two_sums(r, r_sq, lambda rows, block: block.pair_rmatvec(r[rows], r_sq[rows]))
-
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
-        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` in one pass."""
-        return self._two_sums(r, r, lambda rows, block: block.sign_sums(r[rows]))
-
-    def _two_sums(
-        self,
-        r: Num[np.ndarray, "n K"],
-        other: Num[np.ndarray, "n L"],
-        part: Callable[[slice, Design], tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]],
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        p = self.shape[1]
-        first, second = np.zeros((p, *r.shape[1:])), np.zeros((p, *other.shape[1:]))
-        for rows, block in self.parts():
-            one, two = part(rows, block)
-            first += one
-            second += two
-        return first, second
-
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
-        """Both products in one pass; see :class:`.rows.LocalRows`."""
-        (n, p), K, L = self.shape, w.shape[1], w_sq.shape[1]
-        first, second = np.empty((n, K)), np.empty((n, L))
-        sums = np.zeros((p, K)), np.zeros((p, L)), np.zeros(K), np.zeros(L)
-        for rows, block in self.parts():
-            first[rows], second[rows] = block.pair_matvec(w, w_sq)
-            r, s = between(rows, first[rows], second[rows])
-            for total, part in zip(sums, (*block.pair_rmatvec(r, s), block.total(r), block.total(s)), strict=True):
-                total += part
-        return first, second, *sums
 
     def product_sums(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
@@ -369,44 +343,8 @@ class Blocks(ColumnsElsewhere, LocalRows):
             function(block.matrix(), *(part[here] for part in rows)) for here, block in self.parts() if block.shape[0]
         ]
 
-    def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
-        forward, back = np.empty(left.shape), np.zeros(right.shape)
-        for rows, block in self.parts():
-            forward[rows], part = block.sampled_products(left[rows], right, square, linear)
-            back += part
-        return forward, back
-
-    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
-        """``Xᵀ diag(ω) X``, dense (p, p), in one pass."""
-        return self._summed((self.shape[1], self.shape[1]), lambda rows, block: block.gram(omega[rows]))
-
-    def grams(self, omega: Num[AnyArray, "n G"]) -> Float[np.ndarray, "G p p"]:
-        """``Xᵀ diag(ω_g) X`` of every column of ``ω``, in one pass."""
-        p = self.shape[1]
-        return self._summed((omega.shape[1], p, p), lambda rows, block: block.grams(omega[rows]))
-
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
-        """``X diag(s) Xᵀ``, dense (n, n), in two passes for every few columns: for few rows only."""
-        n = self.shape[0]
-        result = np.empty((n, n))
-        for start in range(0, n, _OUTER_COLUMNS):
-            some = slice(start, min(start + _OUTER_COLUMNS, n))
-            unit = np.zeros((n, some.stop - start))
-            unit[np.arange(start, some.stop), np.arange(some.stop - start)] = 1.0
-            result[:, some] = self.matvec(scale[:, None] * self.rmatvec(unit))
-        return result
-
     def minimum(self) -> float:
         """Smallest entry; known from the first pass unless rows were left out."""
         if self._minimum is None:
             self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
         return self._minimum
-
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
-        """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
-        for rows, block in self.parts():
-            for within, columns, values in block.entries():
-                yield within + rows.start, columns, values

@@ -7,21 +7,20 @@ into memory: a file that shrinks while it is mapped ends the process, while a sh
 
 from __future__ import annotations
 
-import gzip
 import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..._typing import Shaped
-from ..._validation import extra, shown
-from .file_sizes import check_archive, check_width, header, room
+from ..._validation import extra, shown, table_names
+from .file_sizes import check_archive, header, room
+from .svmlight import Indices, LineError, indices_of, read_rows
 
 __all__ = ["Files", "Made", "Source", "open_source"]
 
@@ -50,6 +49,9 @@ class Source(Protocol):
     columns: list[str] | None
     """Names of the columns, where the source has any."""
 
+    indices: Indices | None
+    """First index and number of features of svmlight files; None of anything else."""
+
     at_once: int
     """Blocks that a thread may be given at once: several where they are small and nobody holds them before."""
 
@@ -60,7 +62,13 @@ class Source(Protocol):
         """The same blocks, read."""
 
 
-def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Source:
+def open_source(
+    source: Any,
+    rows: int | None,
+    columns: list[str] | None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+) -> Source:
     """Return the source that the argument of :class:`.blocks.design.Blocks` stands for; raise TypeError if it is none.
 
     Examples
@@ -69,11 +77,11 @@ def open_source(source: Any, rows: int | None, columns: list[str] | None) -> Sou
     (2, 3)
     """
     if isinstance(source, str | os.PathLike):
-        return Files([Path(source)], rows, columns)
+        return Files([Path(source)], rows, columns, n_features, zero_based)
     if isinstance(source, list | tuple) and source:
         paths = [isinstance(part, str | os.PathLike) for part in source]
         if all(paths):
-            return Files([Path(path) for path in source], rows, columns)
+            return Files([Path(path) for path in source], rows, columns, n_features, zero_based)
         if not any(paths):
             return Made(lambda: iter(source), columns)
     if callable(source):
@@ -100,6 +108,7 @@ class Made(_InPieces):
     """Blocks that a function makes anew at every call."""
 
     at_once = 1
+    indices: Indices | None = None
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
         self._make, self.columns = make, columns
@@ -109,26 +118,41 @@ class Made(_InPieces):
         blocks = self._make()
         if not isinstance(blocks, Iterable):
             raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
+        names: list[str] | None = None
         for number, block in enumerate(blocks):
+            found = table_names(block, f"source: block {number}")
+            if number == 0:
+                names = found
+                self.columns = names if self.columns is None else self.columns
+            elif found != names:
+                raise ValueError(
+                    f"source: block {number}: expected the columns {names} of the first block in their order, got "
+                    f"{found}; give all blocks the same columns."
+                )
             yield f"block {number}", _there(block)
 
 
 class Files(_InPieces):
     """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
 
-    def __init__(self, paths: list[Path], rows: int | None, columns: list[str] | None) -> None:
+    def __init__(
+        self,
+        paths: list[Path],
+        rows: int | None,
+        columns: list[str] | None,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
+    ) -> None:
         self._paths, self._rows, self.columns = paths, rows, columns
         self._readers = [self._reader(path) for path in paths]
         self._stamps = [_stamp(path) for path in paths]
         self.at_once = _AT_ONCE if all(reader == self._npy for reader in self._readers) else 1
         self._places: dict[Path, list[int] | None] = {}
+        self.indices: Indices | None = None
         text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
         if text:
             with _told(text[0]):
-                spans = [_span(path) for path in text]
-            self._zero_based = any(least == 0 for least, _ in spans)
-            self._width = max(most for _, most in spans) + self._zero_based
-            check_width(self._width, sum(path.stat().st_size for path in text))
+                self.indices = indices_of(text, n_features, zero_based)
         if columns is None and all(reader == self._parquet for reader in self._readers):
             with _told(paths[0]):
                 with _parquet_file(paths[0]) as file:
@@ -214,16 +238,9 @@ class Files(_InPieces):
                 yield _there(np.column_stack(values))
 
     def _svmlight(self, path: Path) -> Iterator[Load]:
-        from io import BytesIO
-
-        from sklearn.datasets import load_svmlight_file
-
-        with _text(path) as file:
-            while lines := list(islice(file, self._rows or _LINES)):
-                block, _ = load_svmlight_file(
-                    BytesIO(b"".join(lines)), n_features=self._width, zero_based=self._zero_based
-                )
-                yield _there(block)
+        assert self.indices is not None
+        width, zero_based = self.indices.width, self.indices.zero_based
+        return map(_there, read_rows(path, self._rows or _LINES, width, zero_based))
 
 
 def _there(block: Any) -> Load:
@@ -270,7 +287,7 @@ class _told:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         known = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
-        if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed):
+        if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed | LineError):
             raise ValueError(
                 f"source: {self._path} cannot be read, it may be cut short or no such file: {error}. Write the file "
                 "anew and fit again."
@@ -347,19 +364,3 @@ def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:
 
 def _parquet_file(path: Path) -> Any:
     return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
-
-
-def _text(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-
-
-def _span(path: Path) -> tuple[int, int]:
-    """Smallest and largest number of a feature in an svmlight file, whose indices ascend within a line."""
-    least, most = 1, 0
-    with _text(path) as file:
-        for line in file:
-            numbers = [word for word in line.split(b"#", 1)[0].split()[1:] if not word.startswith(b"qid")]
-            if numbers:
-                least = min(least, int(numbers[0].split(b":")[0]))
-                most = max(most, int(numbers[-1].split(b":")[0]))
-    return least, most

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
+from ..._validation import text_names
 from ..base import Design
 from ..blocks.checks import as_matrix, check_finite, of_matrix
 from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
 from ..rows import Between, RowFunction
 from . import tasks
-from .rows import DaskRows
+from .rows import DaskRows, is_frame
 from .tasks import cluster_errors
 
 __all__ = ["NOT_IN_MEMORY", "DaskDesign"]
@@ -62,21 +63,21 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
     ((6, 2), 18.0)
     """
 
+    zero_based: bool | None = None
     prefers_outer_gram = False
 
     def __init__(self, X: Any) -> None:
         import dask
 
-        self.columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-        array = X.to_dask_array() if self.columns is not None else X
-        if getattr(array, "ndim", 0) != 2:
+        if getattr(X, "ndim", 0) != 2:
             raise ValueError(
                 f"X: expected a Dask array or data frame of two dimensions, (rows, columns), got {type(X).__name__} "
-                f"of {getattr(array, 'ndim', 0)}."
+                f"of {getattr(X, 'ndim', 0)}."
             )
-        if array.numblocks[1] > 1:
-            array = array.rechunk({1: -1})
-        parts = array.to_delayed().ravel()
+        self.columns = text_names(X.columns) if is_frame(X) else None
+        if not is_frame(X) and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        parts = np.ravel(X.to_delayed())
         make = dask.delayed(_design)
         with cluster_errors():
             self._blocks = list(dask.persist(*(make(part, k) for k, part in enumerate(parts))))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .rows import is_dask
+from .rows import is_dask, is_frame
 
 __all__ = ["by_blocks"]
 
@@ -30,7 +30,7 @@ def _mapped(estimator: Any, name: str, X: Any) -> Any:
     import dask.array as da
 
     example = getattr(estimator, name)(_example(X))
-    if hasattr(X, "columns"):
+    if is_frame(X):
         parts, sizes = X.to_delayed(), [np.nan] * X.npartitions
     else:
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
@@ -53,7 +53,7 @@ def _apply(estimator: Any, name: str, rows: Any, nothing: Any) -> Any:
 def _example(X: Any) -> Any:
     """One row of zeros like those of ``X``, from which shape and type of the result are known."""
     zeros = np.zeros((1, X.shape[1]))
-    if not hasattr(X, "columns"):
+    if not is_frame(X):
         return zeros
     import pandas as pd
 

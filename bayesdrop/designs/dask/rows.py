@@ -12,26 +12,31 @@ from uuid import uuid4
 import numpy as np
 
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
-from ..._validation import refuse_masked, refuse_scalar
+from ..._validation import plain_column, refuse_masked, refuse_scalar
 from ..rows import ALL_ZERO, NOT_ALL, unique_labels
 from . import tasks
 from .tasks import cluster_errors
 
-__all__ = ["DaskRows", "is_dask"]
+__all__ = ["DaskRows", "is_dask", "is_frame"]
 
 # Blocks whose sums are added in one task.
 _FAN_IN = 8
 
 
 def is_dask(X: Any) -> bool:
-    """True for a Dask array or data frame.
+    """True for a Dask array or data frame; an xarray object that holds one has the methods and is none.
 
     Examples
     --------
     >>> is_dask(np.ones((2, 3)))
     False
     """
-    return hasattr(X, "__dask_graph__")
+    return any(kind.__module__.startswith("dask.") for kind in type(X).__mro__)
+
+
+def is_frame(X: Any) -> bool:
+    """True for a Dask collection in partitions of pandas, whose numbers of rows are not known."""
+    return is_dask(X) and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
 
 
 class DaskRows:
@@ -57,9 +62,9 @@ class DaskRows:
 
         n = self.shape[0]
         if is_dask(values):
-            if hasattr(values, "to_dask_array"):
+            if is_frame(values):
                 # By way of NumPy, since Dask warns about columns of text.
-                parts = [dask.delayed(np.asarray)(part) for part in values.to_delayed()]
+                parts = [dask.delayed(plain_column)(part, name) for part in values.to_delayed()]
                 shape = (np.nan, *values.shape[1:])
                 values = da.concatenate([da.from_delayed(part, shape, dtype=object) for part in parts])
             if values.ndim == 2 and values.shape[1] == 1:
@@ -68,7 +73,7 @@ class DaskRows:
                 with cluster_errors():
                     values = values.compute_chunk_sizes()
         else:
-            values = np.asarray(values)
+            values = plain_column(values, name)
         if values.ndim != 1 or len(values) != n:
             raise ValueError(f"{name}: expected {n} entries, one per row of X, got shape {tuple(values.shape)}.")
         return values.rechunk((self._rows,)) if is_dask(values) else da.from_array(values, chunks=(self._rows,))

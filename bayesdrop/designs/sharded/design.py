@@ -67,6 +67,7 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
     """
 
     columns: list[str] | None = None
+    zero_based: bool | None = None
     is_streamed = False
 
     def __init__(self, X: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from ..._display import Shown
 from ..._netcdf import write_netcdf
 from ..._typing import Float, Num
 from ..._validation import check_number
+from ...data.column_facts import ColumnFacts
+from ...designs import column_names
 from ...priors.rate_prior import map_arrays
 from .saved import fit_dataset, fit_fields, load_dataset
 
@@ -171,6 +172,8 @@ class Fit(Shown):
         How a formula made the features, so that ``predict`` takes data frames with its columns; not saved.
     offset : array (n,) or None
         Known part of the score of each row that was fitted; new rows need one then.
+    facts : ColumnFacts
+        Whether the columns had names, and where the indices of svmlight files begin; new rows are read by it.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -187,6 +190,7 @@ class Fit(Shown):
     selection: Selection | None = None
     formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
     offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
+    facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -276,10 +280,8 @@ class Fit(Shown):
 
     def _formula_of(self, X: Any) -> FormulaDesign | None:
         """The formula that encodes such rows; None if they are no table, or have the features themselves."""
-        columns = list(X) if isinstance(X, Mapping) else getattr(X, "columns", None)
-        if columns is None or {str(name) for name in columns} == set(self.feature_names):
-            return None
-        return self.formula
+        columns = None if self.formula is None else column_names(X)
+        return None if columns is None or set(columns) == set(self.feature_names) else self.formula
 
     def summary(self, *, probability: float = 0.9) -> Any:
         """Weights and rates as a table, one row per feature, and class if there are many.

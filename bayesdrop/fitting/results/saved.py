@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._netcdf import read_netcdf, reading
 from ..._stored import stored_count, stored_names, stored_numbers
+from ...data.column_facts import ColumnFacts
 from ...description import attributes, stored_classes, stored_model
 from ...priors.stored import stored_update
 from ..driver import Status
@@ -50,7 +51,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         "advice": fit.status.value,
         "n_iter": fit.n_iter,
         "model": repr(fit.model),
-        **attributes(fit.model, fit.classes),
+        **attributes(fit.model, fit.classes, fit.facts),
     }
     if fit.selection is not None:
         attrs["selection"] = str(fit.selection)
@@ -116,6 +117,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "model": model,
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
+            "facts": ColumnFacts.stored(data.attrs),
         }
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"Fit: this is no fit as Fit.save writes it: {str(error).rstrip('.')}.") from None

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from ..._display import Shown
 from ..._typing import Float, PerRow
-from ..._validation import check_count, check_instance, check_seed, refuse_masked, refuse_scalar, shown, takes_seed
+from ..._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
 from ...data.counts import check_responses
 from ...data.dataset import as_dataset, check_offset
 from ...designs import as_design, as_local_design, as_sampling_design
@@ -146,15 +146,10 @@ def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
 def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
     streamed = row_blocks(X, draws)
-    matrix = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
-    refuse_masked(y, "y")
-    refuse_scalar(y, "y")
+    matrix = match_columns(X, draws) if streamed is None else None
     design, loss = as_design(matrix) if streamed is None else streamed.design, draws.model.loss
     if loss.binary or loss.multiclass:
-        came, n = np.asarray(y), design.shape[0]
-        if came.shape != (n,):
-            raise ValueError(f"y: expected {n} labels, one for each row of X, got shape {came.shape}.")
-        target = coded_response(draws, came).astype(np.float64)
+        target = coded_response(draws, one_per_row(y, design.shape[0])).astype(np.float64)
     else:
         target = design.targets(y)
         check_responses(loss, design, target, fit_intercept=False)
@@ -242,7 +237,7 @@ def kfold(
         )
     # Rows as a design, which knows of the missing ones.
     rows: Any = as_local_design(data.design)
-    labels, weight = np.asarray(y), check_sample_weight(sample_weight, rows.shape[0])
+    labels, weight = one_per_row(y, rows.shape[0]), check_sample_weight(sample_weight, rows.shape[0])
     known = None if offset is None else check_offset(offset, rows.shape[0])
     folds = _folds(cv, rows.matrix(), labels, seed, classes=loss.binary or loss.multiclass)
     pointwise = np.full(len(labels), np.nan)

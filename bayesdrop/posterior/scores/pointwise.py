@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Float, PerRow, Shaped
-from ..._validation import check_count, refuse_masked
+from ..._validation import check_count, one_per_row
 from ...designs import as_design
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
@@ -113,7 +113,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
                 f"{name}: expected what was sampled, got none; only a file that is read, path=, needs none."
             )
     streamed = row_blocks(X, draws)
-    matrix: Any = match_columns(X, draws.feature_names, draws.model) if streamed is None else None
+    matrix: Any = match_columns(X, draws) if streamed is None else None
     check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])
     target = observed_response(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
@@ -152,11 +152,7 @@ def _parts(
 def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
     """Signs or numbers of the rows, which must be those that were sampled."""
     target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
-    refuse_masked(y, "y")
-    came = np.asarray(y)
-    if came.shape != target.shape:
-        raise ValueError(f"y: expected the {len(target)} values that were sampled, got shape {came.shape}.")
-    came = coded_response(draws, came)
+    came = coded_response(draws, one_per_row(y, len(target)))
     differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
     if differ:
         raise ValueError(

@@ -99,7 +99,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
     streamed = row_blocks(X, found)
-    matrix = match_columns(X, found.feature_names, found.model) if streamed is None else streamed.design
+    matrix = match_columns(X, found) if streamed is None else streamed.design
     check_rows(post, matrix.shape[0])
     target = observed_response(post, found, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}

@@ -127,7 +127,7 @@ GOOD = np.ones((6, 2))
         (lambda: da.from_array(np.where(np.arange(6)[:, None] == 4, np.nan, GOOD), chunks=(3, 2)), "block 1 has a NaN"),
         (lambda: da.from_array(GOOD, chunks=(3, 2)).map_blocks(lambda b: b * np.inf), "infinite entry in its row 0"),
         (lambda: da.from_array(GOOD + 1j, chunks=(3, 2)), "real numbers"),
-        (lambda: da.from_array(GOOD.astype(str), chunks=(3, 2)), "real numbers"),
+        (lambda: da.from_array(np.full((6, 2), "red"), chunks=(3, 2)), "got the text 'red' in column 0, row 0"),
         (lambda: da.from_array(GOOD[:, 0], chunks=3), "two dimensions"),
         (lambda: da.from_array(GOOD[:0]), "no rows"),
         (lambda: da.from_array(GOOD[:, :0]), "no columns"),

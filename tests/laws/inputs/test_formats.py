@@ -8,7 +8,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import xarray as xr
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -93,18 +95,47 @@ FORMATS = {
     "pandas, mixed": lambda X, _: pd.DataFrame(X, columns=NAMES).astype({"x0": np.int64, "x1": np.float32}),
     "polars": lambda X, _: pl.DataFrame(X, schema=NAMES),
     "polars, integers": lambda X, _: pl.DataFrame(X.astype(np.int64), schema=NAMES),
+    "pandas, categories": lambda X, _: pd.DataFrame(X, columns=NAMES).astype("category"),
+    "pandas, objects": lambda X, _: pd.DataFrame(X, columns=NAMES).astype(object),
+    "pandas, default labels": lambda X, _: pd.DataFrame(X),
+    "polars, Decimal": lambda X, _: pl.DataFrame(X, schema=NAMES).cast(pl.Decimal(10, 2)),
+    "pyarrow": lambda X, _: pa.table(dict(zip(NAMES, X.T, strict=True))),
+    "pyarrow, integers": lambda X, _: pa.table(dict(zip(NAMES, X.T.astype(np.int8), strict=True))),
+    "pyarrow, RecordBatch": lambda X, _: pa.record_batch(dict(zip(NAMES, X.T, strict=True))),
+    "dict": lambda X, _: dict(zip(NAMES, X.T, strict=True)),
+    "dict of lists": lambda X, _: dict(zip(NAMES, X.T.tolist(), strict=True)),
+    "dict of columns of polars": lambda X, _: {name: pl.Series(x) for name, x in zip(NAMES, X.T, strict=True)},
+    "records": lambda X, _: pd.DataFrame(X, columns=NAMES).to_records(index=False),
+    "xarray": lambda X, _: xr.DataArray(X, coords={"feature": NAMES}, dims=("row", "feature")),
+    "xarray without labels": lambda X, _: xr.DataArray(X),
+    "xarray, Dataset": lambda X, _: xr.Dataset({name: ("row", x) for name, x in zip(NAMES, X.T, strict=True)}),
+    "text that is numbers": lambda X, _: X.astype(str),
     "jax": lambda X, _: _jax(X),
 }
 MOST = {
     # What may lie elsewhere, for what goes through the rows a block at a time.
     "blocks": lambda X, _: bd.Blocks([X[:15], sparse.csr_array(X[15:])]),
-    "dask": lambda X, _: _dask(X),
+    "blocks of tables": lambda X, _: bd.Blocks(
+        [pd.DataFrame(X[:15], columns=NAMES).astype("Int64"), pl.DataFrame(X[15:], NAMES)]
+    ),
 }
+FRAMES = {
+    "dask, pandas": lambda X, _: _dask_frame(X),
+    "dask, nullable": lambda X, _: _dask_frame(X, "Int64"),
+    "dask, Arrow": lambda X, _: _dask_frame(X, "float64[pyarrow]"),
+}
+DASK = {"predict": {"dask": lambda X, _: _dask(X), **FRAMES}, "DropoutRidge": {"dask, Arrow": FRAMES["dask, Arrow"]}}
 
 
 def _dask(X):
     da = pytest.importorskip("dask.array")
     return da.from_array(X, chunks=(16, P))
+
+
+def _dask_frame(X, dtype=None):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=NAMES)
+    return dd.from_pandas(frame if dtype is None else frame.astype(dtype), npartitions=3)
 
 
 def _model():
@@ -169,6 +200,36 @@ def _log_likelihood(X):
     return bd.groups.dataset(tree, "log_likelihood")["y"].values
 
 
+def _frame(table):
+    return table.select_dtypes("number").to_numpy()
+
+
+def _effects(result, *rows, **options):
+    return lambda X: _frame(bd.marginal_effects(result(), X, *rows, **options))
+
+
+def _fitted():
+    return bd.fit(_model(), X, Y, method=bd.Newton(tol=1e-15), feature_names=NAMES)
+
+
+def _plain():
+    return bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, Y, method=bd.Newton(tol=1e-15), feature_names=NAMES)
+
+
+def _of_factors(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.MixingWarning)
+        tree = bd.sample_factorization(X, 1, draws=2, tune=2, chains=1, progress=False)
+    return bd.groups.dataset(tree, "posterior")["n_active"].values
+
+
+def _sampled(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.MixingWarning)
+        tree = bd.sample(_model(), X, Y, draws=2, tune=2, chains=1, progress=False)
+    return bd.groups.dataset(tree, "posterior")["rate"].values
+
+
 def _prior(X):
     tree = bd.prior_draws(_model(), X, 5, intercept_scale=1.0)
     return bd.groups.dataset(tree, "prior_predictive")["y"].values
@@ -201,24 +262,32 @@ CALLS = {
     "predict": lambda X: bd.predict(_posterior(), X).mean,
     "posterior_predictive": _simulated,
     "log_likelihood": _log_likelihood,
+    "predict of a fit": lambda X: _fitted().predict(X).mean,
+    "elpd": lambda X: bd.elpd(_posterior(), X, Y).pointwise,
+    "elpd of a fit": lambda X: bd.elpd(_fitted(), X, Y).pointwise,
+    "marginal_effects": _effects(_posterior),
+    "marginal_effects of a fit": _effects(_fitted, Y),
+    "weights_table": lambda X: _frame(bd.weights_table(_plain(), X, Y)),
+    "sample_factorization": _of_factors,
+    "sample": _sampled,
     "prior_draws": _prior,
     "delete_features": _deleted,
 }
 # float32 stays what it is in a factorisation, as its documentation says, and in an estimator of scikit-learn.
 SINGLE = {("DropoutMatrixFactorization", "float32"), ("ExplicitCorruption", "float32")}
-# Deletion returns what came, and objects are no numbers.
-# Of a Dask array the weights of a fit stop a round-off away, which shows in the smallest; its predictions agree.
-KEPT = {"delete_features": {"objects"}, "fit": {"dask"}}
-ANYWHERE = ("fit", "DropoutLogisticRegression", "DropoutRidge", "predict", "log_likelihood")
+SPARSE = {label for label in FORMATS if any(word in label for word in ("_array", "_matrix", "csr", "pandas, sparse"))}
+# The draws of sparse rows are others, and a factorisation is sampled of dense ones alone.
+KEPT = {"sample": SPARSE, "sample_factorization": SPARSE}
+ANYWHERE = ("fit", "DropoutLogisticRegression", "DropoutRidge", "predict", "log_likelihood", "elpd")
 
 
-@pytest.mark.slow_cases("FDROP", "CV")
+@pytest.mark.slow_cases("FDROP", "CV", "sample", "of a fit", "marginal", "weights", "elpd", "softmax", "Latent")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_format_gives_the_same_answer(name, tmp_path):
     expected = CALLS[name](X)
     assert np.all(np.isfinite(expected))
-    formats = {**FORMATS, **(MOST if name in ANYWHERE else {})}
+    formats = {**FORMATS, **(MOST if name in ANYWHERE else {}), **DASK.get(name, {})}
     for label, make in formats.items():
         if label in KEPT.get(name, ()):
             continue
@@ -239,6 +308,8 @@ def test_the_callers_matrix_stays_as_it_is(tmp_path):
             np.testing.assert_array_equal(np.asarray(given), np.asarray(again), err_msg=label)
 
 
+OF_RESULTS = {"posterior_predictive", "log_likelihood", "weights_table"}
+OF_RESULTS |= {name for name in CALLS if name.startswith(("predict", "elpd", "marginal"))}
 MASKED = np.ma.masked_array(X, mask=X == 3.0)
 DATED = {
     "dates": np.array(["2020-01-01"] * N * P, dtype="datetime64[D]").reshape(N, P),
@@ -255,11 +326,43 @@ def test_masks_and_dates_are_refused(name):
     for bad in (MASKED, list(MASKED)):
         with pytest.raises(TypeError, match=r"X: expected a plain array, got a masked one.*\.filled|unlabelled: "):
             CALLS[name](bad)
-    if name in ("predict", "posterior_predictive", "log_likelihood"):  # other columns, which is said first
+    if name in OF_RESULTS:  # other columns, which is said first
         return
     for bad in DATED.values():
         with pytest.raises(TypeError, match=r"(X|unlabelled): expected numbers, got .*; turn dates into numbers"):
             CALLS[name](bad)
+
+
+WRONG = {
+    "a lazy frame": (lambda: pl.DataFrame(X, schema=NAMES).lazy(), r"collect\(\) them before"),
+    "a column of pandas": (lambda: pd.Series(X[:, 0]), "got one column"),
+    "a column of polars": (lambda: pl.Series(X[:, 0]), "got one column"),
+    "a column of Arrow": (lambda: pa.chunked_array([X[:, 0]]), "got one column"),
+    "a DataArray of one dimension": (lambda: xr.DataArray(X[:, 0]), "got a DataArray with the dimensions"),
+    "a Dataset of matrices": (lambda: xr.Dataset({"a": (("row", "column"), X)}), "variables lie along one dimension"),
+    "blocks of Dask in xarray": (lambda: xr.DataArray(X).chunk(), r"load\(\) it"),
+    "columns of two lengths": (lambda: {"x0": X[:, 0], "x1": X[:5, 0]}, "a dict of columns of one length"),
+    "a dict of numbers": (lambda: dict.fromkeys(NAMES, 1.0), "a dict of columns of one length"),
+    "rows as dicts": (lambda: [dict(zip(NAMES, x, strict=True)) for x in X], "give each number a column"),
+    "rows of two lengths": (lambda: [[1.0], [1.0, 2.0]], "rows of different lengths"),
+    "one name twice": (lambda: pd.DataFrame(X, columns=["x0", "x0", "x2", "x3"]), "called 'x0'; rename them"),
+    "names that are one as text": (lambda: pd.DataFrame(X, columns=[7, "7", 8, 9]), "called '7'; rename them"),
+    "text": (lambda: pd.DataFrame(X, columns=NAMES).assign(x2="red"), "'red' in column 'x2', row 0; encode it"),
+    "categories": (
+        lambda: pl.DataFrame(X, schema=NAMES).with_columns(x2=pl.lit("red", pl.Categorical)), "'red' in column 'x2'"
+    ),
+    "lists": (lambda: pl.DataFrame(X, schema=NAMES).with_columns(x2=pl.concat_list("x2")), "in column 'x2', row 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_matrix_is_refused_in_words(name):
+    """Whoever asks first, the columns of the fit or the numbers, says what to do."""
+    for label, (make, message) in WRONG.items():
+        other = "|columns of the fit" if name in OF_RESULTS else ""
+        with pytest.raises((TypeError, ValueError), match=f"(X|unlabelled): .*({message}{other})"):
+            CALLS[name](make())
+        assert label
 
 
 def test_masked_labels_and_weights_are_refused():

@@ -108,7 +108,7 @@ def test_what_is_refused_and_what_is_warned_of():
     post = by_hand()
     with pytest.raises(ValueError, match="y: expected the labels"):
         bd.elpd(post, X, np.where(Y == "yes", "ja", "no"))
-    with pytest.raises(ValueError, match="y: expected 20 labels, one for each row"):
+    with pytest.raises(ValueError, match="y: expected 20 values, one for each row"):
         bd.elpd(post, X, Y[:5])
     with pytest.warns(bd.PseudoLikelihoodWarning, match="C = 2 raises the likelihood to a power"):
         bd.elpd(by_hand(bd.Model(C=2.0)), X, Y)

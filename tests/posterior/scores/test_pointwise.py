@@ -173,7 +173,7 @@ def test_other_rows_are_refused(build):
         bd.log_likelihood(post, X, labels + 1)
     with pytest.raises(ValueError, match="expected the 8 rows"):
         bd.log_likelihood(post, X[:5], labels[:5])
-    with pytest.raises(ValueError, match="expected the 8 values"):
+    with pytest.raises(ValueError, match="expected 8 values, one for each row"):
         bd.log_likelihood(post, X, labels[:5])
     with pytest.raises(ValueError, match="masks: expected"):
         bd.log_likelihood(post, X, labels, masks=0)

@@ -1,0 +1,279 @@
+"""What a table is, what its columns are called and the numbers in them: all that takes data asks here.
+
+A table is a data frame of pandas, polars, pyarrow or another library that narwhals knows, a mapping from name to
+column, an array of records, an xarray Dataset of columns, or an xarray DataArray with labels of its columns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .objects import refuse_surrogates
+from .words import shown
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas as pd
+
+__all__ = ["as_numbers", "is_table", "open_table", "plain_frame", "refuse_dates", "table_names", "text_names"]
+
+_DATES = "turn dates into numbers, such as days since the first of them"
+_MATRIX = "expected a matrix (n, p) or a table"
+
+
+def open_table(data: Any, name: str = "X") -> Any:
+    """A table as a data frame of narwhals; anything else as it is, but for a DataArray without labels, an array.
+
+    Parameters
+    ----------
+    data : object
+        What came.
+    name : str
+        Argument, for messages.
+
+    Raises
+    ------
+    TypeError
+        If the rows of a table are not in memory.
+    ValueError
+        If it is one column, or two of its columns have one name, or columns have several dimensions or lengths.
+
+    Examples
+    --------
+    >>> open_table({"age": [31, 45]}).columns, open_table([[31], [45]])
+    (['age'], [[31], [45]])
+    """
+    if isinstance(data, list | tuple) or (isinstance(data, np.ndarray) and data.dtype.names is None):
+        return data
+    import narwhals as nw
+    import pandas as pd
+
+    data = _from_xarray(data, name)
+    if isinstance(data, Mapping):
+        try:
+            data = pd.DataFrame({key: np.asarray(column) if _is_foreign(column) else column
+                                 for key, column in data.items()})  # fmt: skip
+        except ValueError as error:
+            raise ValueError(f"{name}: expected a dict of columns of one length; {error}.") from None
+    elif isinstance(data, np.ndarray):
+        data = pd.DataFrame(data)
+    pa = sys.modules.get("pyarrow")
+    if pa is not None and isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pd.DataFrame) or (pa is not None and isinstance(data, pa.Table)):
+        columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
+        _refuse_repeated(columns, name)
+    found = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(found, nw.LazyFrame):
+        raise TypeError(
+            f"{name}: {_MATRIX} in memory, got {type(data).__name__}, whose rows are read when asked for; collect() "
+            "them before."
+        )
+    if isinstance(found, nw.Series):
+        raise ValueError(
+            f"{name}: {_MATRIX}, got one column ({type(data).__name__}). Reshape your data: of one feature give a data "
+            "frame with one column, as in data[[column]]."
+        )
+    return found
+
+
+def _is_foreign(column: Any) -> bool:
+    """Whether pandas does not know of a column that is an array to NumPy."""
+    return not isinstance(column, list | tuple | np.ndarray) and type(column).__module__.partition(".")[0] in (
+        "polars",
+        "pyarrow",
+        "xarray",
+    )
+
+
+def _from_xarray(data: Any, name: str) -> Any:
+    """A Dataset, or a DataArray with labels, as a data frame of pandas; a DataArray without them as an array."""
+    xr = sys.modules.get("xarray")
+    if xr is None or not isinstance(data, xr.DataArray | xr.Dataset):
+        return data
+    import pandas as pd
+
+    if data.chunks:
+        other = "data, a Dask array" if isinstance(data, xr.DataArray) else "to_dask_dataframe()"
+        raise TypeError(f"{name}: {_MATRIX} in memory, got xarray's blocks of Dask; give its {other}, or load() it.")
+    if isinstance(data, xr.DataArray):
+        if data.ndim != 2:
+            raise ValueError(f"{name}: {_MATRIX}, got a DataArray with the dimensions {data.dims}.")
+        rows, columns = (data.indexes.get(dim) for dim in data.dims)
+        return data.values if columns is None else pd.DataFrame(data.values, index=rows, columns=columns)
+    dims = {variable.dims for variable in data.data_vars.values()}
+    if len(dims) != 1 or any(len(one) != 1 for one in dims):
+        raise ValueError(
+            f"{name}: expected a Dataset whose variables lie along one dimension, the rows, got dimensions "
+            f"{sorted(dims)}; take one variable, as in X['name']."
+        )
+    return pd.DataFrame({key: variable.values for key, variable in data.data_vars.items()})
+
+
+def is_table(found: Any) -> bool:
+    """Whether :func:`open_table` found a table.
+
+    Examples
+    --------
+    >>> is_table(open_table({"age": [31, 45]})), is_table(open_table(np.ones((2, 1))))
+    (True, False)
+    """
+    nw = sys.modules.get("narwhals")
+    return nw is not None and isinstance(found, nw.DataFrame)
+
+
+def text_names(columns: Iterable[Any], name: str = "X") -> list[str] | None:
+    """Names of columns as text; None for whole numbers from 0 in order, which stand where nobody gave names.
+
+    Examples
+    --------
+    >>> text_names(["age", 3]), text_names([0, 1, 2]), text_names([1, 0])
+    (['age', '3'], None, ['1', '0'])
+    """
+    columns = list(columns)
+    refuse_surrogates(columns, name)
+    if all(isinstance(one, int | np.integer) and one == place for place, one in enumerate(columns)):
+        return None
+    names = [str(one) for one in columns]
+    _refuse_repeated(names, name)
+    return names
+
+
+def table_names(data: Any, name: str = "X") -> list[str] | None:
+    """Names of the columns of a table; None of anything else, and where nobody named them.
+
+    Examples
+    --------
+    >>> table_names({"age": [31.0], 2020: [1.0]}), table_names(np.ones((1, 2)))
+    (['age', '2020'], None)
+    """
+    found: Any = None if issparse(data) else open_table(data, name)
+    return text_names(found.columns, name) if is_table(found) else None
+
+
+def _refuse_repeated(columns: Iterable[Any], name: str) -> None:
+    repeated = [str(column) for column, count in Counter(columns).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"{name}: more than one column is called {', '.join(map(repr, repeated[:5]))}; rename them, or give the "
+            "numbers alone, as in X.to_numpy()."
+        )
+
+
+def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
+    """A table of numbers as a pandas data frame of NumPy's types, what is missing being NaN, with names that are text.
+
+    Such a frame, and one whose columns are all sparse, is returned as it is.
+
+    Raises
+    ------
+    TypeError
+        If a column holds dates, times or durations.
+    ValueError
+        If a column holds text that is no number, or other things.
+
+    Examples
+    --------
+    >>> plain_frame(open_table({"age": [31, None], "well": [True, False]})).to_numpy().tolist()
+    [[31.0, 1.0], [nan, 0.0]]
+    """
+    import pandas as pd
+
+    frame, names = table.to_native(), text_names(table.columns, name)
+    if isinstance(frame, pd.DataFrame) and (names is None or all(isinstance(one, str) for one in frame.columns)):
+        plain = all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in frame.dtypes)
+        if plain or all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
+            return frame
+    columns = []
+    for column in table.iter_columns():  # for a name that is a number would be a row
+        label, dtype = column.name, column.dtype
+        if dtype.is_temporal():
+            raise TypeError(f"{name}: expected numbers, got {dtype} in column {str(label)!r}; {_DATES}.")
+        values, where = column.to_numpy(), f" in column {str(label)!r}"
+        if values.dtype.kind == "c":
+            raise ValueError(f"{name}: Complex data not supported, got {dtype}{where}; give its parts as two columns.")
+        columns.append(as_numbers(values, name, where))
+    single = columns and all(column.dtype == np.float32 for column in columns)
+    matrix = np.empty((len(table), len(columns)), dtype=np.float32 if single else np.float64)
+    for place, column in enumerate(columns):
+        matrix[:, place] = column
+    return pd.DataFrame(matrix, columns=names, index=frame.index if isinstance(frame, pd.DataFrame) else None)
+
+
+def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
+    """Numbers of an array of objects or text, what is missing being NaN; an array of numbers is returned as it is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If some are dates, or else no numbers; the message shows the first, with ``where`` it is from.
+
+    Examples
+    --------
+    >>> as_numbers(np.array([1, "2.5", None, True], dtype=object)).tolist()
+    [1.0, 2.5, nan, 1.0]
+    >>> as_numbers(np.array(["1", "red"]), "X", " in column 'size'")
+    Traceback (most recent call last):
+    ValueError: X: expected numbers, got the text 'red' in column 'size', row 1; encode it, as
+    sklearn.preprocessing.OneHotEncoder does, or name the columns in a formula, which encodes them:
+    bd.fit("outcome ~ age + site", data).
+    """
+    if values.dtype.kind in "biufc":
+        return values
+    refuse_dates(values.dtype, name, where)
+    import pandas as pd
+
+    found = np.full(values.shape, np.nan)
+    known = ~np.asarray(pd.isna(values))
+    try:
+        found[known] = values[known].astype(np.float64)
+    except (TypeError, ValueError):
+        place = next(place for place in zip(*np.nonzero(known), strict=True) if not _is_number(values[place]))
+        raise _no_number(values[place], name, where or f" in column {place[-1]}", int(place[0])) from None
+    return found
+
+
+def refuse_dates(dtype: Any, name: str = "X", where: str = "") -> None:
+    """Raise TypeError on NumPy's dates and durations, which a cast would turn into numbers.
+
+    Examples
+    --------
+    >>> refuse_dates(np.dtype("datetime64[D]"))
+    Traceback (most recent call last):
+    TypeError: X: expected numbers, got datetime64[D]; turn dates into numbers, such as days since the first of them.
+    """
+    if dtype.kind in "mM":
+        raise TypeError(f"{name}: expected numbers, got {dtype}{where}; {_DATES}.")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return np.ndim(value) == 0
+
+
+def _no_number(value: Any, name: str, where: str, row: int) -> TypeError | ValueError:
+    """The error that says what came in the place of a number."""
+    value, place = value.item() if isinstance(value, np.character) else value, f"{where}, row {row}"
+    # Periods of pandas have a beginning.
+    if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64) or hasattr(value, "start_time"):
+        return TypeError(f"{name}: expected numbers, got {shown(value)}{place}; {_DATES}.")
+    if isinstance(value, str | bytes):
+        return ValueError(
+            f"{name}: expected numbers, got the text {shown(value)}{place}; encode it, as "
+            "sklearn.preprocessing.OneHotEncoder does, or name the columns in a formula, which encodes them: "
+            'bd.fit("outcome ~ age + site", data).'
+        )
+    return TypeError(
+        f"{name}: expected numbers, got {shown(value)}{place}; an argument must be a string or a real number: give "
+        "each number a column of its own."
+    )

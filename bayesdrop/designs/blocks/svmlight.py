@@ -1,0 +1,176 @@
+"""svmlight files, lines of ``label index:value …``: their indices, their rows, and which line is at fault.
+
+A file does not say how many features there are, for zeros are left out, nor whether the first has the index 0 or 1.
+Both are guessed of the files of a fit unless they are stated, and new rows are read as those of the fit were.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._validation import shown
+from .file_sizes import check_width
+
+__all__ = ["Indices", "LineError", "indices_of", "read_labels", "read_rows", "zero_or_one"]
+
+
+class LineError(ValueError):
+    """A line of a file is not as it should be; the message names it and needs no more words."""
+
+
+@dataclass(frozen=True)
+class Indices:
+    """First index and number of features of some files.
+
+    Attributes
+    ----------
+    ends : tuple of (int, str)
+        Smallest and largest index, and where they stand; none where all features are zero in all rows.
+    zero_based : bool
+        Whether the first feature has the index 0.
+    stated : bool
+        False if that was guessed.
+    width : int
+        Number of features.
+    """
+
+    ends: tuple[tuple[int, str], ...]
+    zero_based: bool
+    stated: bool
+    width: int
+
+    def check(self, zero_based: bool, width: int) -> None:
+        """Raise ValueError, which names the line, unless all indices are those of so many features.
+
+        Examples
+        --------
+        >>> Indices(((1, "a.svm, line 1"), (7, "a.svm, line 3")), False, False, 7).check(False, 5)
+        Traceback (most recent call last):
+        ValueError: a.svm, line 3: expected indices from 1 to 5, got 7; the file has other features, or give n_features
+        and zero_based, as in bd.Blocks(path, n_features=7, zero_based=False), for the rows of the fit and new rows
+        alike.
+        """
+        first, last = (0, width - 1) if zero_based else (1, width)
+        for index, line in self.ends:
+            if not first <= index <= last:
+                raise ValueError(
+                    f"{line}: expected indices from {first} to {last}, got {index}; the file has other features, or "
+                    f"give n_features and zero_based, as in bd.Blocks(path, n_features={max(width, self.width)}, "
+                    f"zero_based={index == 0 or zero_based}), for the rows of the fit and new rows alike."
+                )
+
+
+def zero_or_one(zero_based: bool) -> str:
+    """Words for the first index."""
+    return "indices from 0" if zero_based else "indices from 1"
+
+
+def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool | None) -> Indices:
+    """Indices of files in one pass over their lines, of which the first and the last entry are looked at.
+
+    Raises
+    ------
+    ValueError
+        If an index is out of the range that was stated, is no number, or speaks of more columns than a file can mean.
+    """
+    ends: tuple[tuple[int, str], ...] = ()
+    for path in paths:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                entries = _entries(line)
+                if not entries:
+                    continue
+                ends_of_line = [entries[place].split(b":")[0] for place in (0, -1)]
+                if not all(index.isdigit() for index in ends_of_line):
+                    raise _fault([line], number, path) or LineError(f"source: {path}, line {number}: no index.")
+                known = (*ends, *((int(index), f"{path}, line {number}") for index in ends_of_line))
+                ends = (min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0]))
+    least, most = (ends[0][0], ends[1][0]) if ends else (1, 0)
+    first_is_zero = least == 0 if zero_based is None else zero_based
+    width = max(most + first_is_zero, 1) if n_features is None else n_features
+    if n_features is None:
+        check_width(width, sum(path.stat().st_size for path in paths))
+    found = Indices(ends, first_is_zero, zero_based is not None, width)
+    try:
+        found.check(first_is_zero, width)
+    except ValueError as error:
+        raise LineError(f"source: {error}") from None
+    return found
+
+
+def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[Any]:
+    """Rows of a file in compressed rows (rows, width), so many at a time; raise ValueError that names a bad line."""
+    from io import BytesIO
+
+    from sklearn.datasets import load_svmlight_file
+
+    start = 1
+    with _open(path) as file:
+        while lines := list(islice(file, rows)):
+            try:
+                block, _ = load_svmlight_file(BytesIO(b"".join(lines)), n_features=width, zero_based=zero_based)
+            except ValueError as error:
+                raise _fault(lines, start, path) or error from None
+            if not np.isfinite(block.data).all():
+                raise _fault(lines, start, path) or ValueError("an entry is not finite")
+            yield block
+            start += len(lines)
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """Labels of the rows of a file, (n,); raise ValueError that names a line without one."""
+    found = []
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            words = line.split(b"#", 1)[0].split(None, 1)
+            try:
+                found += [float(word) for word in words[:1]]
+            except ValueError:
+                raise _fault([line], number, path) or ValueError("a label is no number") from None
+    return np.array(found)
+
+
+def _open(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _entries(line: bytes) -> list[bytes]:
+    """Words of a line after its label, those of queries left out."""
+    return [word for word in line.split(b"#", 1)[0].split()[1:] if not word.startswith(b"qid:")]
+
+
+def _fault(lines: Sequence[bytes], start: int, path: Path) -> LineError | None:
+    """What is wrong with the first bad line of some, of which the first has the number ``start``."""
+    for number, line in enumerate(lines, start):
+        words, before, where = line.split(b"#", 1)[0].split(), -1, f"source: {path}, line {number}"
+        if words and not _is_number(words[0]):
+            return LineError(f"{where}: expected a number for the label, got {_word(words[0])}.")
+        for place, word in enumerate(_entries(line), 1):
+            index, _, value = word.partition(b":")
+            if not index.isdigit() or not _is_number(value):
+                return LineError(f"{where}, entry {place}: expected index:value, finite numbers, got {_word(word)}.")
+            if int(index) <= before:
+                return LineError(
+                    f"{where}, entry {place}: expected ascending indices, got {int(index)} after {before}."
+                )
+            before = int(index)
+    return None
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _word(word: bytes) -> str:
+    return shown(word.decode("utf-8", "replace"))
