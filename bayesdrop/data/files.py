@@ -7,6 +7,7 @@ what those leave.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._memory import check_memory
 from .._typing import Float, Shaped
 from ..designs import Blocks
 from ..designs.blocks.file_sizes import check_room
@@ -256,11 +258,15 @@ def _parquet(paths: list[Path], target: str, drop: Sequence[str]) -> tuple[Shape
         known_column(target, names, "--target")
         for name in drop:
             known_column(name, names, "--drop")
+        rows = sum(parquet.read_metadata(part).num_rows for part in paths)
+        check_memory("TABLE: its labels take", 8 * _VECTORS * rows, "give fewer rows")
         y = [parquet.read_table(part, columns=[target])[target].to_numpy() for part in paths]
     except InputError:
         raise
     except (ArrowException, OSError, KeyError) as error:
         raise InputError(f"TABLE: {paths[0].parent} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
     columns = [name for name in names if name != target and name not in drop]
     if not columns:
         raise InputError(f"TABLE: no column is left beside the target {target!r}; expected at least one feature.")
@@ -268,11 +274,15 @@ def _parquet(paths: list[Path], target: str, drop: Sequence[str]) -> tuple[Shape
 
 
 def _svmlight_labels(paths: list[Path]) -> Float[np.ndarray, " n"]:
-    try:
-        return np.concatenate([read_labels(path) for path in paths])
-    except (ValueError, OSError, EOFError) as error:
-        told = str(error) if isinstance(error, LineError) else f"it cannot be read, it may be cut short: {error}."
-        raise InputError(f"TABLE: {told.removeprefix('source: ')}") from None
+    found = []
+    for path in paths:
+        try:
+            found.append(read_labels(path))
+        except (ValueError, OSError, EOFError, zlib.error) as error:
+            cut = f"{path.name} cannot be read, it may be cut short: {error}."
+            told = str(error) if isinstance(error, LineError) else cut
+            raise InputError(f"TABLE: {told.removeprefix('source: ')}") from None
+    return np.concatenate(found)
 
 
 def _npy_labels(path: Path | None) -> Shaped[np.ndarray, " n"]:

@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from .._memory import check_memory
 from .frames import listed
 from .numerals import Numerals, is_missing_mark, writing
 
@@ -94,6 +95,8 @@ def read_file(path: Path, header: str = "auto", names: Iterable[str] = ()) -> Ta
             from pyarrow import parquet
 
             _no_duplicates(parquet.read_schema(path).names)
+            said = parquet.read_metadata(path)
+            check_memory("its cells take", 8 * said.num_rows * said.num_columns, "read it in blocks, by --memory")
             return TableFile(pd.read_parquet(path))
         return _read_text(path, "\t" if kind == "tsv" else "", header, set(names))
     except InputError:

@@ -10,7 +10,7 @@ import gzip
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from ..._validation import shown
 from .file_sizes import check_width
 
 __all__ = ["Indices", "LineError", "indices_of", "read_labels", "read_rows", "zero_or_one"]
+
+# Bytes of a line, and of the lines that are read at once.
+_LONGEST = 1 << 26
 
 
 class LineError(ValueError):
@@ -83,16 +86,15 @@ def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool |
     """
     ends: tuple[tuple[int, str], ...] = ()
     for path in paths:
-        with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                entries = _entries(line)
-                if not entries:
-                    continue
-                ends_of_line = [entries[place].split(b":")[0] for place in (0, -1)]
-                if not all(index.isdigit() for index in ends_of_line):
-                    raise _fault([line], number, path) or LineError(f"source: {path}, line {number}: no index.")
-                known = (*ends, *((int(index), f"{path}, line {number}") for index in ends_of_line))
-                ends = (min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0]))
+        for number, line in _lines(path):
+            entries = _entries(line)
+            if not entries:
+                continue
+            ends_of_line = [entries[place].split(b":")[0] for place in (0, -1)]
+            if not all(index.isdigit() for index in ends_of_line):
+                raise _fault([line], number, path) or LineError(f"source: {path}, line {number}: no index.")
+            known = (*ends, *((int(index), f"{path}, line {number}") for index in ends_of_line))
+            ends = (min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0]))
     least, most = (ends[0][0], ends[1][0]) if ends else (1, 0)
     first_is_zero = least == 0 if zero_based is None else zero_based
     width = max(most + first_is_zero, 1) if n_features is None else n_features
@@ -112,34 +114,48 @@ def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[A
 
     from sklearn.datasets import load_svmlight_file
 
-    start = 1
-    with _open(path) as file:
-        while lines := list(islice(file, rows)):
-            try:
-                block, _ = load_svmlight_file(BytesIO(b"".join(lines)), n_features=width, zero_based=zero_based)
-            except ValueError as error:
-                raise _fault(lines, start, path) or error from None
-            if not np.isfinite(block.data).all():
-                raise _fault(lines, start, path) or ValueError("an entry is not finite")
-            yield block
-            start += len(lines)
+    for start, lines in _gathered(path, rows):
+        try:
+            block, _ = load_svmlight_file(BytesIO(b"".join(lines)), n_features=width, zero_based=zero_based)
+        except ValueError as error:
+            raise _fault(lines, start, path) or error from None
+        if not np.isfinite(block.data).all():
+            raise _fault(lines, start, path) or ValueError("an entry is not finite")
+        yield block
 
 
 def read_labels(path: Path) -> np.ndarray:
     """Labels of the rows of a file, (n,); raise ValueError that names a line without one."""
     found = []
-    with _open(path) as file:
-        for number, line in enumerate(file, 1):
-            words = line.split(b"#", 1)[0].split(None, 1)
-            try:
-                found += [float(word) for word in words[:1]]
-            except ValueError:
-                raise _fault([line], number, path) or ValueError("a label is no number") from None
+    for number, line in _lines(path):
+        words = line.split(b"#", 1)[0].split(None, 1)
+        try:
+            found += [float(word) for word in words[:1]]
+        except ValueError:
+            raise _fault([line], number, path) or ValueError("a label is no number") from None
     return np.array(found)
 
 
-def _open(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Lines with their numbers; raise ValueError on one that a packed file makes of next to nothing."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST), b""), 1):
+            if len(line) == _LONGEST:
+                raise LineError(f"source: {path}, line {number}: it is longer than {_LONGEST:,} bytes, so no row.")
+            yield number, line
+
+
+def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
+    """So many lines at a time, or fewer where they are long, and the number of the first."""
+    some, size = list[bytes](), 0
+    for number, line in _lines(path):
+        some.append(line)
+        size += len(line)
+        if len(some) == rows or size > _LONGEST:
+            yield number + 1 - len(some), some
+            some, size = [], 0
+    if some:
+        yield number + 1 - len(some), some
 
 
 def _entries(line: bytes) -> list[bytes]:
