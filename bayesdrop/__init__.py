@@ -9,10 +9,18 @@ The public names stand in ``__init__.pyi``, once, and are imported when first us
 
 import logging
 from importlib.metadata import version
+from typing import Any
 
 import lazy_loader
+
+from ._interrupts import uninterrupted
 
 __version__ = version("bayesdrop")
 # Silent until the user's own logging asks for it.
 logging.getLogger("bayesdrop").addHandler(logging.NullHandler())
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    with uninterrupted():
+        return _import(name)

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._interrupts import uninterrupted
+
 __all__ = ["arviz", "arviz_beside"]
 
 _importer: threading.Thread | None = None
@@ -18,7 +20,7 @@ def arviz() -> Any:
     """Import ArviZ without the announcement of its successor that version 0.23 makes once a day."""
     if _importer is not None and _importer is not threading.current_thread():
         _importer.join()
-    with warnings.catch_warnings():
+    with uninterrupted(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         import arviz as az
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import signal
 import stat
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -22,7 +20,7 @@ from typing import Any
 
 from ._validation import check_path
 
-__all__ = ["open_regular", "replacing", "uninterrupted"]
+__all__ = ["open_regular", "replacing"]
 
 # No room on the disk, none left for this user, or none for so large a file.
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
@@ -121,29 +119,6 @@ def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
         folder, link = stat.S_ISDIR(mode), stat.S_ISLNK(mode)
         raise ValueError(f"it is {'a folder' if folder else 'a link' if link else 'a device, a pipe or a socket'}")
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all.
-
-    Examples
-    --------
-    >>> with uninterrupted():
-    ...     pass
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield  # no interruption comes here
-        return
-    came: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *what: came.append(what))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        before(*came[0])
 
 
 def _flush_folder(folder: Path) -> None:

@@ -23,7 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ._atomic_files import replacing, uninterrupted
+from ._atomic_files import replacing
+from ._interrupts import uninterrupted
 
 __all__ = ["VARIABLE", "cache_folder", "compile_cache", "prepare"]
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ._atomic_files import open_regular, replacing, uninterrupted
+from ._atomic_files import open_regular, replacing
+from ._interrupts import uninterrupted
 from ._memory import check_memory
 from ._validation import check_path
 
@@ -85,7 +86,8 @@ def new_netcdf(path: Any) -> Iterator[Any]:
     OSError
         If the disk is full, or the file cannot be written for another reason.
     """
-    import h5netcdf
+    with uninterrupted():
+        import h5netcdf
 
     with replacing(path) as temporary, open(temporary, "x+b") as file:
         sink = _Sink(file)
@@ -116,7 +118,8 @@ def write_netcdf(groups: Mapping[str, xr.Dataset], path: Any) -> None:
     >>> float(read_netcdf(path)["/"]["rate"])
     0.5
     """
-    from xarray.backends import H5NetCDFStore
+    with uninterrupted():
+        from xarray.backends import H5NetCDFStore
 
     with new_netcdf(path) as file, uninterrupted():
         for name, data in groups.items():
@@ -162,10 +165,11 @@ def reading(path: Any, what: str, writer: str, advice: str) -> Iterator[Path]:
 
 def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
     """Datasets of a file in memory, by the name of their group, ``"/"`` for the root; see :func:`reading`."""
-    import h5netcdf
-    import h5py
-    import xarray as xr
-    from xarray.backends import H5NetCDFStore
+    with uninterrupted():
+        import h5netcdf
+        import h5py
+        import xarray as xr
+        from xarray.backends import H5NetCDFStore
 
     with open_regular(path) as file:
         _check_sum(file)
@@ -182,7 +186,8 @@ def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
 
 def check_file(path: Path) -> None:
     """Raise ValueError or OSError unless a file is whole, and holds what it says without the help of other files."""
-    import h5py
+    with uninterrupted():
+        import h5py
 
     with open_regular(path) as file:
         _check_sum(file)

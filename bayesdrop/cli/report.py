@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._atomic_files import uninterrupted
+from .._interrupts import uninterrupted
 from .._netcdf import write_netcdf
 from .._typing import Float
 from ..data.table_files import InputError

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arviz import arviz_beside
+from .._interrupts import uninterrupted
 from .._validation import (
     check_count,
     check_flag,
@@ -291,14 +292,16 @@ def _run(
     progress: bool,
 ) -> Run:
     """Draws by the names and on the scales of the posterior; ``model`` as the user gave it."""
-    import jax
+    with uninterrupted():
+        import jax
+        import xarray  # noqa: F401  # of which groups are made
 
-    from ..mcmc.hmc.masks.kernel import SummedKernel
-    from ..mcmc.run.checkpoint import open_checkpoint
-    from ..mcmc.run.fingerprint import fingerprint
-    from ..mcmc.run.forks import check_process
-    from ..mcmc.run.runner import as_key, run
-    from .masks.row_costs import row_costs
+        from ..mcmc.hmc.masks.kernel import SummedKernel
+        from ..mcmc.run.checkpoint import open_checkpoint
+        from ..mcmc.run.fingerprint import fingerprint
+        from ..mcmc.run.forks import check_process
+        from ..mcmc.run.runner import as_key, run
+        from .masks.row_costs import row_costs
 
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.

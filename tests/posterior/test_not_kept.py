@@ -11,7 +11,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop import _memory
-from bayesdrop._atomic_files import uninterrupted
+from bayesdrop._interrupts import uninterrupted
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.plots.reading import draws_of_variable
 from bayesdrop.posterior.finishing import Finishing

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._interrupts import uninterrupted
 from ..._netcdf import read_netcdf, reading
 from ..._stored import stored_count, stored_names, stored_numbers
 from ...data.column_facts import ColumnFacts
@@ -25,7 +26,8 @@ _POSITIVE = {"a", "b", "logit_scale"}
 
 def fit_dataset(fit: Any) -> xr.Dataset:
     """All of a ``Fit`` on ``feature``, ``group``, ``class`` and ``iteration``; the attributes describe the model."""
-    import xarray as xr
+    with uninterrupted():
+        import xarray as xr
 
     classes = ("class",) * (fit.weight.ndim - 1)
     data: dict[str, Any] = {

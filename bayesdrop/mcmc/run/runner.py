@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._atomic_files import uninterrupted
 from ..._compile_cache import compile_cache
+from ..._interrupts import uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn
