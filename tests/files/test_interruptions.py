@@ -25,9 +25,9 @@ def after():
 
 def interrupted(work, seconds):
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     try:
         try:
+            timer.start()  # within, for the moment may come before it returns
             work()
         finally:
             timer.cancel()
