@@ -159,8 +159,8 @@ def test_lines_are_padded_to_less_than_twice_their_length():
         matrix = samplers_matrix(sparse.csr_array(X), "float64", False)
     for lines in (matrix.rows, matrix.columns):
         for values in lines.values:
-            length = np.sum(np.asarray(values) != 0, axis=1)
-            assert np.all(values.shape[1] < 2 * np.maximum(length, 1))
+            length = np.sum(np.asarray(values) != 0, axis=0)
+            assert np.all(len(values) < 2 * np.maximum(length, 1))
         assert sum(np.count_nonzero(values) for values in lines.values) == np.count_nonzero(X)
 
 
