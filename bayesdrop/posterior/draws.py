@@ -81,6 +81,8 @@ class Draws:
         True if rows have a known part of their score beside the draws, which whoever gives rows gives too.
     facts : ColumnFacts
         What new rows are read by.
+    weight_scale : array (S, g) or None
+        Learnt scales of the weights.
     """
 
     model: Model
@@ -97,6 +99,7 @@ class Draws:
     steps: dict[str, Shaped[np.ndarray, " _"]]
     has_offset: bool = False
     facts: ColumnFacts = field(default_factory=ColumnFacts)
+    weight_scale: Float[np.ndarray, "S g"] | None = None
 
     @property
     def size(self) -> int:
@@ -356,6 +359,9 @@ def draws_of(
         if len(centre) != len(names):
             raise ValueError(f"post: expected a centre for each of {len(names)} features, got {len(centre)} of them.")
         intercept = intercept + weight.astype(np.float64) @ centre
+    learnt, scale = model.weight_prior.learnt_scale(len(names)), None
+    if learnt is not None and "weight_scale" in posterior:
+        scale = flat("weight_scale", *learnt.dims).astype(np.float64).reshape(total, -1)
     known = weight.shape[1] if many else 2
     if classes is not None and len(classes) != known:
         raise ValueError(
@@ -380,4 +386,5 @@ def draws_of(
         steps={name: posterior[name].values for name in ("chain", "draw")},
         has_offset=has_offset,
         facts=ColumnFacts() if facts is None else facts,
+        weight_scale=scale,
     )

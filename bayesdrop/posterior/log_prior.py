@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
+from ..priors.rate_prior import RateLaw
 from .arviz_groups.groups import extend, group_names
 from .arviz_groups.stored_rate_prior import read_rate_prior
 from .draws import Draws, read_draws, read_group
 
-__all__ = ["log_prior"]
+__all__ = ["log_prior", "log_prior_terms"]
 
 
 def log_prior(post: Any) -> Any:
@@ -58,43 +59,54 @@ def log_prior(post: Any) -> Any:
     import xarray as xr
 
     draws = read_draws(post)
-    posterior = read_group(post, "posterior")
-    terms = _weights(draws, posterior)
-    rate_map = draws.model.bind(draws.feature_names)
-    if rate_map.is_free:
-        stored = rate_map.hierarchy is None and "constant_data" in group_names(post)
-        law = read_rate_prior(read_group(post, "constant_data")) if stored else None
-        if law is None:
-            raise ValueError(
-                f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
-                "take bd.PerFeature, bd.PerGroup or bd.Shared with bd.Beta or bd.LogitNormal, and sample again."
-            )
+    stored = read_group(post, "constant_data") if "constant_data" in group_names(post) else None
+    law = None if stored is None else read_rate_prior(stored)
+    if law is None and draws.model.bind(draws.feature_names).is_free:
+        raise ValueError(
+            f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
+            "take bd.PerFeature, bd.PerGroup or bd.Shared with bd.Beta or bd.LogitNormal, and sample again."
+        )
+    if draws.weight_scale is None and draws.model.weight_prior.learnt_scale(draws.weight.shape[-1]) is not None:
+        raise ValueError(
+            f"post: expected the variable 'weight_scale' in the posterior, for {draws.model.weight_prior!r}; got none."
+        )
+    data = {
+        name: (("chain", "draw"), values.reshape(draws.shape)) for name, values in log_prior_terms(draws, law).items()
+    }
+    return extend(post, {"log_prior": xr.Dataset(data, coords=draws.steps)})
+
+
+def log_prior_terms(draws: Draws, law: RateLaw | None) -> dict[str, Float[np.ndarray, " S"]]:
+    """Log prior densities by variable, (S,) each, up to constants; ``law`` is that of the free rates, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If the prior of the weights has no density in closed form.
+    """
+    terms = _weights(draws)
+    if law is not None and draws.free_rate.shape[-1]:
         least = float(np.finfo(draws.free_rate.dtype).tiny)
         rate = draws.free_rate.astype(np.float64)
         density = law.log_rate_density(np.log(np.maximum(rate, least)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
         terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
     prior = draws.model.loss.variance_prior
     if prior is not None:
-        variance = posterior["sigma"].transpose("chain", "draw").values.astype(np.float64).ravel() ** 2
-        terms["sigma"] = -(prior.shape + 1) * np.log(variance) - prior.scale / variance
-    data = {name: (("chain", "draw"), values.reshape(draws.shape)) for name, values in terms.items()}
-    return extend(post, {"log_prior": xr.Dataset(data, coords=draws.steps)})
+        terms["sigma"] = (prior.shape + 1) * np.log(draws.C) - prior.scale * draws.C
+    return terms
 
 
-def _weights(draws: Draws, posterior: Any) -> dict[str, Float[np.ndarray, " S"]]:
+def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
     """Terms of the weights and of their scales, (S,) each."""
     prior, weight = draws.model.weight_prior, draws.weight.astype(np.float64)
     learnt = prior.learnt_scale(weight.shape[-1])
-    if learnt is None:
+    if learnt is None or draws.weight_scale is None:
         try:
             density = prior.log_density(weight)
         except TypeError as error:
             raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
         return {"weight": density.reshape(draws.size, -1).sum(axis=1)}
-    if "weight_scale" not in posterior:
-        raise ValueError(f"post: expected the variable 'weight_scale' in the posterior, for {prior!r}; got none.")
-    scale = posterior["weight_scale"].transpose("chain", "draw", *learnt.dims).values.astype(np.float64)
-    log_scale = np.log(scale.reshape(draws.size, -1))
+    log_scale = np.log(draws.weight_scale)
     each = log_scale[:, learnt.index] + np.log(learnt.unit)
     # Weights that sum to 0 over K classes have K - 1 dimensions.
     free, each = (1.0, each) if weight.ndim == 2 else (1 - 1 / weight.shape[1], each[:, None])

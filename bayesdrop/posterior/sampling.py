@@ -21,27 +21,26 @@ from .._validation import (
     drawn_seed,
     takes_seed,
 )
-from ..data.dataset import Dataset
 from ..description import attributes
 from ..designs import as_sampling_design
 from ..fitting.by_formula import offset_beside, stated
 from ..fitting.results.result import centred_columns
-from ..losses.protocols import Augmented
 from ..mcmc.run.stopping import Stop
 from ..mcmc.target import Problem, sampler_settings
 from ..model import Model, check_model
 from ..noise.centre import centre_of
-from .arviz_groups.builder import Attributes, build_groups, provenance
+from ..priors.rate_prior import RateLaw
+from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
-from .arviz_groups.summaries import THINNED, summary_groups
+from .arviz_groups.summaries import summary_groups
 from .diagnostics.run_warnings import warn_of_run
 from .draws import draws_of
 from .finishing import Finishing
 from .masks.expectation import MASKS
 from .row_blocks import RowBlocks
-from .scores.approximation_error import approximation_error
+from .scores.correction import judged
 from .scores.pointwise import check_size, log_likelihood_group, streamed_group
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_counts", "sample"]
 
-# Draws at which the error of an approximation is found.
-_REPORTED_DRAWS = 256
 # Draws of a chain, and chains, above which a run is a slip of the keyboard.
 _MOST_DRAWS, _MOST_CHAINS = 10**8, 10**5
 _TARGETS = {False: "noising", True: "marginalised"}
@@ -238,16 +235,6 @@ def sample(
         stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
     )  # fmt: skip
     groups = _groups(problem, result)
-    posterior = groups["posterior"]
-    if log_likelihood:
-        found = draws_of(posterior, settled.stated, marginalised=marginalised)
-        if data.design.is_streamed:
-            rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
-            groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
-        else:
-            groups["log_likelihood"] = log_likelihood_group(
-                found, data.X, data.target, data.weight, masks, data.offset
-            )  # fmt: skip
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
@@ -261,7 +248,18 @@ def sample(
     if settled.unscaled:
         attrs["unscaled"] = json.dumps(settled.unscaled)
     if method.integrates_masks and not marginalised:
-        attrs |= _approximation(groups.get(THINNED, posterior), settled.stated, data)
+        groups, attrs = judged(
+            groups, attrs, settled.stated, data, _rate_law(problem), getattr(method, "correct", False), _numbers(seed)
+        )
+    if log_likelihood:
+        found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
+        if data.design.is_streamed:
+            rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
+            groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
+        else:
+            groups["log_likelihood"] = log_likelihood_group(
+                found, data.X, data.target, data.weight, masks, data.offset
+            )  # fmt: skip
     for group in groups.values():
         group.attrs.update(attrs)
     warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)
@@ -337,6 +335,21 @@ def _run(
     return replace(result, draws=finish.values(result.draws | more))
 
 
+def _rate_law(problem: Problem) -> RateLaw | None:
+    """Prior of the free rates, if there are any."""
+    rate_map = problem.rate_map
+    return rate_map.prior.law(problem.data.occurrences(rate_map.index, rate_map.size)) if rate_map.is_free else None
+
+
+def _numbers(seed: Any) -> list[int]:
+    """A seed of NumPy's from one of JAX's."""
+    import jax
+
+    from ..mcmc.run.runner import as_key
+
+    return [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
+
+
 def _finishing(model: Model) -> Finishing:
     """What makes draws of a model those of its posterior."""
     return Finishing(centre_of(model.noise) if model.fit_intercept else None, model.loss.multiclass)
@@ -358,24 +371,6 @@ def _checked_variables(variables: Any, log_likelihood: bool) -> list[str] | None
             "log_likelihood: it needs every draw, and `variables` keeps those of some variables; leave one of them out."
         )
     return names
-
-
-def _approximation(posterior: xr.Dataset, model: Model, data: Dataset) -> Attributes:
-    """Attributes that say what was approximated, and how well, at a few hundred draws."""
-    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    few = draws_of(posterior, model, min(-(-_REPORTED_DRAWS // chains), draws), marginalised=False)
-    found = approximation_error(few, data)
-    mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
-    attrs: Attributes = {
-        "approximation": f"masks are integrated as if scores were normal; {mend}",
-        "approximation_error": found.per_row,
-        "approximation_total": found.total,
-        "approximation_bound": found.bound,
-        "approximation_resolved": int(found.resolved),
-        "approximation_draws": found.draws,
-        "approximation_rows": found.rows,
-    }
-    return attrs if np.isnan(found.pareto_k) else attrs | {"approximation_pareto_k": found.pareto_k}
 
 
 def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._validation import check_choice, check_count
+from ..._validation import check_choice, check_count, check_flag
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
@@ -85,12 +85,13 @@ class HMC:
     Examples
     --------
     >>> HMC(dtype="float64")
-    HMC(kicks=None, dtype='float64', masks='normal')
+    HMC(kicks=None, dtype='float64', masks='normal', correct=True)
     """
 
     kicks: int | None = None
     dtype: str = "float32"
     masks: str = "normal"
+    correct: bool = True
     takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 
@@ -99,6 +100,7 @@ class HMC:
             check_count(self.kicks, "kicks", none="to choose it")
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_choice(self.masks, "masks", ("normal", "summed"))
+        check_flag(self.correct, "correct")
 
     @property
     def integrates_masks(self) -> bool:

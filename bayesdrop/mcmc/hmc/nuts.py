@@ -17,7 +17,7 @@ from jaxtyping import PRNGKeyArray
 from numpyro.infer import NUTS as NumpyroNUTS
 
 from ..._typing import Float
-from ..._validation import check_choice, check_count, check_number
+from ..._validation import check_choice, check_count, check_flag, check_number
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
@@ -54,6 +54,7 @@ class NUTS:
     target_accept: float = 0.8
     max_tree_depth: int = 10
     dtype: str = "float64"
+    correct: bool = True
     integrates_masks: ClassVar[bool] = True
     takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 1000
@@ -62,6 +63,7 @@ class NUTS:
         check_number(self.target_accept, "target_accept", above=0, below=1, advice="0.8 is usual")
         check_count(self.max_tree_depth, "max_tree_depth", most=60)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
+        check_flag(self.correct, "correct")
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

@@ -17,10 +17,13 @@ from .pareto import largest_k
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Problem", "approximation_problem", "approximation_words", "chain_problems"]
+__all__ = ["NO_MEAN", "Problem", "approximation_problem", "approximation_words", "chain_problems"]
 
-# An error that moves the log-likelihood by less than this, from draw to draw, hardly moves the posterior.
-_NATS_LIMIT = 1.0
+# What the error of a log-likelihood may be (standard deviation, nats): it moves a probability by .04. And the Pareto k
+# of its exponential, from which on the error has tails that so few draws do not show.
+_NATS_LIMIT, _K_LIMIT = 0.1, 0.5
+NO_MEAN = 1.0
+"""Pareto k from which on weights have no mean."""
 
 
 class Problem(NamedTuple):
@@ -80,11 +83,14 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     size : int
         Draws of all chains.
     """
-    if attrs.get("reweighted"):
+    if "reweight_pareto_k" in attrs:
+        of = int(attrs.get("reweight_draws", size))
+        beyond = float(attrs.get("reweight_beyond", 0))
         return (
-            "reweighted to the sum over all masks: Pareto k "
-            f"{float(attrs['reweight_pareto_k']):.2f}, wanted: at most {largest_k(size):.2f}; "
-            f"{float(attrs['reweight_effective_draws']):,.0f} effective draws of {size:,}"
+            "masks were integrated as if scores were normal, and the draws reweighted to the sum over all masks: "
+            f"Pareto k {float(attrs['reweight_pareto_k']):.2f}, wanted: at most {largest_k(size):.2f}; "
+            f"{float(attrs['reweight_effective_draws']):,.0f} effective draws of {of:,}; "
+            f"{100 * beyond:.0f} % of the weight on draws that were added to the sampler's"
         )
     if "approximation" not in attrs:
         return ""
@@ -92,12 +98,16 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     if "approximation_error" in attrs:
         error = float(attrs["approximation_error"])
         text += f". A row's log-likelihood is off by {error:.2g} (root mean square, at these draws)"
+    else:
+        text += "; by how much that is off is not known"
     if "approximation_total" in attrs:
         total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
         text += f", that of all rows by {total:.2g} nats (standard deviation over draws"
         # Where few rows could be looked at, what cannot be told is said.
-        text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > 0.1 else ")"
+        text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > _NATS_LIMIT else ")"
         text += f"; wanted: at most {_NATS_LIMIT:g}"
+    if "approximation_pareto_k" in attrs:
+        text += f". Pareto k {float(attrs['approximation_pareto_k']):.2f}; wanted: at most {_K_LIMIT:g}"
     return text
 
 
@@ -112,7 +122,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
         Draws of all chains.
     """
     exact = 'sample with bd.HMC(masks="summed"), where it takes the model, or bd.Gibbs(), which draws the masks.'
-    if attrs.get("reweighted"):
+    if "reweight_pareto_k" in attrs:
         k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):
             return Problem(
@@ -120,17 +130,24 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
                 f"The approximation is too far away to be reweighted; {exact}",
             )
         return None
+    if attrs.get("inference_method") == "variational":
+        return Problem(
+            "these are draws of a mean field: its intervals are too narrow",
+            "Draw from the posterior by bd.sample before trusting intervals.",
+        )
     if "approximation_total" not in attrs:
         return None
-    total = float(attrs["approximation_total"])
-    if total <= _NATS_LIMIT:
-        return None
+    total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
     k = float(attrs.get("approximation_pareto_k", np.nan))
-    more = "" if np.isnan(k) else f"; Pareto k {k:.2f}"
-    if not attrs["approximation_resolved"]:
-        more += f"; from some rows, which say no more than that it is below {attrs['approximation_bound']:.2g}"
-    return Problem(
-        f"the log-likelihood with masks integrated is off by {total:.1f} nats (standard deviation over draws{more}), "
-        f"above {_NATS_LIMIT:g}: this is another posterior",
-        f"Correct it by bd.reweight(post, X, y), or {exact}",
-    )
+    if bound <= _NATS_LIMIT and not k > _K_LIMIT:
+        return None
+    text = f"the log-likelihood with masks integrated is off by {total:.2g} nats (standard deviation over draws"
+    if not attrs["approximation_resolved"] and total > _NATS_LIMIT:
+        text += f"; from some rows, which say no more than that it is below {bound:.2g}"
+    elif total <= _NATS_LIMIT < bound:
+        text += f", and perhaps by {bound:.2g}"
+    text += ")"
+    wrong = [f"above {_NATS_LIMIT:g}"] if bound > _NATS_LIMIT else []
+    wrong += [f"{'and ' * bool(wrong)}with a Pareto k of {k:.2f}, above {_K_LIMIT:g}"] if k > _K_LIMIT else []
+    advice = f"{exact[0].upper()}{exact[1:]}" if k > NO_MEAN else f"Correct it by bd.reweight(post, X, y), or {exact}"
+    return Problem(f"{text}, {' '.join(wrong)}: this is another posterior", advice)

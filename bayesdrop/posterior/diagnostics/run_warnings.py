@@ -59,7 +59,7 @@ def warn_of_run(
     if wrong is not None:
         warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning)
     # An early end and an approximation have had warnings of their own.
-    known = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
+    known = {name: value for name, value in attrs.items() if not name.startswith(("approximation", "reweight_"))}
     advice = diagnose_groups(groups, known | {"complete": 1}).advice
     if advice:
         warn(advice, MixingWarning)

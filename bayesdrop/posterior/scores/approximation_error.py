@@ -1,17 +1,24 @@
-r"""How far masks integrated under normal scores are from the sum over masks, at the draws of a run.
+r"""How far masks integrated under normal scores are from the sum over masks.
 
 A sampler that takes scores as normal draws from the right prior and the likelihood ``exp G``, where the sum over masks
 would have ``exp E``. At a draw ``θ`` the error is ``T(θ) = E(θ) − G(θ)``, summed over rows: what matters is by how much
-it *varies* from draw to draw, for a constant changes no posterior. Below one nat the two posteriors are hardly told
-apart; at four, they may have nothing in common, though a single row be off by a few hundredths only.
+it *varies*, for a constant changes no posterior. Two posteriors of densities in the ratio ``exp T`` differ by half of
+``E|exp(T − t) − 1|`` in the probability of an event, about .4 times the standard deviation of ``T``: .04 at a tenth of
+a nat, .1 at a quarter. At four they may have nothing in common, though a single row be off by a few hundredths only.
+
+That deviation is taken over the posterior of ``exp G`` and over that of ``exp E``, the larger counts: where the sampler
+did not go ``T`` may be anything. Draws of the second are those of the first widened, with weights
+(:mod:`.widened`), whose Pareto k counts as well as that of the ratios ``exp T``.
 
 ``E`` comes from :mod:`bayesdrop.posterior.masks.expectation`, without random masks. Where there are more rows than can
 be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with independent
-errors: their covariance over draws is the variance of ``T`` without the error of either.
+errors: their covariance over draws is the variance of ``T`` without the error of either. There are no weights then; the
+variance over stretched draws counts in the place of the second.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,17 +29,29 @@ from ...data.dataset import Dataset
 from ...designs import as_design
 from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored, Simulated, require
+from ...priors.rate_prior import RateLaw
+from ...warnings import AccuracyWarning
 from ..diagnostics.pareto import smoothed_log_weights
 from ..draws import Draws, blocks
 from .pointwise import log_likelihood_group
+from .widened import Widened, stretched, widen
 
-__all__ = ["ApproximationError", "approximation_error", "errors_of", "part_of"]
+__all__ = [
+    "ApproximationError",
+    "approximation_error",
+    "entries_of",
+    "error_over",
+    "errors_of",
+    "likelihoods_of",
+    "part_of",
+]
 
 # Entries of the features that a report may look at, each once a draw, and the fewest draws that tell a variance.
 _WORK, _FEW_DRAWS = 2e6, 64
 _GROUPS = 8
 # Rows that are brought to memory where they are streamed.
 _HELD_ROWS = 2000
+_USER = "the error of the approximation"
 
 
 class ApproximationError(NamedTuple):
@@ -41,15 +60,17 @@ class ApproximationError(NamedTuple):
     Attributes
     ----------
     per_row : float
-        Root mean square over rows and draws.
+        Root mean square over rows and draws of the sampler.
     variance : float
-        Variance over draws of the sum over all rows, estimated without bias and so perhaps below 0.
+        Variance of the sum over all rows, over the draws that were made or those that should have been, whichever is
+        larger; estimated without bias and so perhaps below 0.
     uncertainty : float
         Its standard error, from the rows and draws that were chosen.
     pareto_k : float
-        Tail shape of the importance ratios ``exp T``; NaN where rows were left out.
+        Tail shape of the importance ratios ``exp T``, or of the weights of the widened draws if that is larger; NaN
+        where rows were left out.
     draws, rows : int
-        Draws and rows that were looked at.
+        Draws of the sampler and rows that were looked at.
     """
 
     per_row: float
@@ -61,7 +82,7 @@ class ApproximationError(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Standard deviation over draws of the sum over all rows."""
+        """Standard deviation of the sum over all rows."""
         return float(np.sqrt(max(self.variance, 0.0)))
 
     @property
@@ -75,8 +96,8 @@ class ApproximationError(NamedTuple):
         return self.variance > 2 * self.uncertainty
 
 
-def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> ApproximationError:
-    """Error of the log-likelihood at the given draws, of which a few hundred do.
+def approximation_error(draws: Draws, data: Dataset, law: RateLaw | None = None, seed: Any = 0) -> ApproximationError:
+    """Error of the log-likelihood, at draws of a sampler, of which a few hundred do, and beyond.
 
     Parameters
     ----------
@@ -84,8 +105,10 @@ def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> Approxima
         Draws of a model with masks.
     data : Dataset
         What they were drawn from; of rows that are streamed some are brought here.
-    seed : int
-        Of the rows, where there are too many.
+    law : RateLaw, optional
+        Prior of the free rates, if there are any.
+    seed : int or sequence of int
+        Of the rows, where there are too many, and of draws of the prior.
     """
     n = data.design.shape[0]
     if data.design.is_streamed and n > _HELD_ROWS:
@@ -93,35 +116,61 @@ def approximation_error(draws: Draws, data: Dataset, seed: int = 0) -> Approxima
     elif data.design.is_streamed:
         data = data.some(np.arange(n))
     held, X = len(data.target), data.X
-    entries = max(float(X.nnz if data.design.is_sparse else X.size), 1.0)
-    affordable = int(_WORK / entries)
+    entries = entries_of(X)
+    # Of each set of draws.
+    affordable = int(_WORK / entries) // 3
     if affordable < draws.size:
         few = min(max(affordable, _FEW_DRAWS), draws.size)
         draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
-    groups = [np.arange(held)]
-    if held < n or (affordable < draws.size and n >= 2 * _GROUPS):
-        size = min(max(int(held * _WORK / (entries * draws.size)) // _GROUPS, 2), held // _GROUPS)
-        chosen = _dealt(data.target, size * _GROUPS, seed)
-        groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
+    if held == n and (affordable >= draws.size or n < 2 * _GROUPS):
+        found = widen(draws, law, draws.size, seed)
+        return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
+    size = min(max(int(held * _WORK / (2 * entries * draws.size)) // _GROUPS, 2), held // _GROUPS)
+    chosen = _dealt(data.target, size * _GROUPS, seed)
+    groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
     offset: Any = data.offset
-    errors = [
-        errors_of(draws, X[rows], data.target[rows], data.weight[rows], None if offset is None else offset[rows])
-        for rows in groups
-    ]
-    looked_at = sum(len(rows) for rows in groups)
-    sums = np.stack([part.sum(axis=1) * (n / part.shape[1]) for part in errors])
-    variance, uncertainty = _common_variance(sums) if len(groups) > 1 else _variance(sums[0])
+
+    def errors(some: Draws) -> list[Float[np.ndarray, "S rows"]]:
+        known = [None if offset is None else offset[rows] for rows in groups]
+        parts = zip(groups, known, strict=True)
+        return [errors_of(some, X[rows], data.target[rows], data.weight[rows], part) for rows, part in parts]
+
+    def variance(parts: list[Float[np.ndarray, "S rows"]]) -> tuple[float, float]:
+        return _common_variance(np.stack([part.sum(axis=1) * (n / part.shape[1]) for part in parts]))
+
+    own = errors(draws)
     return ApproximationError(
-        per_row=float(np.sqrt(sum(np.sum(part**2) for part in errors) / (looked_at * draws.size))),
-        variance=variance,
-        uncertainty=uncertainty,
-        pareto_k=float("nan") if len(groups) > 1 else smoothed_log_weights(sums[0])[1],
+        float(np.sqrt(sum(np.sum(part**2) for part in own) / (len(chosen) * draws.size))),
+        *max(variance(own), variance(errors(stretched(draws, draws.size)))),
+        pareto_k=float("nan"),
         draws=draws.size,
-        rows=looked_at,
+        rows=len(chosen),
     )
 
 
-def _dealt(target: PerRow, size: int, seed: int) -> Int[np.ndarray, " size"]:
+def error_over(found: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) -> ApproximationError:
+    """The error from widened draws and their log-likelihoods of all rows, as :func:`likelihoods_of` has them."""
+    exact, normal, _, squares = likelihood
+    size, (share, k) = found.sets[0].size, found.weights(likelihood)
+    with np.errstate(invalid="ignore"):  # far out both may be 0
+        error = exact - normal
+    there = share > 0
+    beyond = _variance(error[there], share[there])
+    return ApproximationError(
+        float(np.sqrt(squares[:size].sum() / (rows * size))),
+        *max(_variance(error[:size], np.full(size, 1 / size)), beyond),
+        pareto_k=max(smoothed_log_weights(error[:size])[1], k),
+        draws=size,
+        rows=rows,
+    )
+
+
+def entries_of(X: Any) -> float:
+    """Entries of the features that are looked at for each draw, at least 1."""
+    return max(float(X.nnz if hasattr(X, "nnz") else np.prod(X.shape)), 1.0)
+
+
+def _dealt(target: PerRow, size: int, seed: Any) -> Int[np.ndarray, " size"]:
     """Numbers of random rows, dealt like cards, one label after the other: every so many have their share of either."""
     order = np.random.default_rng(seed).permutation(len(target))
     order = order[np.argsort(target[order], kind="stable")]
@@ -142,31 +191,69 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    design, user = as_design(X), "the error of the approximation"
-    loss = require(draws.model.loss.plain, Scored, user, "write its cost under normal scores")
-    constant = require(loss, Simulated, user, "write the constant of its density").log_constant
+    loss = require(draws.model.loss.plain, Simulated, _USER, "write the constant of its density")
     found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
-    found -= weight * (np.asarray(constant(draws.C))[..., None] + draws.C[:, None] * loss.log_base_measure(target))
+    found -= weight * (
+        np.asarray(loss.log_constant(draws.C))[..., None] + draws.C[:, None] * loss.log_base_measure(target)
+    )
+    return found + _normal_costs(draws, X, target, weight, offset)
+
+
+def _normal_costs(
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None
+) -> Float[np.ndarray, "S n"]:
+    """Minus the log-likelihood under normal scores, less the constants of its density."""
+    design, found = as_design(X), np.empty((draws.size, X.shape[0]))
+    loss = require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
     for few in blocks(draws.size, max(design.shape)):
         mean, var = draws.moments(design, few)
         mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
-        found[few] += row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
+        found[few] = row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
     return found
+
+
+def likelihoods_of(
+    found: Widened, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> Float[np.ndarray, "4 N"]:
+    """Log-likelihoods of some rows, up to a constant, and the sum of the squares of their errors.
+
+    Over masks, under normal scores, and under normal scores of the draws of ``inside``. The arguments are those of
+    :func:`errors_of`; what they make of blocks of rows may be added up.
+    """
+    values = np.zeros((4, len(found.order)))
+    for rows in blocks(X.shape[0], len(found.order)):
+        part = X[rows], target[rows], weight[rows], None if offset is None else offset[rows]
+        start = 0
+        for number, (draws, inside) in enumerate(zip(found.sets, found.inside, strict=True)):
+            here = slice(start, start + draws.size)
+            normal = -_normal_costs(draws, *part).sum(axis=1)
+            with warnings.catch_warnings():
+                if number:  # far out sums are known roughly, and weigh nothing
+                    warnings.simplefilter("ignore", AccuracyWarning)
+                errors = errors_of(draws, *part)
+            values[0, here] += normal + errors.sum(axis=1)
+            values[1, here] += normal
+            values[3, here] += np.sum(errors**2, axis=1)
+            values[2, here] -= _normal_costs(inside, *part).sum(axis=1)
+            start = here.stop
+    return values
 
 
 def part_of(draws: Draws, part: Any) -> Draws:
     """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
-    names = ("weight", "intercept", "free_rate", "C")
+    names = ("weight", "intercept", "free_rate", "C", *(() if draws.weight_scale is None else ("weight_scale",)))
     chosen = {name: getattr(draws, name)[part] for name in names}
     steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
     return replace(draws, **chosen, steps=steps)
 
 
-def _variance(values: Float[np.ndarray, " S"]) -> tuple[float, float]:
-    """Variance of values (S,), and its standard error."""
-    squares = (values - values.mean()) ** 2
-    return float(squares.sum() / max(len(values) - 1, 1)), float(np.std(squares) / np.sqrt(len(values)))
+def _variance(values: Float[np.ndarray, " S"], share: Float[np.ndarray, " S"]) -> tuple[float, float]:
+    """Variance of values (S,) of so large shares, and its standard error."""
+    squares = (values - share @ values) ** 2
+    variance = float(share @ squares)
+    correction = 1 - min(float(np.sum(share**2)), 0.5)
+    return variance / correction, float(np.sqrt(np.sum((share * (squares - variance)) ** 2)))
 
 
 def _common_variance(estimates: Float[np.ndarray, "R S"]) -> tuple[float, float]:

@@ -133,20 +133,47 @@ def test_copies_of_a_chain_are_found(build):
 def test_an_approximation_owns_up(build):
     post = _good(build)
     error = {"approximation": "masks are integrated", "approximation_error": 0.05, "approximation_resolved": 1}
-    post.attrs |= error | {"approximation_total": 0.9, "approximation_bound": 0.95}
+    post.attrs |= error | {"approximation_total": 0.09, "approximation_bound": 0.095}
     assert bd.diagnose(post).ok
-    assert "off by 0.05 (root mean square, at these draws), that of all rows by 0.9 nats" in str(bd.diagnose(post))
-    post.attrs |= {"approximation_total": 4.2, "approximation_bound": 4.4, "approximation_pareto_k": 0.6}
+    assert "off by 0.05 (root mean square, at these draws), that of all rows by 0.09 nats" in str(bd.diagnose(post))
+    post.attrs["approximation_bound"] = 0.12
+    assert "off by 0.09 nats (standard deviation over draws, and perhaps by 0.12), above 0.1" in str(bd.diagnose(post))
+    post.attrs |= {"approximation_bound": 0.095, "approximation_pareto_k": 0.4}
+    assert bd.diagnose(post).ok
+    # A few draws of another posterior move the deviation little.
+    post.attrs["approximation_pareto_k"] = 0.95
     found = bd.diagnose(post)
-    assert "off by 4.2 nats (standard deviation over draws; Pareto k 0.60), above 1" in found.problems[0].text
+    assert (
+        "off by 0.09 nats (standard deviation over draws), with a Pareto k of 0.95, above 0.5" in found.problems[0].text
+    )
+    assert "Pareto k 0.95; wanted: at most 0.5" in found.approximation
     assert "bd.reweight(post, X, y)" in found.problems[0].advice
+    post.attrs |= {"approximation_total": 0.25, "approximation_bound": 0.3, "approximation_pareto_k": 1.3}
+    found = bd.diagnose(post)
+    assert "above 0.1 and with a Pareto k of 1.30, above 0.5: this is another posterior" in found.problems[0].text
+    assert found.problems[0].advice.startswith("Sample with")  # weights have no mean
+    del post.attrs["approximation_pareto_k"]
     post.attrs |= {"approximation_total": 1.5, "approximation_bound": 3.0, "approximation_resolved": 0}
     assert "no more than that it is below 3" in bd.diagnose(post).problems[0].text
     post.attrs["reweighted"] = 1
     post.attrs |= {"reweight_pareto_k": 0.3, "reweight_effective_draws": 900.0}
     assert bd.diagnose(post).ok
+    post.attrs |= {"reweight_draws": 12_000, "reweight_beyond": 0.25}
+    assert "900 effective draws of 12,000; 25 % of the weight on draws that were added" in str(bd.diagnose(post))
     post.attrs["reweight_pareto_k"] = 0.9
     assert "a few draws decide" in bd.diagnose(post).problems[0].text
+
+
+def test_a_mean_field_is_never_in_order(build):
+    post = _good(build)
+    post.attrs["inference_method"] = "variational"
+    assert "a mean field: its intervals are too narrow" in bd.diagnose(post).problems[0].text
+
+
+def test_an_approximation_without_a_measured_error_says_so(build):
+    post = _good(build)
+    post.attrs["approximation"] = "scores are taken as normal"
+    assert "scores are taken as normal; by how much that is off is not known" in str(bd.diagnose(post))
 
 
 def test_chains_stuck_at_different_places_are_no_constants(build):

@@ -9,7 +9,8 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.posterior.draws import draws_of
 from bayesdrop.posterior.scores import approximation_error as approximation
-from bayesdrop.posterior.scores.approximation_error import approximation_error
+from bayesdrop.posterior.scores.approximation_error import approximation_error, errors_of
+from bayesdrop.posterior.scores.widened import stretched
 
 
 def draws_by_hand(p, size, spread, model, seed=0):
@@ -52,11 +53,13 @@ def test_error_is_that_against_all_masks(model):
     X, y = rng.normal(size=(20, 4)), np.arange(20) % 2
     draws, data = draws_by_hand(4, 16, 1.5, model), as_dataset(X, y)
     errors = errors_by_hand(model, draws, X, data.target)
-    found = approximation_error(draws, data)
-    assert (found.rows, found.draws) == (20, 16)
     # The trapezium rule sees a kink to the square of its step, 1e-5, in a likelihood whose errors are a tenth.
+    np.testing.assert_allclose(errors_of(draws, X, data.target, data.weight), errors, atol=1e-5)
+    found = approximation_error(draws, data, bd.Beta().law(np.zeros(4)))
+    assert (found.rows, found.draws) == (20, 16)
     assert found.per_row == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
-    assert found.total == pytest.approx(np.std(errors.sum(axis=1), ddof=1), rel=1e-4)
+    # At least that of the draws themselves.
+    assert found.total > np.std(errors.sum(axis=1), ddof=1) * (1 - 1e-4)
     assert found.total > 3 * found.per_row  # what a row is off by says little of their sum
     assert found.resolved
     assert found.bound > found.total
@@ -92,12 +95,15 @@ def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(300, 3)), np.arange(300) % 2
     data, draws = as_dataset(X, y), draws_by_hand(3, 64, 1.0, model)
-    whole = approximation_error(draws, data)
-    assert whole.rows == 300
+    law = bd.Beta().law(np.zeros(3))
+    assert approximation_error(draws, data, law).rows == 300
+    far = stretched(draws, draws.size)
+    errors = [errors_of(part, X, data.target, data.weight).sum(axis=1) for part in (draws, far)]
+    whole = max(np.std(part, ddof=1) for part in errors)
     monkeypatch.setattr(approximation, "_WORK", 2e4)
-    parts = [approximation_error(draws, data, seed) for seed in range(10)]
-    assert all(60 < part.rows < 200 for part in parts)
-    assert sum(part.bound < whole.total for part in parts) <= 3
+    parts = [approximation_error(draws, data, law, seed) for seed in range(10)]
+    assert all(30 < part.rows < 200 for part in parts)
+    assert sum(part.bound < whole for part in parts) <= 3
     squares = np.array([part.variance for part in parts])
-    assert abs(squares.mean() - whole.total**2) < 5 * squares.std(ddof=1) / np.sqrt(10)
+    assert abs(squares.mean() - whole**2) < 5 * squares.std(ddof=1) / np.sqrt(10)
     assert all(np.isnan(part.pareto_k) for part in parts)
