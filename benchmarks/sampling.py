@@ -182,7 +182,7 @@ def rates(dtype: str) -> None:
         compare(
             f"{name}, rates per feature, breast cancer",
             dtype,
-            partial(ours, bd.Model(loss), bd.HMC(dtype=dtype), X, y, False),
+            partial(ours, bd.Model(loss), bd.HMC(dtype=dtype, correct=False), X, y, False),
             partial(nuts, normal_scores.program, arguments),
             ((400, 1600), (100, 400)),
         )

@@ -109,8 +109,9 @@ def sample(
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
         ``bd.HMC()`` where there are none. With masks and row weights that are no whole numbers it is ``bd.HMC()`` too.
-        On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them approximately, say so, and state their
-        error; see :func:`bayesdrop.reweight`.
+        On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them approximately, and say so: where rows are
+        few their draws are corrected by :func:`bayesdrop.reweight`, unless ``correct=False``, and else their error is
+        stated.
     target : str, optional
         Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
         ``p(y | w, η) = Π_i [Σ_α p(α | η) exp{−C loss(y_i, wᵀ(x_i∘α) + b)}]^{s_i}``. ``"marginalised"``: the
@@ -191,8 +192,9 @@ def sample(
     UnscaledWarning
         If noise or prior do not fit some columns, which it names, and the model cannot mend it.
     ApproximationWarning
-        If masks were integrated as if scores were normal and the log-likelihood is off by more than a nat (standard
-        deviation over draws): correct the draws by :func:`bayesdrop.reweight`, or take ``bd.Gibbs()``.
+        If masks were integrated as if scores were normal and the log-likelihood is off by more than .1 nat (standard
+        deviation) or its Pareto k is above .5, and the draws were not corrected or could not be: take
+        :func:`bayesdrop.reweight` or ``bd.Gibbs()``.
     MixingWarning
         If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
         (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.

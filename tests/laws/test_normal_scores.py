@@ -16,7 +16,7 @@ import bayesdrop as bd
 
 LOSSES = ("logistic", "hinge", "epsilon", "quantile", "squared", "poisson", "negative binomial", "binomial")
 STRUCTURES = ("fixed", "shared", "group", "feature")
-FAST = (1, 5, 8, 11)
+FAST = (2, 19, 23)
 # Of the flat prior of an intercept, a normal one that the population starts from.
 WIDE = 20.0
 
@@ -28,8 +28,6 @@ class Problem:
         rng = np.random.default_rng([41, number])
         self.loss, self.structure = LOSSES[number % 8], STRUCTURES[(number // 8 + number) % 4]
         self.p, self.n = int(rng.integers(2, 4)), int(rng.choice([8, 15, 25, 40]))
-        if number in FAST:
-            self.p, self.n = 2, 12
         self.C, self.scale = float(rng.choice([0.5, 1.0, 2.0, 4.0])), float(rng.choice([0.5, 1.0, 2.0, 4.0]))
         self.shape, self.intercept = [(1, 1), (1, 3), (2, 2)][rng.integers(3)], bool(rng.random() < 0.8)
         self.rate = rng.uniform(0.1, 0.7, self.p)
@@ -38,6 +36,7 @@ class Problem:
         kind = rng.choice(["normal", "few", "heavy", "positive"])
         self.X = self._rows(rng, kind)
         self.centre = self.X.mean(axis=0) if kind == "positive" else None  # what is dropped falls to the mean
+        self.intercept |= kind == "positive"
         score = (self.X * (rng.random((self.n, self.p)) > rng.uniform(0.1, 0.6))) @ rng.normal(size=self.p)
         score = score * min(self.scale, 2.0) + 0.5 * rng.normal()
         self.y = self._responses(rng, score)
@@ -215,5 +214,6 @@ def test_what_is_said_to_be_in_order_is(number):
         warnings.simplefilter("ignore")  # of what is not in order
         post = bd.sample(problem.model, problem.X, problem.y, method=bd.HMC(), seed=number, progress=False)
     found = bd.diagnose(post)
+    assert found.ok or number not in FAST
     if found.ok:
         assert np.max(distances(drawn(post), truth(problem, number))) <= 0.1

@@ -293,8 +293,6 @@ def test_gibbs_and_hmc_agree(name, rates):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             post = bd.sample(model, X, y, offset=offset, method=method, draws=1500, progress=False)
-            if method == bd.HMC() and rates != bd.Fixed(0.0):
-                post = bd.reweight(post, X, y)
         group = bd.groups.dataset(post, "posterior")
         for variable in group.data_vars:
             values = group[variable].values.astype(float).reshape(4, 1500, -1)

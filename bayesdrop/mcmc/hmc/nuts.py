@@ -33,8 +33,8 @@ __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 class NUTS:
     """NumPyro's No-U-Turn sampler.
 
-    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated, as
-    by ``bd.HMC``; :func:`bayesdrop.reweight` corrects the draws.
+    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated or
+    corrected, as by ``bd.HMC``.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class NUTS:
         Most doublings of a trajectory, at least 1.
     dtype : str
         ``"float32"`` or ``"float64"`` (default: the energies that it compares are sums over all rows).
+    correct : bool
+        Correct draws of integrated masks where rows are few, as by ``bd.HMC``.
 
     Examples
     --------

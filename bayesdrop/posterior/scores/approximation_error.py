@@ -166,8 +166,8 @@ def error_over(found: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) 
 
 
 def entries_of(X: Any) -> float:
-    """Entries of the features that are looked at for each draw, at least 1."""
-    return max(float(X.nnz if hasattr(X, "nnz") else np.prod(X.shape)), 1.0)
+    """Numbers that are looked at for each draw: entries of the features, or a few times its weights if rows have less."""
+    return float(max(X.nnz if hasattr(X, "nnz") else np.prod(X.shape), 4 * X.shape[1], 1))
 
 
 def _dealt(target: PerRow, size: int, seed: Any) -> Int[np.ndarray, " size"]:

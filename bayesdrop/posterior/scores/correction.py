@@ -61,9 +61,11 @@ def judged(
     attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
     affordable = THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= _WORK
     if not (correct and affordable):
-        few = min(-(-_REPORTED_DRAWS // chains), posterior.sizes["draw"])
-        draws = draws_of(groups.get(THINNED, posterior), model, few, marginalised=False)
-        return groups, attrs | _stated(approximation_error(draws, data, law, seed))
+        kept = groups.get(THINNED, posterior)
+        few = min(-(-_REPORTED_DRAWS // chains), kept.sizes["draw"])
+        return groups, attrs | _stated(
+            approximation_error(draws_of(kept, model, few, marginalised=False), data, law, seed)
+        )
     draws = draws_of(posterior, model, marginalised=False)
     found = widen(draws, law, count_beyond(size, data.X), seed)
     likelihood = likelihoods_of(found, data.X, data.target, data.weight, data.offset)

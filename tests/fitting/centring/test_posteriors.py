@@ -105,7 +105,8 @@ def test_relative_prior_is_stored_with_absolute_scales(far):
 
 def test_the_error_of_integrated_masks_and_its_weights_are_those_of_shifted_columns(far):
     X, y = far
-    found = [sample(model, rows, y, method=bd.HMC()) for model, rows in ((ABOUT, X), (ZERO, X - CENTRE))]
+    method = bd.HMC(correct=False)
+    found = [sample(model, rows, y, method=method) for model, rows in ((ABOUT, X), (ZERO, X - CENTRE))]
     attrs = [group(post, "posterior").attrs for post in found]
     for name in ("approximation_error", "approximation_total", "approximation_pareto_k"):
         np.testing.assert_allclose(attrs[0][name], attrs[1][name], rtol=1e-6)
