@@ -166,7 +166,7 @@ def error_over(found: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) 
 
 
 def entries_of(X: Any) -> float:
-    """Numbers that are looked at for each draw: entries of the features, or a few times its weights if rows have less."""
+    """Numbers that are looked at for each draw: entries of the features, or a few times its weights if that is more."""
     return float(max(X.nnz if hasattr(X, "nnz") else np.prod(X.shape), 4 * X.shape[1], 1))
 
 
