@@ -16,6 +16,7 @@ from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import Settled, settle
 from ..model import Model
+from ..priors.rate_prior import RateLaw
 from ..rates import RateMap
 from .propriety import check_proper
 from .protocols import Kernel, Sampler, StreamingSampler
@@ -162,6 +163,12 @@ class Problem:
                 "bayesdrop.mcmc.protocols.Kernel."
             )
         return kernel, operands
+
+    @property
+    def rate_law(self) -> RateLaw | None:
+        """Prior of the free rates, if there are any."""
+        rate_map = self.rate_map
+        return rate_map.prior.law(self.data.occurrences(rate_map.index, rate_map.size)) if rate_map.is_free else None
 
     @property
     def required(self) -> tuple[str, ...]:

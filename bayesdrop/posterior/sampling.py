@@ -29,7 +29,6 @@ from ..mcmc.run.stopping import Stop
 from ..mcmc.target import Problem, sampler_settings
 from ..model import Model, check_model
 from ..noise.centre import centre_of
-from ..priors.rate_prior import RateLaw
 from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
@@ -250,9 +249,8 @@ def sample(
     if settled.unscaled:
         attrs["unscaled"] = json.dumps(settled.unscaled)
     if method.integrates_masks and not marginalised:
-        groups, attrs = judged(
-            groups, attrs, settled.stated, data, _rate_law(problem), getattr(method, "correct", False), _numbers(seed)
-        )
+        correct = getattr(method, "correct", False)
+        groups, attrs = judged(groups, attrs, settled.stated, data, problem.rate_law, correct, seed)
     if log_likelihood:
         found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
         if data.design.is_streamed:
@@ -335,21 +333,6 @@ def _run(
         )
     more = finish.more(result.draws) if variables is None else {}
     return replace(result, draws=finish.values(result.draws | more))
-
-
-def _rate_law(problem: Problem) -> RateLaw | None:
-    """Prior of the free rates, if there are any."""
-    rate_map = problem.rate_map
-    return rate_map.prior.law(problem.data.occurrences(rate_map.index, rate_map.size)) if rate_map.is_free else None
-
-
-def _numbers(seed: Any) -> list[int]:
-    """A seed of NumPy's from one of JAX's."""
-    import jax
-
-    from ..mcmc.run.runner import as_key
-
-    return [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
 
 
 def _finishing(model: Model) -> Finishing:

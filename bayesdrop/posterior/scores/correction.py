@@ -40,7 +40,7 @@ _FEW = 64
 
 
 def judged(
-    groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: RateLaw | None, correct: bool, seed: list[int]
+    groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: RateLaw | None, correct: bool, seed: Any
 ) -> tuple[Groups, Attributes]:
     """Groups and attributes with the error of the approximation, or with draws that are corrected.
 
@@ -52,9 +52,14 @@ def judged(
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
         Draws with too large an error are to be corrected where rows are few, in memory, and all draws were kept.
-    seed : list of int
-        Of draws of the prior and of resampling.
+    seed : int or JAX key
+        Of the run; other numbers come of it here.
     """
+    import jax
+
+    from ...mcmc.run.runner import as_key
+
+    seed = [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
     posterior = groups["posterior"]
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
     mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
