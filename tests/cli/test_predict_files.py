@@ -34,7 +34,7 @@ def test_svmlight(command, tmp_path, first, sampled):
     svmlight(tmp_path / "old.svmlight", X[:40], Y[:40], first)
     svmlight(tmp_path / "new.svmlight", NEW, Y[40:], first)
     chain = ["--sample", "--draws", 20, "--tune", 20, "--chains", 2] if sampled else []
-    result = command("fit", "old.svmlight", "--rates", "0.2", "--out", "model", *chain)
+    result = command("fit", "old.svmlight", "--rates", "0" if sampled else "0.2", "--out", "model", *chain)
     assert result.exit_code == 0, result.stderr
     result = command("predict", "model", "new.svmlight", *(["--posterior"] if sampled else []))
     assert result.exit_code == 0, result.stderr

@@ -153,3 +153,23 @@ def test_a_bad_line_is_named(tmp_path, line, message, suffix):
     path.write_bytes(gzip.compress(text.encode()) if suffix.endswith(".gz") else text.encode())
     with pytest.raises(ValueError, match=rf"source: .*rows{suffix}, {message}"):
         bd.Blocks(path, rows=1)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "matrices"])
+def test_an_entry_that_is_no_number_is_named_by_row_and_column(tmp_path, kind):
+    import pandas as pd
+    from scipy.sparse import save_npz
+
+    bad = X.copy()
+    bad[9, 4] = np.nan
+    path = tmp_path / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, bad)
+    elif kind == "npz":
+        save_npz(path, csr_array(bad))
+    elif kind == "parquet":
+        pd.DataFrame(bad, columns=[f"f{d}" for d in range(P)]).to_parquet(path)
+    source = [bad[:5], bad[5:]] if kind == "matrices" else path
+    row = 4 if kind == "matrices" else 9
+    with pytest.raises(ValueError, match=rf"entry in its row {row} \(row 9 of all\), column 4; fill in"):
+        bd.Blocks(source)

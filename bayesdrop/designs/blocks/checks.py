@@ -59,15 +59,17 @@ def check_finite(matrix: Any, where: str, start: int | None = None) -> None:
     """Raise ValueError if an entry is not finite; ``start`` is the number of the first row, if known."""
     if np.all(np.isfinite(entries_of(matrix))):
         return
-    row = _first_bad_row(matrix)
+    row, column = _first_bad_entry(matrix)
     whole = "" if start is None else f" (row {start + row} of all)"
     raise ValueError(
-        f"{where} has a NaN or infinite entry in its row {row}{whole}; fill in or leave out such rows before the fit."
+        f"{where} has a NaN or infinite entry in its row {row}{whole}, column {column}; fill in or leave out such rows "
+        "before the fit."
     )
 
 
-def _first_bad_row(matrix: Any) -> int:
+def _first_bad_entry(matrix: Any) -> tuple[int, int]:
     if is_sparse(matrix):
         place = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-        return int(np.searchsorted(matrix.indptr, place, side="right")) - 1
-    return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        return int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
+    row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+    return row, int(np.flatnonzero(~np.isfinite(matrix[row]))[0])

@@ -27,6 +27,7 @@ COUNTS = RNG.poisson(np.exp(0.1 * X[:, 0]))
 OWN, DEFAULT, LABELS = ["age", "dose", "site b"], ["x0", "x1", "x2"], [0, 1, 2]
 MODEL = bd.Model(rates=bd.PerFeature(bd.Beta(2.0, 2.0)))
 FEW = {"draws": 3, "tune": 3, "chains": 1, "progress": False}
+MORE = {**FEW, "draws": 60, "tune": 100}
 
 
 def named(names):
@@ -68,7 +69,7 @@ TRAINED = {
     ),
     "saved fit": _saved_fit,
     "posterior": lambda rows, _: bd.sample(MODEL, rows, Y, **FEW),
-    "approximation": lambda rows, _: bd.sample(MODEL, rows, Y, method=bd.HMC(), **FEW | {"draws": 60, "tune": 100}),
+    "approximation": lambda rows, _: bd.sample(MODEL, rows, Y, method=bd.HMC(correct=False), **MORE),
     "saved posterior": _saved_posterior,
     "variational": lambda rows, _: bd.variational(MODEL, rows, Y, n_init=1, max_iter=5).to_arviz(draws=3),
     "prior": lambda rows, _: bd.prior_draws(MODEL, rows, 3, intercept_scale=1.0),
