@@ -33,7 +33,7 @@ def test_sums_are_those_of_numpy(shape, dtype):
     offset = np.linspace(-2, 3, len(y))
     wide = X.astype(float)
     for names, others in (((), ()), (("offset",), (offset,))):
-        slope, _, cost = RowCosts(density(), names, level, 0 * level)(wide @ w, wide[:, :0], y, weight, *others)
+        slope, _, cost = RowCosts(density(), names, level, 0 * level, 1.0)(wide @ w, wide[:, :0], y, weight, *others)
         back, total, costs = logistic_sums(X, w, level, y, weight, *others)
         np.testing.assert_allclose(back, wide.T @ slope, rtol=0, atol=1e-13 * max(1, np.abs(wide).sum()))
         np.testing.assert_allclose(total, slope.sum(axis=0), rtol=0, atol=1e-13 * len(y))
@@ -60,7 +60,7 @@ def test_what_is_not_finite_stays_so():
 def test_where_the_loop_is_taken(monkeypatch):
     """By rows in memory that are worth it, of the logistic loss alone; whichever is, the sums are the same."""
     X, w, level, y, weight = problem(50, 3, 2)
-    function, found = RowCosts(density(), (), level, 0 * level), []
+    function, found = RowCosts(density(), (), level, 0 * level, 1.0), []
     for least in (0, 1 << 40):
         monkeypatch.setattr(dense, "_COMPILED", least)
         found.append(DenseDesign(X).product_sums(w, w[:, :0], function, y, weight))
@@ -69,8 +69,8 @@ def test_where_the_loop_is_taken(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     assert not all(np.array_equal(one, other) for one, other in zip(*found, strict=True))  # another order of sums
     for other in (density(bd.Hinge()), density(bd.Squared()), density(variance=True)):
-        assert RowCosts(other, (), level, level).of_dense is None
-    assert RowCosts(density(), ("width",), level, level).of_dense is None
+        assert RowCosts(other, (), level, level, 1.0).of_dense is None
+    assert RowCosts(density(), ("width",), level, level, 1.0).of_dense is None
 
 
 @pytest.mark.parametrize("kind", ["function", "file"])
@@ -79,7 +79,7 @@ def test_threads_change_no_bit(monkeypatch, tmp_path, kind):
     X, w, level, y, weight = problem(97, 4, 3)
     np.save(tmp_path / "x.npy", X)
     monkeypatch.setattr(dense, "_COMPILED", 0)
-    function, found = RowCosts(density(), (), level, 0 * level), []
+    function, found = RowCosts(density(), (), level, 0 * level, 1.0), []
     for count in (1, 4):
         monkeypatch.setattr(blocks, "cores", lambda count=count: count)
         parts = {"function": lambda: iter(np.split(X, [40, 41, 80])), "file": tmp_path / "x.npy"}
