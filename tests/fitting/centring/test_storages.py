@@ -112,6 +112,14 @@ def test_fits_are_the_same(table, dense, model, storage):
     assert len(said) == (model == "warned of")
 
 
+def reweighted(post, X, y):
+    """Log densities of the reweighted draws, or the words by which so few of them are refused."""
+    try:
+        return bd.groups.dataset(bd.reweight(post, X, y), "sample_stats")["lp"].values
+    except ValueError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("storage", ["csr", "sparse blocks", "blocks", "dask"])
 @pytest.mark.parametrize("centre", ["auto", "mean"])
 def test_posteriors_are_the_same(table, storage, centre):
@@ -134,8 +142,10 @@ def test_posteriors_are_the_same(table, storage, centre):
                 draws = (bd.groups.dataset(post, "posterior")[name].values for post in (here, there))
                 np.testing.assert_allclose(*draws, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(bd.predict(there, rows).mean, bd.predict(there, X).mean, rtol=1e-9)
-        found = [bd.reweight(there, given, y) for given in (rows, X)]
-    np.testing.assert_allclose(*(bd.groups.dataset(post, "sample_stats")["lp"].values for post in found), rtol=1e-9)
+        found = [reweighted(there, given, y) for given in (rows, X)]
+    assert isinstance(found[0], str) == isinstance(found[1], str)
+    if not isinstance(found[0], str):
+        np.testing.assert_allclose(*found, rtol=1e-9)
     if storage != "dask":
         likelihood = (bd.log_likelihood(there, given, y) for given in (rows, X))
         np.testing.assert_allclose(
