@@ -293,7 +293,7 @@ def test_columns_are_matched_by_name():
     np.testing.assert_allclose(bd.predict(post, turned).mean, bd.predict(post, X).mean, rtol=1e-10)
     with pytest.raises(ValueError, match=r"missing: \['c'\], unknown: \['z'\]"):
         bd.predict(post, bd.Blocks([X], columns=["a", "b", "z"]))
-    with pytest.raises(ValueError, match="expected 3 columns, as were sampled"):
+    with pytest.raises(ValueError, match="expected 3 columns, as were fitted"):
         bd.elpd(post, bd.Blocks([X[:, :2]]), y)
 
 
