@@ -62,6 +62,7 @@ def test_svmlight_has_its_labels(command, data, tmp_path):
     np.testing.assert_allclose(_written(tmp_path)["weight"], _expected(X, y, False).weight, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.ApproximationWarning")  # of 20 draws
 def test_a_posterior_under_a_cap(command, data, tmp_path):
     X, y = data
     np.save(tmp_path / "rows.npy", X)
