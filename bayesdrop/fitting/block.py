@@ -285,7 +285,11 @@ def _fit(
         energy = learning.energy
     else:
         state = method.init(energy, weights, near if newton else None)
+        begun = state
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
+        if model.loss.kinked:
+            state = state.no_worse_than(begun, energy)
+            trace.values[-1] = state.objective
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
     # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.

@@ -38,7 +38,8 @@ class Status(Enum):
 
     CONVERGED = "Converged: the relative suboptimality is below tol."
     MAX_ITERATIONS = (
-        "Stopped at max_iter before the tolerance was met: raise max_iter, loosen tol, or standardise the features."
+        "Stopped at max_iter, or where no step led on, before the tolerance was met: raise max_iter, loosen tol, or "
+        "standardise the features."
     )
     ROUND_OFF = (
         "No further decrease in double precision: the optimum is reached to round-off, and tol is tighter than that."
@@ -85,7 +86,7 @@ def minimise(
     trace: Trace,
     done: Bool[np.ndarray, " K"] | None = None,
 ) -> tuple[Any, Bool[np.ndarray, " K"]]:
-    """Step until each problem's estimated suboptimality is below ``tol`` times its energy.
+    """Step until each problem's estimated suboptimality is below its goal, ``tol`` times its energy or less.
 
     Parameters
     ----------
@@ -112,17 +113,20 @@ def minimise(
         Which problems are done.
     """
     K = len(state.value)
-    if done is None:
-        # Some problems may have ended before the first step; that of all of them is one that leaves them there.
-        ended = state.remaining <= tol * np.abs(state.value)
-        done = ended & ~np.all(ended)
-    done = done.copy()
-    stuck = np.zeros(K, dtype=bool)
+    # Some problems may have ended before the first step.
+    goal = state.goal(energy, tol)
+    ended = state.has_ended(energy, goal)
+    done, stuck = ended | (False if done is None else done), ended & (state.remaining > goal)
+    if np.all(done):
+        trace.iterations += 1
+        trace.values.append(state.objective)
+        trace.status = _end(stuck, state)
+        return state, done
     for _ in range(max_iter):
         live = np.flatnonzero(~done)
         whole = len(live) == K
         part, block = (state, energy) if whole else (state.select(live), energy.select(live))
-        goal = tol * np.maximum(np.abs(part.value), np.finfo(float).tiny)
+        goal = part.goal(block, tol)
         part, info = method.step(block, part, goal)
         part, rough = part.refine(block, goal, info.moved)
         stuck[live] = ~info.moved & (part.remaining > goal)
@@ -138,10 +142,18 @@ def minimise(
                 trace.iterations, np.sum(state.objective), left, K - int(np.sum(done)), K,
             )  # fmt: skip
         if np.all(done):
-            trace.status = Status.ROUND_OFF if np.any(stuck) else Status.CONVERGED
+            trace.status = _end(stuck, state)
             return state, done
     trace.status = Status.MAX_ITERATIONS
     return state, done
+
+
+def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
+    """How steps ended of which some problems are ``stuck`` above their goals: near their optimum, or anywhere."""
+    if not np.any(stuck):
+        return Status.CONVERGED
+    near = state.remaining <= LOOSE * np.abs(state.value)
+    return Status.ROUND_OFF if np.all(near | ~stuck) else Status.MAX_ITERATIONS
 
 
 def announce(status: Status, iterations: int) -> None:

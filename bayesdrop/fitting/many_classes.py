@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .._memory import check_memory
 from .._progress import waiting
 from .._typing import Float, Num, PerRow
 from ..data.dataset import Dataset
@@ -170,6 +171,7 @@ def fit_classes(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
     """
+    check_room(n_classes, design)
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
     precision = _precision(model, design)
 
@@ -301,6 +303,29 @@ def class_chances(
         found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
     return np.concatenate([found[start] for start in sorted(found)])
+
+
+def check_room(n_classes: int, design: Design) -> None:
+    """Raise ValueError if a joint fit of so many classes to rows in memory has no room.
+
+    It holds five numbers at least for each row and class, twice as many with noise, and four for each feature and
+    class: weights, gradient, curvature and a step.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from bayesdrop.designs import as_design
+    >>> check_room(10**7, as_design(csr_array((10**7, 20))))
+    Traceback (most recent call last):
+    ...
+    ValueError: y: a joint fit of 10,000,000 classes takes at least 4,000,007 GB, and this process may have ...
+    """
+    n, p = design.shape
+    check_memory(
+        f"y: a joint fit of {n_classes:,} classes takes at least",
+        8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
+        'join rare classes, take fewer rows, or multiclass="one_vs_rest" of the estimators.',
+    )
 
 
 def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:

@@ -15,11 +15,30 @@ import numpy as np
 from .._typing import Bool, Float
 from .._validation import check_count, check_instance, check_number
 
-__all__ = ["FitMethod", "Minimiser", "OneProblem", "State", "StepInfo", "check_minimiser"]
+__all__ = ["FitMethod", "Minimiser", "OneProblem", "State", "StepInfo", "accuracy", "check_minimiser"]
 
 EnergyType = TypeVar("EnergyType", contravariant=True)
 StateType = TypeVar("StateType")
 Own = TypeVar("Own")
+
+
+# So many tolerances: at 1e-8, the default, a bound on the gradient asks for no more than one on the energy.
+_WEIGHTS = 1e4
+
+
+def accuracy(tol: float) -> float:
+    """Relative suboptimality of a smooth energy at which it and its gradient are as small as a tolerance asks for.
+
+    Of an energy ``δ²/2`` above its least, relative to it, the weights are ``δ`` away in the units of its curvature, and
+    so large is the gradient: the root of a small number is a larger one. Both have to be small: the suboptimality
+    ``tol``, and the distance ``10⁴ tol``.
+
+    Examples
+    --------
+    >>> [f"{accuracy(tol):.0e}" for tol in (1e-4, 1e-8, 1e-12)]
+    ['1e-04', '1e-08', '1e-16']
+    """
+    return min(tol, (_WEIGHTS * tol) ** 2)
 
 
 class StepInfo(NamedTuple):
@@ -44,6 +63,12 @@ class State(Protocol):
     def remaining(self) -> Float[np.ndarray, " K"]:
         """Estimated suboptimality."""
 
+    def goal(self, energy: Any, tol: float) -> Float[np.ndarray, " K"]:
+        """Suboptimality of each problem at which a fit of a tolerance ends; see :func:`accuracy`."""
+
+    def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " K"]:
+        """Which problems are at their goals before a step, or where no step would lead further."""
+
     def select(self: Own, columns: Any) -> Own:
         """The state of some problems."""
 
@@ -59,6 +84,17 @@ class State(Protocol):
 
 class OneProblem:
     """What states of a single problem share: nothing to select, and the energy is minimised as it is."""
+
+    value: Any
+    remaining: Any
+
+    def goal(self, energy: Any, tol: float) -> Float[np.ndarray, " 1"]:
+        """Small enough for the gradient too; see :class:`State`."""
+        return accuracy(tol) * np.maximum(np.abs(self.value), np.finfo(float).tiny)
+
+    def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " 1"]:
+        """Whether it is at its goal; see :class:`State`."""
+        return np.asarray(self.remaining <= goal)
 
     def select(self: Own, columns: Any) -> Own:
         """The state itself; see :class:`State`."""

@@ -18,6 +18,7 @@ from .driver import LOOSE
 from .kinked.certificate import lower_bound
 from .kinked.tips import end_at_tips, has_tips, on_tips, sharpened
 from .objective.energy import Energy
+from .protocols import accuracy
 from .shapes import ProblemVector, WeightBlock
 
 __all__ = ["PerProblem", "SolverState"]
@@ -28,6 +29,8 @@ Own = TypeVar("Own", bound="PerProblem")
 _SMOOTHING = 0.1
 # A gap above this share of the energy is open, whatever the tolerance.
 _CLOSED = 1e-2
+# And one below this is what double precision left of it.
+_DUAL = 1e-9
 # Smoothing is cut by no more at once: the Gaussian form is flat away from its kinks, where a step would find no slope.
 _STEP = 0.1
 # Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
@@ -139,19 +142,54 @@ class SolverState(PerProblem):
     def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
         """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap.
 
+        A state without smoothing whose gap is above a goal is one that double precision lets nobody improve.
+
         Without noise that little is no help to a minimiser, and all of the smoothing stays.
         """
         plain = self.smoothed(energy, 0.0, gap)
         self, plain = (state.changed(floor=plain.value - gap) for state in (self, plain))
         share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
-        closed = gap <= min(tol, _CLOSED) * np.abs(plain.value)
+        # Without noise a smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
+        least = 0.0 if energy.moments.has_variance else _DUAL
+        closed = gap <= max(min(tol, _CLOSED), least) * np.abs(plain.value)
         share = np.minimum(share, 1.0) if energy.moments.has_variance else np.ones_like(share)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, share), gap)
+
+    def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
+        """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.
+
+        Smoothing leads away from a dual, or from an earlier fit, before it leads back.
+        """
+        none = np.zeros_like(self.smoothing)
+        own, other = (energy.value(at.weights, at.mean, at.var, none) for at in (self, begun))
+        better = other < own
+        if not np.any(better):
+            return self
+        weights, mean, var, value, smoothing = (
+            np.where(better, *both)
+            for both in (
+                (begun.weights, self.weights), (begun.mean, self.mean), (begun.var, self.var), (other, self.value),
+                (none, self.smoothing),
+            )
+        )  # fmt: skip
+        return self.changed(weights=weights, mean=mean, var=var, value=value, smoothing=smoothing)
+
+    def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
+        """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
+        :class:`bayesdrop.fitting.protocols.State`.
+        """
+        sharp = energy.loss.kinked and not energy.moments.has_variance
+        return np.asarray((self.smoothing == 0) & ((self.remaining <= goal) | (np.isfinite(self.floor) & sharp)))
 
     @property
     def objective(self) -> ProblemVector:
         """The energies; see :class:`bayesdrop.fitting.protocols.State`."""
         return self.value
+
+    def goal(self, energy: Energy, tol: float) -> ProblemVector:
+        """Small enough for the gradient too, where there is one; see :class:`bayesdrop.fitting.protocols.State`."""
+        share = tol if energy.loss.kinked else accuracy(tol)
+        return share * np.maximum(np.abs(self.value), np.finfo(float).tiny)
 
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """Smooth less, and doubt an estimate; see :class:`bayesdrop.fitting.protocols.State`."""
@@ -219,7 +257,9 @@ class SolverState(PerProblem):
         doubted = ended & (gap > goal)
         # The smoothing has a part in the gap that is as large as what it adds to the energy.
         share = np.where(doubted & (self.value - plain > _SMOOTH_ENOUGH * goal), _SMOOTHER, 1.0)
-        state = self.changed(floor=floor, remaining=np.where(ended, gap, self.remaining))
+        # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
+        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(self.value)))
+        state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
         return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
 
     def _round_off(self, energy: Energy) -> ProblemVector:

@@ -39,6 +39,9 @@ __all__ = ["Softmax"]
 class Softmax(Loss):
     """Softmax loss, the negative log-likelihood of multinomial logistic regression, of any number of classes.
 
+    A point fit holds numbers for all rows and classes at once, some 85 bytes for each with noise and 40 without: beyond
+    some hundreds of classes ``multiclass="one_vs_rest"`` of the estimators takes less.
+
     Parameters
     ----------
     expectation : str

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...designs.pieces import inner_products
 from ...losses.protocols import Augmented, require
+from ..kinked.dual import solve_dual
 from ..objective.energy import Curvature, Energy
 from ..protocols import StepInfo
 from ..shapes import ProblemVector
@@ -28,13 +30,14 @@ class EMMemory(PerProblem):
 
     Attributes
     ----------
-    gain
-        Decrease of the last step; NaN where it tells nothing of the next.
+    decrement
+        ``gᵀA⁻¹g`` before the last step, for the gradient ``g`` and the matrix ``A`` of its M-step; NaN where it tells
+        nothing of the next.
     smoothing
         At which that was.
     """
 
-    gain: ProblemVector
+    decrement: ProblemVector
     smoothing: ProblemVector
 
 
@@ -45,7 +48,7 @@ class EM:
     Parameters
     ----------
     tol : float
-        Estimated suboptimality, relative to the energy, at which to stop.
+        Estimated suboptimality, relative to the energy, at which to stop, as in :class:`bayesdrop.Newton`.
     max_iter : int
         Most iterations; EM converges linearly and may need hundreds at small rates.
     preconditioner : Preconditioner, optional
@@ -76,7 +79,12 @@ class EM:
                 f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), "
                 "which minimises every form."
             )
-        state = SolverState.at(energy, weights, None, earlier)
+        # Without noise steps near the kinks only slowly, and a dual is there.
+        dual = None if energy.moments.has_variance else solve_dual(energy, weights, self.tol)
+        if dual is None:
+            state = SolverState.at(energy, weights, None, earlier)
+        else:
+            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
         return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
@@ -101,21 +109,26 @@ class EM:
         weights = state.weights + change
         mean, var = moments.scores(weights)
         value = energy.value(weights, mean, var, state.smoothing)
-        gain = state.value - value
-        better = gain > 0
-        # After a large change of the smoothing the last gain is no sign of how fast steps contract.
-        before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.gain, np.nan)
-        # Linear convergence: what remains is the last gain times ρ/(1 − ρ), with ρ the ratio of successive gains.
+        # The residual of the M-step is minus the gradient, which tells what is left where energies no longer do.
+        decrement = inner_products(right - current, change)
+        # After a large change of the smoothing the last one is no sign of how fast steps contract.
+        before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.decrement, np.nan)
+        slack = 8 * np.finfo(float).eps * np.abs(state.value)
+        spent = (decrement <= slack) & (decrement > 0.999 * before)
+        better = (value <= state.value + slack) & (decrement > 0) & ~spent
+        # Linear convergence: errors fall by ρ at each step, decrements by ρ², and with ``H = (1 − ρ)A`` along the
+        # slowest of them the energy is ``ρ² gᵀA⁻¹g / 2(1 − ρ)`` above its least after the step.
         known = better & (before > 0)
-        ratio = np.clip(gain / np.where(known, before, np.inf), 0.0, 0.999)
+        ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
+        left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
         ended = SolverState(
             weights=np.where(better, weights, state.weights),
             mean=np.where(better, mean, state.mean),
             var=np.where(better, var, state.var),
             value=np.where(better, value, state.value),
             smoothing=state.smoothing,
-            remaining=np.where(better, np.where(known, gain * ratio / (1 - ratio), np.inf), 0.0),
+            remaining=np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0)),
             floor=state.floor,
-            memory=EMMemory(np.where(better, gain, np.nan), state.smoothing),
+            memory=EMMemory(np.where(better, decrement, np.nan), state.smoothing),
         )
         return ended, StepInfo(better)

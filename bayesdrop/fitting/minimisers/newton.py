@@ -26,7 +26,7 @@ from ..kinked.dual import solve_dual
 from ..kinked.problem import Dual
 from ..learning import Learning
 from ..objective.energy import Curvature, Energy
-from ..protocols import StepInfo
+from ..protocols import StepInfo, accuracy
 from ..shapes import ProblemVector, WeightBlock
 from ..solvers.preconditioners import (
     Apply,
@@ -73,6 +73,8 @@ _PRODUCTS = 6
 # A step that gains more than the first share of its slope (a perfect model gains half) goes on, to where the second is
 # left of the slope.
 _FAR, _FLAT = 0.55, 0.2
+# Times that a step is halved before it is cut to a tenth.
+_HALVINGS = 10
 # Columns from which on one of an earlier step costs less than the products that another would save.
 _WIDE = 32
 
@@ -84,7 +86,10 @@ class Newton:
     Parameters
     ----------
     tol : float
-        Estimated suboptimality, relative to the energy, at which to stop.
+        Estimated suboptimality, relative to the energy, at which to stop. Of smooth losses the weights, and the
+        gradient, are as near as that: in units in which the curvature is one the distance to the optimum is below
+        ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of kinked
+        losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
     max_iter : int
         Most Newton steps.
     preconditioner : Preconditioner, optional
@@ -119,7 +124,8 @@ class Newton:
                 everywhere = np.ones_like(memory.near)
                 memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
             return state.changed(memory=self._all_terms_if_small(energy, memory))
-        if self.preconditioner is None and (exact := solve_least_squares(energy, weights, self.tol)) is not None:
+        exact = None if self.preconditioner else solve_least_squares(energy, weights, accuracy(self.tol))
+        if exact is not None:
             known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
             return exact.state.changed(memory=known)
         begun = bool(np.any(weights[:-1]))
@@ -194,8 +200,6 @@ class Newton:
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
-        if ((state.smoothing == 0) & (state.remaining <= goal)).all():
-            return state, StepInfo(np.ones(len(state.value), dtype=bool))
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
@@ -255,7 +259,10 @@ class Newton:
         first = FirstOrder.at(energy, ended)
         memory = learn_from(memory, length, -0.5 * slope, size, first)
         after = square(first.gradient, precondition)
-        spent = doubted & (-0.5 * slope <= _IDLE * goal) & (after > 0.5 * size)
+        # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
+        unseen = 0.0 if energy.loss.kinked else np.finfo(float).eps * np.abs(ended.value)
+        idle = (doubted & (-0.5 * slope <= _IDLE * goal)) | (-0.5 * slope <= unseen)
+        spent = idle & (after > 0.5 * size)
         remaining = SAFETY * memory.calibration * after
         memory = memory.changed(factored=factored if products <= _PRODUCTS else None)
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
@@ -328,13 +335,15 @@ def _search(
         length = np.where(good, length, _shorten(slope_at, slope))
     # What goes on is to gain more than it did.
     most, share = np.where(far, value, state.value), np.where(far, 0.0, 1e-4)
-    for _ in range(40):
+    for attempt in range(40):
+        # Where the energy is all but flat a direction may be any number of times too long.
+        shorter = 0.5 if attempt < _HALVINGS else 0.1
         weights, mean, var, _ = at(length)
         value = energy.value(weights, mean, var, state.smoothing)
         settled = value <= most + share * length * slope + slack
         if np.all(settled):
             break
-        length = np.where(settled, length, np.where(length > 1, 1.0, 0.5 * length))
+        length = np.where(settled, length, np.where(length > 1, 1.0, shorter * length))
     else:
         length = np.where(settled, length, 0.0)
         weights, mean, var = (

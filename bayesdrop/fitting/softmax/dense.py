@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..solvers.secants import Pair, remember, two_loops
 from .energy import SoftmaxEnergy
 from .hessian import MOST_COORDINATES, SoftmaxHessian
 
-__all__ = ["DenseState", "DenseNewton", "has_matrix"]
+__all__ = ["DenseState", "DenseNewton", "has_matrix", "is_spent"]
 
 # Steps after which the model is taken anew.
 _OLD = 15
@@ -24,6 +25,12 @@ def has_matrix(energy: SoftmaxEnergy) -> bool:
     if not design.prefers_gram or energy.class_masks or (design.shape[1] + 1) * J > MOST_COORDINATES:
         return False
     return isinstance(design.zeros(1), np.ndarray) and len(energy.code) == design.shape[0]
+
+
+def is_spent(state: Any, slope: float) -> bool:
+    """True if a step of such a slope gains nothing that the energy can show, nor less than half of the step before."""
+    unseen = -slope <= np.finfo(float).eps * abs(float(state.value[0]))
+    return bool(unseen and -4 * slope > state.remaining[0])
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,6 @@ class DenseNewton:
                     moved = DenseState(
                         there, np.array([after]), bent, left, hessian, 1 if fresh else state.age + 1, pairs
                     )
-                    return moved, StepInfo(np.array([True]))
+                    return moved, StepInfo(np.array([not is_spent(state, slope)]))
                 length *= 0.5
         return replace(state, remaining=np.array([-0.5 * slope])), StepInfo(np.array([False]))

@@ -15,7 +15,7 @@ from ..protocols import OneProblem, StepInfo
 from ..solvers.preconditioners import Apply, conjugate_gradient
 from ..solvers.secants import Pair, remember, two_loops
 from .curvature import NoiseCurvature
-from .dense import DenseNewton, DenseState, has_matrix
+from .dense import DenseNewton, DenseState, has_matrix, is_spent
 from .energy import SoftmaxEnergy
 
 __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
@@ -137,7 +137,7 @@ class SoftmaxNewton:
                     kept = (precondition, age + 1) if serves else None
                     # The decrement of a truncated step, with a margin of four.
                     moved = SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs, kept)
-                    return moved, StepInfo(np.array([True]))
+                    return moved, StepInfo(np.array([not is_spent(state, slope)]))
                 length *= 0.5
         return replace(state, remaining=np.array([-0.5 * slope]), memory=reference), StepInfo(np.array([False]))
 

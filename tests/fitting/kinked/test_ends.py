@@ -1,0 +1,75 @@
+"""Where fits of kinked losses end: never above where they began, and not at a step that led nowhere."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+import bayesdrop as bd
+
+
+def rows(seed, n, p, share=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * (rng.random((n, p)) < share)
+    return X, np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
+
+
+@pytest.mark.parametrize("method", [bd.Newton, bd.EM])
+@pytest.mark.parametrize("loss", [bd.Hinge(), bd.EpsilonInsensitive(0.1), bd.Quantile(0.3)], ids=str)
+def test_a_tolerance_beyond_double_precision_costs_no_accuracy(loss, method):
+    """Without noise: a fit of a tighter tolerance is no worse, takes no long way, and says how it ended."""
+    for seed in range(6):
+        X, y = rows(seed, 73, 50, 0.5)
+        response = y if loss.binary else X[:, 0] + 0.1 * y
+        model = bd.Model(loss, rates=bd.Fixed(0.0), C=100.0)
+        ends = {tol: bd.fit(model, X, response, method=method(tol=tol)) for tol in (1e-9, 1e-11, 1e-14)}
+        least = min(float(fit.objective_trace[-1]) for fit in ends.values())
+        for tol, fit in ends.items():
+            assert fit.status.name in (("CONVERGED",) if tol == 1e-9 else ("CONVERGED", "ROUND_OFF"))
+            assert fit.objective_trace[-1] <= least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.4])
+def test_a_warm_start_never_ends_above_where_it_began(rate):
+    for seed in range(8):
+        X, y = rows(100 + seed, 60, 12)
+        for tol in (1e-8, 1e-13):
+            model = bd.DropoutSVC(rate, warm_start=True, tol=tol, C=10.0).fit(X, y)
+            before = model.objective_trace_[-1]
+            again = model.fit(X, y).objective_trace_[-1]
+            assert again <= before * (1 + 1e-9)
+
+
+def gaussian_hinge(w, X, y, rate, C):
+    mean, var = (1 - rate) * X @ w[:-1] + w[-1], rate * (1 - rate) * X**2 @ w[:-1] ** 2 + 1e-300
+    z = (1 - y * mean) / np.sqrt(var)
+    return 0.5 * w[:-1] @ w[:-1] + C * np.sum((1 - y * mean) * norm.cdf(z) + np.sqrt(var) * norm.pdf(z))
+
+
+@pytest.mark.parametrize(("seed", "n", "p", "C"), [(703, 187, 50, 1e-3), (1843, 73, 26, 1e-4), (2119, 121, 45, 1e-5)])
+def test_steps_where_the_energy_is_all_but_flat(seed, n, p, C):
+    """Of small scores with little noise no row is near its kink, and a direction is 10¹³ times too long."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, p)), np.where(np.arange(n) % 2, 1, -1)
+    model = bd.Model(bd.Hinge(expectation="gaussian"), rates=bd.Fixed(0.1), C=C)
+    fit = bd.fit(model, X, y)
+    assert fit.status.name == "CONVERGED"
+    w = np.append(fit.weight, fit.intercept)
+    found = gaussian_hinge(w, X, y, 0.1, C)
+    best = minimize(gaussian_hinge, w + 1e-3, args=(X, y, 0.1, C), options={"gtol": 1e-10 * C, "maxiter": 100}).fun
+    assert found <= best * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("method", [bd.Newton, bd.EM])
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
+def test_zero_weights_are_found_and_told(method, rate):
+    """Features that say nothing of a rare class: every row of the other is on its kink, and no weight pays."""
+    rng = np.random.default_rng(834)
+    for n, p in ((121, 16), (60, 3)):
+        X, y = rng.normal(size=(n, p)), np.where(np.arange(n) < 6, 1, -1)
+        X[:6] *= 0.1  # their mean is well within the others
+        fit = bd.fit(bd.Model(bd.Hinge(), rates=bd.Fixed(rate), C=1.0), X, y, method=method())
+        assert fit.status.name in ("ALL_ZERO", "CONVERGED")
+        assert fit.n_iter < 100
+        np.testing.assert_allclose(fit.objective_trace[-1], 12.0, rtol=1e-7)
+        assert np.abs(fit.weight).max() < 1e-3
