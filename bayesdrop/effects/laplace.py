@@ -106,7 +106,7 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
         warnings.simplefilter("ignore", UnscaledWarning)  # the fit has warned
         settled = settle(fit.model, data.design, data.weight, rate_map, fit.feature_names)
     one, other = (np.zeros(p) if centre is None else centre for centre in (settled.centre, fit.centre))
-    if not np.allclose(one, other):
+    if not np.allclose(one, other, atol=0.0):
         raise _other_rows()
     weights = settled.inward(np.vstack([np.atleast_2d(fit.weight).T, np.reshape(fit.intercept, (1, K))]))
     gradient = _gradient(settled.model, settled.design, data, np.asarray(fit.rates, dtype=np.float64), K)
@@ -126,7 +126,11 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     hessian = 0.5 * (hessian + hessian.T)
     covariance = np.zeros((size, size))
     # Of many classes the same intercept added to all of them changes nothing.
-    covariance[np.ix_(keep, keep)] = np.linalg.pinv(hessian[np.ix_(keep, keep)], hermitian=True, rcond=1e-12)
+    within = np.ix_(keep, keep)
+    # In units in which each has a curvature of one, whatever those of the columns are.
+    unit = 1 / np.sqrt(np.maximum(hessian.diagonal()[keep], np.finfo(float).tiny))
+    inverse = np.linalg.pinv(unit[:, None] * hessian[within] * unit, hermitian=True, rcond=1e-12)
+    covariance[within] = unit[:, None] * inverse * unit
     if K > 1:
         covariance = _on_plane(covariance, K)
     value, slope = gradient(weights)
