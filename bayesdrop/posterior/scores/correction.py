@@ -138,13 +138,14 @@ def _variables(group: xr.Dataset, found: Widened, chosen: Int[np.ndarray, " S"])
     """Chosen draws of the variables of the model."""
     own, centre = found.sets[0], centre_of(found.sets[0].model.noise)
     beyond: dict[str, Shaped[np.ndarray, "_ ..."]] = {
-        name: np.concatenate([getattr(draws, attribute) for draws in found.sets[1:]])
+        name: np.concatenate([getattr(draws, attribute) for draws in found.sets[1:]]).astype(group["weight"].dtype)
         for name, attribute in (("weight", "weight"), ("intercept", "intercept"), ("rate", "free_rate"))
     }
     if own.weight_scale is not None:
         beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in found.sets[1:]])
     if centre is not None:
-        beyond["intercept"] = beyond["intercept"] - beyond["weight"] @ centre
+        # From weights as they are stored: of columns far from 0 their rounding would move the scores.
+        beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
     thinned = group[[name for name, part in group.items() if name in beyond and "draw" in part.dims]]
     thinned = thinned.sel(draw=own.steps["draw"])
     for name in list(thinned):
