@@ -118,7 +118,7 @@ def test_noise_variance_given_scores(dtype):
     """``σ² ~ InverseGamma(a + ½ΣC s, b + ½ΣC s (y − score)²)``."""
     X, y = np.random.default_rng(0).normal(size=(9, 2)), np.random.default_rng(1).normal(size=9)
     s = np.array([2.0, 1.0, 0.5] * 3)
-    model = bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 0.7)), C=1.5)
+    model = bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 0.7)), rates=bd.Fixed(0.0), C=1.5)
     data = as_dataset(X, y, s, None, False)
     with jax.enable_x64(dtype == "float64"):
         kernel, operands = bd.Gibbs(dtype=dtype).bind(model, data, model.bind(data.feature_names), 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from .whitening import MOST_INPUTS, Axes, Whitening
 
 __all__ = ["LBFGS", "Evaluated", "QuasiNewton", "descend"]
 
+_STUCK = StepInfo(np.array([False]))
 # Share of the steps that may be spent on the energy without variance.
 _FIRST = 0.3
 
@@ -95,7 +96,9 @@ class QuasiNewton:
             if length is not None:
                 break
         else:
-            return state, StepInfo(np.array([False]))
+            # No step down the slope: all that would follow gain nothing, and the last ones tell whether that is little.
+            left = memory.values[0] - value if memory.values else float(memory.slope @ memory.slope)
+            return replace(state, remaining=np.array([0.0 if left < WINDOW * self.least else left])), _STUCK
         there = here + length * direction
         new, slope, objective = both(there)
         pairs = remember(pairs, there - here, slope - memory.slope)
