@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["attributes", "components", "describe", "read_classes", "rebuild", "stored_classes", "stored_model"]
 
-_MODEL, _CLASSES = "model_description", "classes"
+_MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
+# Kinds of types of labels that are named beside them.
+_STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
 _PACKAGES = ("losses", "noise", "priors", "rates")
 _MAPPING, _TUPLE = "mapping", "tuple"
@@ -140,9 +142,15 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
     except TypeError:
         pass
     if classes is not None:
-        labels = np.asarray(classes).tolist()
-        plain = [label if isinstance(label, bool | int | float | str) else str(label) for label in labels]
+        labels = np.asarray(classes)
+        if labels.dtype.kind in "Mm":
+            plain = labels.astype(np.int64).tolist()
+        else:
+            plain = [one if isinstance(one, bool | int | float | str) else str(one) for one in labels.tolist()]
         stored[_CLASSES] = json.dumps(plain)
+        # What numbers alone do not say: uint64, single precision, days.
+        if labels.dtype.kind in _STATED and np.array(plain).dtype != labels.dtype:
+            stored[_TYPE] = labels.dtype.str
     return stored
 
 
@@ -165,16 +173,17 @@ def stored_model(attrs: Mapping[str, Any]) -> Model | None:
 
 def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
     """Labels (K,) that :func:`attributes` stored; None where there are none."""
-    return read_classes(attrs[_CLASSES]) if _CLASSES in attrs else None
+    return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
 
 
-def read_classes(text: str) -> np.ndarray:
-    """Labels (K,) as :func:`attributes` stored them, numbers, texts and booleans as such.
+def read_classes(text: str, dtype: Any = None) -> np.ndarray:
+    """Labels (K,) as :func:`attributes` stored them, numbers, texts and booleans as such; of a ``dtype`` that is named.
 
     Raises
     ------
     ValueError
-        If the text is no JSON list of two different labels or more, all of them text, or numbers, or truth values.
+        If the text is no JSON list of two different labels or more, all of them text, or numbers, or truth values, or
+        they are none of that type.
 
     Examples
     --------
@@ -191,7 +200,20 @@ def read_classes(text: str) -> np.ndarray:
         raise ValueError(f"classes: expected a JSON list of two labels or more, got {_short(text)}.")
     if len(set(labels)) < len(labels) or (found.dtype.kind == "f" and not np.all(np.isfinite(found))):
         raise ValueError(f"classes: expected different labels, got {_short(text)}.")
-    return found
+    return found if dtype is None else _of_type(found, labels, dtype)
+
+
+def _of_type(found: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
+    """Numbers as labels of a type that their file names."""
+    stated, kind = found, ""
+    try:
+        given = np.dtype(str(dtype))  # text that is no type where it is no text
+        stated, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
+    except (TypeError, ValueError, OverflowError):
+        pass
+    if kind not in tuple(_STATED) or len(np.unique(stated)) < len(labels) or np.any(stated != stated):
+        raise ValueError(f"classes: expected labels of a type of numbers or dates, got {_short(dtype)}.")
+    return stated
 
 
 def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:

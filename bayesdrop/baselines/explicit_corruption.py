@@ -18,16 +18,20 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._typing import AnyArray, Float, Shaped
+from .._typing import AnyArray, Float, Int, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
+from ..designs import as_design
 from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, check_new_matrix, default_names
+from ..fitting.tuning.copies import Copies
 from ..noise import Noise
 from .noising import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
 
+# Rows that are equal, of which more would only take memory.
+_MOST_TIMES = 100
 _MOST_COPIES = 10**6
 
 
@@ -161,12 +165,13 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         generator = np.random.default_rng(seed)
-        stack = sparse.vstack if sparse.issparse(X) else np.vstack
-        noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
         options = {}
         if weighs:
-            weight = check_sample_weight(sample_weight, X.shape[0])
+            rows, weight = _repeated(X, y, check_sample_weight(sample_weight, X.shape[0]))
+            X, y = X[rows], y[rows]
             options["sample_weight"] = np.tile(weight / self.copies, self.copies)
+        stack = sparse.vstack if sparse.issparse(X) else np.vstack
+        noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
         # Coordinates of sparse stacks come in any format; rows are what every estimator reads.
         noised = noised.tocsr() if sparse.issparse(noised) else noised
         self.estimator_ = clone(self.estimator).fit(noised, np.concatenate([y] * self.copies), **options)
@@ -227,3 +232,17 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         mean = self._expected(X)
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.estimator_.score(mean, y, **options)
+
+
+def _repeated(
+    X: Any, y: Shaped[np.ndarray, "n ..."], weight: Float[np.ndarray, " n"]
+) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Numbers of the rows to be corrupted and their weights: a row of weight 2 is corrupted as often as a row twice."""
+    kept = np.flatnonzero(weight > 0)
+    labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[kept].T]
+    copies = Copies.of(as_design(X[kept]), np.column_stack(labels), weight[kept])
+    if copies.plain:
+        return kept, weight[kept]
+    rows, total = copies.merged()
+    times = np.clip(np.round(total), 1, _MOST_TIMES).astype(int) if copies.counts else np.ones(len(rows), dtype=int)
+    return np.repeat(kept[rows], times), np.repeat(total / times, times)

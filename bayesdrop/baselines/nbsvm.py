@@ -30,7 +30,7 @@ from sklearn.utils.metaestimators import available_if
 from .._typing import Float
 from .._validation import check_choice, check_number
 from ..designs import Design, as_design
-from ..estimators.classes import shares
+from ..estimators.classes import agreeing, chosen_by, shares
 from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
 from ..fitting.block import fit_block
@@ -211,7 +211,7 @@ class NBSVM(OneVsRest):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "m K"]:
         """Class probabilities (n, K) by the interpolated scores, with ``loss="log_loss"``; rows sum to 1."""
         score = self.decision_function(X)
-        return shares(expit(score.reshape(len(score), -1)))
+        return agreeing(shares(expit(score.reshape(len(score), -1))), chosen_by(score))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Float[np.ndarray, "m K"]:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design, as_design
-from ..estimators.classes import check_rows, signs
+from ..estimators.classes import check_rows, chosen_by, merge_rows, signs
 from ..estimators.intact import intact
 from ..estimators.validation import check_new_matrix
 from ..fitting.overflow import double_range, refuse_overflow
@@ -75,7 +75,8 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         self
         """
         check_options(self)
-        design, classes, code, weight = check_rows(self, X, y, sample_weight)
+        design, classes, code, origins = check_rows(self, X, y, sample_weight)
+        design, code, weight = merge_rows(design, code, origins.weight)
         sign = signs(code, len(classes))
         with double_range():
             weights, self.n_iter_, converged = self._solve(design, sign, weight)
@@ -104,5 +105,5 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
         """Class with the largest score, (n,)."""
-        score = self.decision_function(X)
-        return self.classes_[score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)]
+        chosen = chosen_by(self.decision_function(X))
+        return self.classes_[chosen]

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import AnyArray, PerRow, Shaped
+from .._typing import AnyArray, Float, PerRow, Shaped
 from .._validation import check_instance, shown
 from ..designs import Design
 
-__all__ = ["weigh_classes"]
+__all__ = ["class_factors", "weigh_classes"]
 
 
-def weigh_classes(
+def class_factors(
     class_weight: Any, classes: Shaped[AnyArray, " K"], code: PerRow, weight: PerRow, design: Design
-) -> PerRow:
-    """Weights of the rows of a design times those of their classes, (n,).
+) -> Float[np.ndarray, " K"] | None:
+    """Weights of the classes of the rows of a design, (K,); None if all are 1.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ def weigh_classes(
     --------
     >>> from bayesdrop.designs import as_design
     >>> code, rows = np.array([0, 0, 0, 1]), as_design(np.ones((4, 1)))
-    >>> weigh_classes("balanced", np.array(["no", "yes"]), code, np.ones(4), rows).round(3).tolist()
-    [0.667, 0.667, 0.667, 2.0]
-    >>> weigh_classes({"yse": 2.0}, np.array(["no", "yes"]), code, np.ones(4), rows)
+    >>> class_factors("balanced", np.array(["no", "yes"]), code, np.ones(4), rows).round(3).tolist()
+    [0.667, 2.0]
+    >>> class_factors({"yse": 2.0}, np.array(["no", "yes"]), code, np.ones(4), rows)
     Traceback (most recent call last):
     ValueError: class_weight: expected the labels ['no', 'yes'], got ['yse'] too; name the classes as y has them.
     """
     if class_weight is None:
-        return weight
+        return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = design.class_totals(code, weight, len(classes))
-        factor = totals.sum() / (len(classes) * totals)
+        factor = np.asarray(totals.sum() / (len(classes) * totals))
     else:
         expected = 'a dict from class to weight, "balanced" or None'
         given = dict(check_instance(class_weight, "class_weight", Mapping, expected))
@@ -71,4 +71,15 @@ def weigh_classes(
         factor = np.array(numbers, dtype=np.float64) if real else np.full(len(labels), np.nan)
         if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
             raise ValueError(f"class_weight: expected finite numbers above 0, got {shown(class_weight)}.")
-    return weight * sum(factor[k] * (code == k) for k in range(len(classes)))
+    return factor
+
+
+def weigh_classes(factor: Float[np.ndarray, " K"] | None, code: PerRow, weight: PerRow) -> PerRow:
+    """Row weights times those of their classes, (n,).
+
+    Examples
+    --------
+    >>> weigh_classes(np.array([0.5, 2.0]), np.array([0, 1, 1]), np.ones(3)).tolist()
+    [0.5, 2.0, 2.0]
+    """
+    return weight if factor is None else weight * sum(factor[k] * (code == k) for k in range(len(factor)))

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._typing import PerRow
+from .._validation import check_numbers
 from ..designs import Design
+from ..designs.rows import check_sample_weight
 from ..losses import Loss
 
-__all__ = ["check_responses"]
+__all__ = ["check_responses", "paired_counts"]
+
+
+def paired_counts(loss: Loss, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
+    """Successes and failures of each row, (n, 2), as the share of successes and so many times the weight.
+
+    Parameters
+    ----------
+    loss : Loss
+        What ``y`` is the response of; pairs are responses of ``bd.Binomial()``.
+    y : response
+        Anything else than two columns stays as it is.
+    sample_weight : array (n,), optional
+        Row weights.
+
+    Returns
+    -------
+    y, sample_weight, paired : array, array or None, bool
+
+    Raises
+    ------
+    ValueError
+        If they are no counts.
+
+    Examples
+    --------
+    >>> from bayesdrop.losses import Binomial
+    >>> y, weight, _ = paired_counts(Binomial(), [[1, 3], [0, 2]], None)
+    >>> y.tolist(), weight.tolist()
+    ([0.25, 0.0], [4.0, 2.0])
+    """
+    if not loss.pairs or len(np.shape(y)) != 2 or np.shape(y)[1] != 2:
+        return y, sample_weight, False
+    expected = "numbers of successes and of failures, two whole numbers of at least 0 in each row"
+    counts = check_numbers(y, "y", expected)
+    wrong = ~np.isfinite(counts) | (counts < 0) | (counts % 1 != 0)
+    if np.any(wrong):
+        raise ValueError(f"y: expected {expected}, got {counts[wrong][0]:g} ({int(wrong.sum())} of {counts.size}).")
+    trials = counts.sum(axis=1)
+    weight = check_sample_weight(sample_weight, len(counts), all_zero=True) * trials
+    return counts[:, 0] / np.maximum(trials, 1), weight, True
 
 
 def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept: bool, whole: bool = True) -> None:
@@ -50,8 +94,9 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
         (
             lambda y: y > most,
             f"counts of at most {most:g} for {loss!r}",
-            "there are more successes than trials. Give the right trials, as in bd.Binomial(trials), or take "
-            "bd.Poisson() or bd.NegativeBinomial(dispersion) for counts without a limit",
+            "there are more successes than trials. Give the right trials, as in bd.Binomial(trials), or two columns, "
+            "successes and failures, where trials differ; or take bd.Poisson() or bd.NegativeBinomial(dispersion) for "
+            "counts without a limit",
         ),
     ]
     if whole:

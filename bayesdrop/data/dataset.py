@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking, column_names
-from .class_weights import weigh_classes
+from .class_weights import class_factors, weigh_classes
 from .column_facts import ColumnFacts
 
 __all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]
@@ -40,6 +40,10 @@ class Dataset:
         Known part of every row's score.
     facts : ColumnFacts
         What new rows are read by.
+    class_weight : array (K,) or None
+        Weights of the classes, by which ``weight`` is multiplied; None if there are none.
+    sample_weight : array (n,) or None
+        ``weight`` without them; None if there are none.
     """
 
     design: Design
@@ -49,17 +53,26 @@ class Dataset:
     classes: Shaped[np.ndarray, " K"] | None
     offset: Float[np.ndarray, " n"] | None = None
     facts: ColumnFacts = field(default_factory=ColumnFacts)
+    class_weight: Float[np.ndarray, " K"] | None = None
+    sample_weight: PerRow | None = None
 
     @property
     def X(self) -> Any:
         """Features in memory, array (n, p) or compressed rows; those on devices are copied at each call."""
         return self.design.matrix()
 
+    @property
+    def weight_of_classes(self) -> dict[Any, float] | None:
+        """Weight of each label; None if there are none."""
+        if self.class_weight is None or self.classes is None:
+            return None
+        return dict(zip(self.classes.tolist(), self.class_weight.tolist(), strict=True))
+
     def with_weight(self) -> Dataset:
         """Leave out the rows of weight zero, which are no data, unless their design has to keep them."""
-        more = () if self.offset is None else (self.offset,)
-        design, weight, target, *rest = self.design.drop_zero_weight(self.weight, self.target, *more)
-        return replace(self, design=design, target=target, weight=weight, offset=rest[0] if rest else None)
+        names = [name for name in ("target", "offset", "sample_weight") if getattr(self, name) is not None]
+        design, weight, *rest = self.design.drop_zero_weight(self.weight, *(getattr(self, name) for name in names))
+        return replace(self, design=design, weight=weight, **dict(zip(names, rest, strict=True)))
 
     def with_offset(self, offset: Any, multiclass: bool = False) -> Dataset:
         """Give every row's score a known part, numbers (n,) or one number for all rows; None for none.
@@ -90,12 +103,13 @@ class Dataset:
 
         keep = np.zeros(self.design.shape[0], dtype=bool)
         keep[rows] = True
-        more = () if self.offset is None else (self.offset,)
-        parts = self.design.each_block(_kept, keep, self.target, self.weight, *more)
+        names = [n for n in ("target", "weight", "offset", "sample_weight") if getattr(self, n) is not None]
+        parts = self.design.each_block(_kept, keep, *(getattr(self, name) for name in names))
         matrices = [matrix for matrix, *_ in parts if matrix.shape[0]]
         whole = vstack(matrices, format="csr") if any(map(issparse, matrices)) else np.concatenate(matrices)
-        target, weight, *rest = (np.concatenate([part[k] for part in parts]) for k in range(1, len(parts[0])))
-        return replace(self, design=as_design(whole), target=target, weight=weight, offset=rest[0] if rest else None)
+        vectors = (np.concatenate([part[k] for part in parts]) for k in range(1, len(parts[0])))
+        found: dict[str, Any] = dict(zip(names, vectors, strict=True))
+        return replace(self, design=as_design(whole), **found)
 
     def occurrences(self, index: Int[np.ndarray, " p"], size: int) -> Float[np.ndarray, " size"]:
         """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
@@ -167,7 +181,7 @@ def as_dataset(
     """Check a two-class problem and code its labels as signs, or a regression if not ``binary``.
 
     With ``multiclass`` the labels of two classes or more are coded by their numbers; with ``missing="nan"`` NaN among
-    the features is a missing entry. Row weights are multiplied by those of their classes (:func:`.weigh_classes`).
+    the features is a missing entry. Row weights are multiplied by those of their classes (:func:`.class_factors`).
 
     ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
     works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
@@ -214,8 +228,8 @@ def as_dataset(
     for label, total in zip(classes, design.class_totals(code, weight, 2), strict=True):
         if total == 0:
             raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
-    weight = weigh_classes(class_weight, classes, code, weight, design)
-    return Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes, facts=facts)
+    data = Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes, facts=facts)
+    return _weighed(data, class_weight, code)
 
 
 def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_weight: Any) -> Dataset:
@@ -236,4 +250,13 @@ def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_we
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out or "
             "give a row some weight."
         )
-    return Dataset(design, code, weigh_classes(class_weight, classes, code, weight, design), names, classes)
+    return _weighed(Dataset(design, code, weight, names, classes), class_weight, code)
+
+
+def _weighed(data: Dataset, class_weight: Any, code: PerRow) -> Dataset:
+    """The same with the weights of its classes."""
+    factor = class_factors(class_weight, data.classes, code, data.weight, data.design)
+    if factor is None:
+        return data
+    weight = weigh_classes(factor, code, data.weight)
+    return replace(data, weight=weight, class_weight=factor, sample_weight=data.weight)

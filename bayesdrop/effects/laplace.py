@@ -21,6 +21,7 @@ import numpy as np
 
 from .._typing import Float
 from ..data.column_facts import in_order
+from ..data.counts import paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..designs import as_local_design
 from ..fitting.many_classes import softmax_energy
@@ -95,9 +96,11 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     if reason := why_no_covariance(fit):
         raise ValueError(f"fit: expected one whose curvature gives intervals, but {reason}; use bd.sample.")
     X = in_order(X, fit.feature_names, fit.facts)
+    y, sample_weight, _ = paired_counts(loss, y, sample_weight)
     data = as_dataset(
-        X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing
-    )
+        X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing,
+        fit.class_weight,
+    )  # fmt: skip
     if fit.offset is not None and len(fit.offset) != data.design.shape[0]:
         raise _other_rows()
     data = data.with_offset(fit.offset).with_weight()
@@ -147,8 +150,8 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
 
 def _other_rows() -> ValueError:
     return ValueError(
-        "X: expected the rows that were fitted, with their y and sample_weight (times the weight of the class, if "
-        "there was one), and a fit that converged; the energy of these rows has its minimum at other weights."
+        "X: expected the rows that were fitted, with their y and sample_weight, and a fit that converged; the energy "
+        "of these rows has its minimum at other weights."
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import plain_column
-from ..data.class_weights import weigh_classes
 from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..estimators.base import DropoutEstimator
@@ -103,9 +102,11 @@ def point_fits(result: Any) -> list[PointFit] | None:
         def rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
             if classes is None:
                 return y, sample_weight
-            data = as_dataset(X, y, sample_weight, wrap=as_design, multiclass=True, missing=missing_of(estimator))
-            weight = weigh_classes(estimator.class_weight, data.classes, data.target, data.weight, data.design)
-            return plain_column(y) == label if several else y, weight
+            data = as_dataset(
+                X, y, sample_weight, wrap=as_design, multiclass=True, missing=missing_of(estimator),
+                class_weight=estimator.class_weight,
+            )  # fmt: skip
+            return plain_column(y) == label if several else y, data.weight
 
         return rows
 

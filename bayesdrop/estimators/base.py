@@ -27,6 +27,7 @@ from ..fitting.rate_update import SignCounts
 from ..fitting.results.result import RatePosterior
 from ..fitting.tuning.blocks import Start
 from ..fitting.tuning.choose import choose_strength, first_rates
+from ..fitting.tuning.copies import Origins
 from ..fitting.tuning.task import Task
 from ..losses import Loss
 from ..model import Model
@@ -110,7 +111,7 @@ class DropoutEstimator(BaseEstimator):
         check_number(self.tol, "tol", above=0)
         check_flag(self.warm_start, "warm_start")
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         """Check the data of a fit: the design, and what :meth:`_fit_rows` asks for beside it."""
         raise NotImplementedError
 
@@ -143,6 +144,7 @@ class DropoutEstimator(BaseEstimator):
         design: Design,
         target: PerRow,
         weight: PerRow,
+        origins: Origins,
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
         unlabelled: tuple[int, float] | None = None,
         path: FittedPath | None = None,
@@ -154,7 +156,7 @@ class DropoutEstimator(BaseEstimator):
         """
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
-        task = replace(self._task_of(settled, target, weight), design=design, unlabelled=unlabelled)
+        task = replace(self._task_of(settled, target, weight, origins), design=design, unlabelled=unlabelled)
         (model, chosen_start), method = self._choose(task), task.method
         start = chosen_start if earlier is None else earlier
         rate_map = model.bind(default_names(self))
@@ -174,12 +176,16 @@ class DropoutEstimator(BaseEstimator):
             path.near.keep(block.weights, block.state, design)
         return block
 
-    def _task_of(self, settled: Settled, target: PerRow, weight: PerRow, n_classes: int | None = None) -> Task:
+    def _task_of(
+        self, settled: Settled, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None
+    ) -> Task:
         """What is fitted, as a search fits it on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)
-        return Task(settled.model, settled.design, target, weight, names, method, n_classes, self.corrupted_inputs)
+        return Task(
+            settled.model, settled.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
+        )
 
     def _choose(self, task: Task) -> tuple[Model, Start | None]:
         """The settled model, with the strength of its rates chosen if it is ``bd.Tuned``; and where it may start."""
@@ -327,6 +333,10 @@ class DropoutEstimator(BaseEstimator):
         weights = np.empty((coef.shape[1] + 1, coef.shape[0]))
         weights[:-1], weights[-1] = coef.T, self.intercept_
         return weights
+
+    def _threshold(self) -> float:
+        """What is taken off the scores by which classes are told."""
+        return 0.0
 
     def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score of new rows, (n, 1) or (n, K), or ``2 log E e^{s − m}`` in its place."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._memory import check_memory
-from .._typing import AnyArray, Float, PerRow, Shaped
+from .._typing import AnyArray, Float, Int, PerRow, Shaped
 from ..designs import Design
 from ..designs.dask.methods import by_blocks
+from ..fitting.tuning.copies import Copies, Origins, origins_of
 from .validation import check_training
 
-__all__ = ["ClassScores", "check_class_memory", "check_rows", "shares", "signs"]
+__all__ = ["ClassScores", "agreeing", "check_class_memory", "check_rows", "chosen_by", "merge_rows", "shares", "signs"]
 
 
 def check_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any
-) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, PerRow]:
-    """Check the data of a fit: rows of some weight, the classes, the class number and the weight of each row.
+    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None
+) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, Origins]:
+    """Check the data of a fit: rows of some weight, the classes, the class number of each row and its origin.
 
     Raises
     ------
@@ -37,8 +39,26 @@ def check_rows(
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
             "or give a row some weight."
         )
+    origins = origins_of(weight, groups)
     design, weight, code = design.drop_zero_weight(weight, code)
-    return design, classes, code, weight
+    return design, classes, code, replace(origins, weight=weight)
+
+
+def merge_rows(design: Any, code: PerRow, weight: PerRow) -> tuple[Any, PerRow, PerRow]:
+    """Rows in memory with equal ones, of a class, as one; see :meth:`.tuning.copies.Copies.merged`.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> rows, code, weight = merge_rows(as_design(np.ones((3, 1))), np.array([1, 0, 1]), np.ones(3))
+    >>> code.tolist(), weight.tolist()
+    ([0, 1], [1.0, 2.0])
+    """
+    copies = Copies.of(design, code[:, None], weight)
+    if copies.plain:
+        return design, code, weight
+    rows, total = copies.merged()
+    return design[rows], code[rows], total
 
 
 def check_class_memory(n_classes: int, shape: tuple[int, int], *, rows_here: bool) -> None:
@@ -89,6 +109,44 @@ def shares(positive: Float[AnyArray, "m K"]) -> Float[AnyArray, "m classes"]:
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / positive.shape[1])
 
 
+def chosen_by(score: Float[AnyArray, "m ..."]) -> Int[AnyArray, " m"]:
+    """Number of the class with the largest score, (n,), of scores (n,) or (n, 1) of two classes and (n, K) of more.
+
+    Examples
+    --------
+    >>> chosen_by(np.array([-1.0, 2.0])).tolist(), chosen_by(np.array([[0.0, 1.0, -1.0]])).tolist()
+    ([0, 1], [1])
+    """
+    if score.ndim > 1 and score.shape[1] > 1:
+        return score.argmax(axis=1)
+    return (score.reshape(len(score)) > 0).astype(int)
+
+
+def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Float[AnyArray, "m K"]:
+    """The nearest probabilities of which that of the chosen class is the largest.
+
+    An average over the noise is no function of the mean score: next to the boundary, where they are nearly equal, it
+    may prefer another class.
+
+    Examples
+    --------
+    >>> agreeing(np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]]), np.array([1, 1])).tolist()
+    [[0.4, 0.4000000000000001, 0.2], [0.2, 0.5, 0.3]]
+    """
+    rows = np.flatnonzero(chance.argmax(axis=1) != chosen)
+    if not len(rows):
+        return chance
+    chance, own = chance.copy(), chance[rows, chosen[rows]][:, None]
+    # All that are above a level come down to it, which the own one rises to.
+    above = -np.sort(-np.where(chance[rows] > own, chance[rows], -np.inf), axis=1)
+    count = 1 + np.arange(above.shape[1])
+    means = (own + np.cumsum(np.maximum(above, 0.0), axis=1)) / (1 + count)
+    level = np.maximum(own, means.max(axis=1, keepdims=True))  # the own one, if others are as large
+    chance[rows] = np.minimum(chance[rows], level)
+    chance[rows, chosen[rows]] = np.nextafter(level[:, 0], 1.0)
+    return chance
+
+
 class ClassScores(ClassifierMixin):
     """Classes and their logarithmic probabilities from the scores and probabilities of a classifier."""
 
@@ -104,10 +162,9 @@ class ClassScores(ClassifierMixin):
 
     @by_blocks
     def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
-        """Class with the largest score, (n,)."""
-        score = self.decision_function(X)
-        index = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(int)
-        return self.classes_[index]
+        """Class with the largest score, (n,), which is the most probable one."""
+        chosen = chosen_by(self.decision_function(X))
+        return self.classes_[chosen]
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Float[AnyArray, "m K"]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
-from ..data.class_weights import weigh_classes
+from ..data.class_weights import class_factors, weigh_classes
 from ..data.column_facts import in_order
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
@@ -25,7 +25,7 @@ from ..losses import Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, check_class_memory, check_rows, shares, signs
+from .classes import ClassScores, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
 from .drawn_model import adapted
 from .intact import intact
 from .parameters import set_parameters, with_parameters
@@ -58,7 +58,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         """True if the classes were fitted jointly."""
         return len(classes) > 2 and getattr(self, "multiclass_", None) == "softmax"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Fit weights and rates.
 
         Parameters
@@ -70,25 +70,37 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             Two or more classes, any labels.
         sample_weight : array (n,), optional
             Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients, which are held out together where the strength of
+            the noise is chosen; see :class:`bayesdrop.Tuned`.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     @intact
-    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, unlabelled_weight: float = 1.0) -> Any:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any = None,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+    ) -> Any:
         model = self._model()
         self._check_limits()
-        rows = self._check_rows(X, y, sample_weight)
+        rows = self._check_rows(X, y, sample_weight, groups)
         earlier = self._earlier_fit(rows[1], rows[0].shape[1]) if self.warm_start else None
         return self._fit_rows(model, rows, earlier, unlabelled, unlabelled_weight)
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
-        design, classes, code, weight = check_rows(self, X, y, sample_weight)
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
+        design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
         check_class_memory(len(classes), design.shape, rows_here=design.is_local)
-        return design, classes, code, weigh_classes(self.class_weight, classes, code, weight, design)
+        factor = class_factors(self.class_weight, classes, code, origins.weight, design)
+        return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 
     def _convex(self, rows: tuple[Any, ...]) -> bool:
         return not self._settle_classes(rows[1], rows[0].shape) and super()._convex(rows)
@@ -102,7 +114,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         unlabelled_weight: float = 1.0,
         path: FittedPath | None = None,
     ) -> Any:
-        design, classes, code, weight = rows
+        design, classes, code, weight, origins = rows
         joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
@@ -119,8 +131,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self.classes_ = classes
         self._online = None
         if joint:
-            return fit_joint(self, settled, design, code, weight, earlier, extra)
-        block = self._solve(settled, design, signs(code, len(classes)), weight, earlier, extra, path)
+            return fit_joint(self, settled, design, code, weight, origins, earlier, extra)
+        block = self._solve(settled, design, signs(code, len(classes)), weight, origins, earlier, extra, path)
         self._set_weights(block.weights)
         return self
 
@@ -175,7 +187,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             )
         code = np.searchsorted(known, y)
         design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])
-        weight = weigh_classes(self.class_weight, known, code, weight, design)
+        weight = weigh_classes(class_factors(self.class_weight, known, code, weight, design), code, weight)
         self.classes_ = known
         joint = self._is_joint(known) if hasattr(self, "coef_") else self._settle_classes(known, None)
         target = code if joint else signs(code, len(known))
@@ -210,11 +222,16 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
 
     @by_blocks
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
-        """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1."""
+        """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1.
+
+        One against the rest, and of two classes, the average may prefer another class than the mean score next to the
+        boundary. ``predict`` follows the score, which on tables errs no more often, and such probabilities are moved to
+        the nearest ones that agree with it.
+        """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
             return joint_probability(self, joint_model(self, self._model()), X)
-        return shares(positive_probability(self, X))
+        return agreeing(shares(positive_probability(self, X)), chosen_by(self._mean_scores(X)))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
@@ -330,7 +347,14 @@ class DropoutLogisticRegression(DropoutClassifier):
         return kind == "softmax" and len(classes) > 2
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None, unlabelled_weight: float = 1.0
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
     ) -> Any:
         """Fit weights and rates.
 
@@ -343,6 +367,9 @@ class DropoutLogisticRegression(DropoutClassifier):
             Two or more classes, any labels.
         sample_weight : array (n,), optional
             Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients, which are held out together where the strength of
+            the noise is chosen; see :class:`bayesdrop.Tuned`.
         unlabelled : array or scipy sparse (m, p), optional
             Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
             tell which features are noisy together (Wager, Wang & Liang 2013). Of several minima it is the one below the
@@ -355,4 +382,4 @@ class DropoutLogisticRegression(DropoutClassifier):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, unlabelled, unlabelled_weight)
+        return self._fit(X, y, sample_weight, groups, unlabelled, unlabelled_weight)

@@ -57,7 +57,7 @@ def as_sklearn(estimator: Any) -> Any:
         coef, intercept = coef * own.gain, intercept + np.sum(coef * own.shift, axis=0)
         if estimator.centre_ is not None:
             intercept = intercept + estimator.centre_ @ (weights[:-1] - coef)
-    coef = np.ascontiguousarray(coef.T)
+    coef, intercept = np.ascontiguousarray(coef.T), intercept - estimator._threshold()
     classes = getattr(estimator, "classes_", None)
     plain.coef_ = coef if classes is not None else coef[0]
     plain.intercept_ = intercept if classes is not None else float(intercept[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..data.counts import check_responses
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
+from ..fitting.tuning.copies import origins_of
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from ..model import Model
 from ..rates import Fixed
@@ -34,7 +36,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         return Fixed(0.1)
 
     @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Fit the weights.
 
         Parameters
@@ -46,6 +48,8 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
             Targets.
         sample_weight : array (n,), optional
             Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, for ``rates=bd.Tuned()``, which counts take.
 
         Returns
         -------
@@ -53,23 +57,24 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         model = self._model()
         self._check_limits()
-        rows = self._check_rows(X, y, sample_weight)
+        rows = self._check_rows(X, y, sample_weight, groups)
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (rows[0].shape[1],):
             earlier = self._earlier()
         return self._fit_rows(model, rows, earlier)
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         design = check_training(self, X)
-        y = design.targets(y)
-        design, weight, y = design.drop_zero_weight(design.row_weights(sample_weight), y)
+        y, weight = design.targets(y), design.row_weights(sample_weight)
+        origins = origins_of(weight, groups)
+        design, weight, y = design.drop_zero_weight(weight, y)
         check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
-        return design, y, weight
+        return design, y, replace(origins, weight=weight)
 
     def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, path: FittedPath | None = None) -> Any:
-        design, y, weight = rows
-        settled = self._settle(model, design, weight, path)
-        block = self._solve(settled, settled.design, y[:, None], weight, earlier, path=path)
+        design, y, origins = rows
+        settled = self._settle(model, design, origins.weight, path)
+        block = self._solve(settled, settled.design, y[:, None], origins.weight, origins, earlier, path=path)
         self._set_weights(block.weights)
         return self
 

@@ -13,6 +13,7 @@ from ..fitting.driver import announce
 from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
 from ..fitting.objective.centring import Settled
 from ..fitting.softmax.energy import SoftmaxEnergy
+from ..fitting.tuning.copies import Origins
 from ..losses import Softmax
 from ..model import Model
 from ..rates import Fixed, RateMap
@@ -36,6 +37,7 @@ def fit_joint(
     design: Design,
     code: PerRow,
     weight: PerRow,
+    origins: Origins,
     earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
     unlabelled: tuple[int, float] | None,
 ) -> Any:
@@ -43,7 +45,7 @@ def fit_joint(
     model = settled.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    task = estimator._task_of(settled, code, weight, len(estimator.classes_))
+    task = estimator._task_of(settled, code, weight, origins, len(estimator.classes_))
     model, start = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
     rate_map = model.bind(default_names(estimator))
     if earlier is not None:

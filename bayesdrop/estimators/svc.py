@@ -11,6 +11,7 @@ from .._typing import AnyArray, Float
 from ..designs.dask.methods import by_blocks
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Loss
+from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
 from .intact import intact
 from .parameters import set_parameters, with_parameters
@@ -29,11 +30,12 @@ class DropoutSVC(DropoutClassifier):
     A hinge has no probabilities. Where the strength of the rates was chosen on folds, as by default,
     ``predict_proba`` is what the scores of held-out rows were worth: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the
     score ``s`` of each row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), as scikit-learn's
-    ``CalibratedClassifierCV(ensemble=False)`` has it; of several classes ``e^{a s_k} / Σ_l e^{a s_l}``. ``predict``
-    stays the sign of the score, also where ``b`` makes the other of two classes a little more probable. With rates
-    that are given, after ``partial_fit``, or where ``corrupted_inputs`` has been changed since the fit, there are no
-    such scores, and it is the normalised pseudo-likelihood, averaged over the noise as by :func:`bayesdrop.predict`:
-    its steepness depends on C, it is not calibrated, and two rows of nearly the same score may come in the other order.
+    ``CalibratedClassifierCV(ensemble=False)`` has it; of several classes ``e^{a s_k} / Σ_l e^{a s_l}``. Of two classes
+    ``decision_function`` is then ``s + b/a``, zero where both are as probable, so that ``predict`` is the more probable
+    one. With rates that are given, after ``partial_fit``, or where ``corrupted_inputs`` has been changed since the fit,
+    there are no such scores, and it is the normalised pseudo-likelihood, averaged over the noise as by
+    :func:`bayesdrop.predict`: its steepness depends on C, it is not calibrated, and two rows of nearly the same score
+    may come in the other order.
 
     Parameters
     ----------
@@ -88,8 +90,8 @@ class DropoutSVC(DropoutClassifier):
         return Hinge(expectation=self.expectation)
 
     @intact
-    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any = None, unlabelled_weight: float = 1.0) -> Any:
-        super()._fit(X, y, sample_weight, unlabelled, unlabelled_weight)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *rest: Any) -> Any:
+        super()._fit(X, y, sample_weight, *rest)
         self.calibration_ = None if self.selection_ is None else self.selection_.calibration
         return self
 
@@ -97,12 +99,29 @@ class DropoutSVC(DropoutClassifier):
         super()._set_weights(weights)
         self.calibration_ = None  # until scores of held-out rows are known
 
+    def _calibrated(self) -> Calibration | None:
+        """The calibration, if it is for scores such as those of new rows."""
+        found = self.calibration_
+        return found if found is not None and found.corrupted_inputs == self.corrupted_inputs else None
+
+    def _threshold(self) -> float:
+        found = self._calibrated()
+        return 0.0 if found is None else found.threshold
+
+    @by_blocks
+    def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
+        """Score of each row under the noise, (n,) for two classes and (n, K) for more, less its threshold.
+
+        The threshold is zero, or where held-out scores made both of two classes as probable.
+        """
+        return super().decision_function(X) - self._threshold()
+
     @by_blocks
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K), by the scores of held-out rows, or by the pseudo-likelihood; rows sum to 1."""
         check_is_fitted(self)
-        found = self.calibration_
-        if found is None or found.corrupted_inputs != self.corrupted_inputs:
+        found = self._calibrated()
+        if found is None:
             return super().predict_proba(X)
         score = self.decision_function(X)
-        return found.probabilities(score.reshape(len(score), -1))
+        return agreeing(found.probabilities(score.reshape(len(score), -1) + found.threshold), chosen_by(score))

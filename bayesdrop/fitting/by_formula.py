@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.formulas.formula import FormulaDesign, from_formula
 from ..data.frames import as_frame
-from ..losses import Logistic, Softmax, Squared
+from ..losses import Binomial, Logistic, Softmax, Squared
 from ..model import Model
 from ..rates import Fixed
 
@@ -37,7 +37,8 @@ def stated(model: Any, X: Any, y: Any, feature_names: Sequence[str] | None) -> S
     ----------
     model : Model or str
         A model, or a formula with the data frame as ``X``: two labels of the response then mean ``bd.Logistic()``,
-        more ``bd.Softmax()``, numbers ``bd.Squared()`` at a fixed rate of 0.1.
+        more ``bd.Softmax()``, numbers ``bd.Squared()`` at a fixed rate of 0.1, and two columns, as in
+        ``"successes + failures ~ dose"``, ``bd.Binomial()``.
     X : features, str or data frame
         Features, or a formula with the data frame as ``y``.
     y : response or data frame
@@ -98,6 +99,8 @@ def offset_beside(design: FormulaDesign | None, offset: Any) -> Any:
 
 def _default(y: np.ndarray) -> Model:
     """The model of a response."""
+    if y.ndim > 1:
+        return Model(Binomial())
     if y.dtype.kind in "iuf" and len(np.unique(y)) > 2:
         return Model(Squared(), rates=Fixed(_RATE))
     return Model(Softmax() if len(np.unique(y)) > 2 else Logistic())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..data.counts import check_responses
+from ..data.counts import check_responses, paired_counts
 from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..model import Model, check_model
@@ -27,6 +27,7 @@ from .results.auxiliary import first_problem
 from .results.result import Fit, RatePosterior
 from .state import SolverState
 from .tuning.choose import choose_strength, first_rates
+from .tuning.copies import origins_of
 from .tuning.task import Task
 
 __all__ = ["fit"]
@@ -40,6 +41,7 @@ def fit(
     method: FitMethod[Energy, SolverState] | None = None,
     sample_weight: Any = None,
     class_weight: Any = None,
+    groups: Any = None,
     offset: Any = None,
     feature_names: Sequence[str] | None = None,
 ) -> Fit:
@@ -58,7 +60,8 @@ def fit(
         Python expressions, which are run: take none from strangers.
     y : sequence of n labels or numbers
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
-        loss of regression. With a formula for ``X`` the data frame.
+        loss of regression, or two columns, successes and failures, for ``bd.Binomial()``. With a formula for ``X`` the
+        data frame.
     method : Newton or EM, optional
         ``bd.Newton()`` by default, and the only one for ``bd.Softmax()``.
     sample_weight : array (n,), optional
@@ -66,6 +69,9 @@ def fit(
     class_weight : dict or "balanced", optional
         Weight of each label, which multiplies those of its rows; 1 for labels that are left out. ``"balanced"`` makes
         all classes weigh the same.
+    groups : array (n,), optional
+        Labels of the rows that belong together, such as patients, which are held out together where ``bd.Tuned``
+        chooses the strength of the noise.
     offset : array (n,) or float, optional
         Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor penalised, such as the logarithm of
         the exposure of a count. Predictions of new rows need theirs. Of one score a row, and rows that this process
@@ -110,11 +116,14 @@ def fit(
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
+    y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
     all_rows = as_dataset(
         X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing, class_weight
     ).with_offset(offset_beside(design, offset), many)
     data = all_rows.with_weight()
-    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
+    own_weight = data.weight if data.sample_weight is None else data.sample_weight
+    origins = replace(origins_of(all_rows.weight, groups), weight=own_weight)
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     names, tuned = data.feature_names, is_tuned(model.rates)
     rate_map = first_rates(model).bind(names)
     settled, selection, start = settle(model, data.design, data.weight, rate_map, names), None, None
@@ -122,7 +131,7 @@ def fit(
         labels: Any = data.classes
         target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
         task = Task(
-            settled.model, settled.design, target, data.weight, names, method, classes, offset=data.offset
+            settled.model, settled.design, target, data.weight, names, method, origins, classes, offset=data.offset
         )  # fmt: skip
         chosen, selection, start = choose_strength(task)
         settled, model = replace(settled, model=chosen), replace(model, rates=chosen.rates)
@@ -130,7 +139,7 @@ def fit(
     if many:
         joint, rest = fit_dataset(model, settled, data, rate_map, method, start)
         announce(rest.status, rest.iterations)
-        return replace(joint, selection=selection, formula=design)
+        return replace(joint, selection=selection, formula=design, class_weight=data.weight_of_classes)
     block = fit_block(
         settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
     )  # fmt: skip
@@ -156,5 +165,6 @@ def fit(
         formula=design,
         offset=all_rows.offset,
         facts=data.facts,
+        class_weight=data.weight_of_classes,
         _auxiliary=first_problem(block.auxiliary, all_rows.weight),
     )

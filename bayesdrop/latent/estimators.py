@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
 from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
-from ..data.class_weights import weigh_classes
+from ..data.class_weights import class_factors, weigh_classes
 from ..designs import in_memory
 from ..designs.dask.methods import by_blocks
 from ..estimators.base import DropoutEstimator
-from ..estimators.classes import ClassScores, check_rows, shares, signs
+from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, merge_rows, shares, signs
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import check_new_matrix, default_names
@@ -103,8 +103,10 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         self._check_limits()
         units = check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
         check_count(self.n_init, "n_init", most=_MOST_STARTS)
-        design, classes, code, weight = check_rows(self, in_memory(X), y, sample_weight)
-        weight = weigh_classes(self.class_weight, classes, code, weight, design)
+        design, classes, code, origins = check_rows(self, in_memory(X), y, sample_weight)
+        factor = class_factors(self.class_weight, classes, code, origins.weight, design)
+        design, code, weight = merge_rows(design, code, origins.weight)
+        weight = weigh_classes(factor, code, weight)
         X = design.matrix()
         joint, many = self._is_joint(classes), len(classes) > 2
         target = code if joint else signs(code, len(classes))
@@ -208,25 +210,30 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
-        """Score of each row, (n,) for two classes and (n, K) for more, to first order its mean under the noise.
+        """Logarithm of the odds of the class, (n,) for two classes and of each against the rest, (n, K), for more.
 
-        The softmax gives the logarithm of the expected probabilities.
+        To first order its average over the noise. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
             return self.predict_log_proba(X)
-        mean, _ = self._scores(X)
-        return mean if len(self.classes_) > 2 else mean[:, 0]
+        for_it, against = (np.maximum(self._chance(X, sign), np.finfo(float).tiny) for sign in (1.0, -1.0))
+        odds = np.log(for_it) - np.log(against)
+        return odds if len(self.classes_) > 2 else odds[:, 0]
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Float[np.ndarray, "n K"]:
         """Class probabilities, (n, K); rows sum to 1."""
-        mean, cov = self._scores(X)
+        check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return Softmax.expected_probabilities(mean, cov)
-        var = np.zeros_like(mean) if cov is None else cov
+            return Softmax.expected_probabilities(*self._scores(X))
+        return agreeing(shares(self._chance(X, 1.0)), chosen_by(self.decision_function(X)))
+
+    def _chance(self, X: MatrixLike, sign: float) -> Float[np.ndarray, "n M"]:
+        """Probability of each problem's class, or of its rest, (n, M)."""
+        mean, cov = self._scores(X)
         loss = require(self._loss(), Classifying, "predict_proba", "take predict")
-        return shares(loss.expected_probability(mean, var, float(self.C)))
+        return loss.expected_probability(sign * mean, np.zeros_like(mean) if cov is None else cov, float(self.C))
 
     @property
     def _n_features_out(self) -> int:

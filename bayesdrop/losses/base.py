@@ -163,6 +163,11 @@ class Loss(Protocol):
         return None
 
     @property
+    def pairs(self) -> bool:
+        """True if a response may be two counts, of successes and of failures, whose sum differs from row to row."""
+        return False
+
+    @property
     def exponential(self) -> bool:
         """True if ``φ`` is the exact ``E loss`` where ``v`` is ``2 log E e^{s − m}``, which fits then take for it."""
         return False

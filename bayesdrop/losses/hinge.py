@@ -139,7 +139,8 @@ class Hinge(Loss):
         xp = score.__array_namespace__()
         zero = xp.zeros_like(score)
         gap = xp.maximum(self.margin + score, zero) - xp.maximum(self.margin - score, zero)
-        return 0.5 * (1 + xp.tanh(0.5 * weight * gap))
+        decay = xp.exp(-xp.abs(weight * gap))  # small probabilities keep their digits
+        return xp.where(gap > 0, 1.0, decay) / (1 + decay)
 
     def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """Expectation of :meth:`probability` for a normal score, by the trapezium rule.

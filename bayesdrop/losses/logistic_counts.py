@@ -129,14 +129,16 @@ class _LogisticCount(Loss):
 class Binomial(_LogisticCount):
     """Loss of a binomial count, of so many successes among ``trials``: ``N log(1 + e^s) − y s``.
 
-    The score is the logarithm of the odds of a success. Every row has the same number of trials, since a loss sees a
-    response and its score and nothing else. Where they differ, and where masks are not drawn, take
-    :class:`bayesdrop.Logistic` with two rows for each, the successes and the failures as ``sample_weight``.
+    The score is the logarithm of the odds of a success. Where rows have different numbers of trials ``y`` has two
+    columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
+    is left out. Such a row is as many rows of one trial, the share of its successes with the number of its trials as
+    weight: a posterior draws masks for each of them, where ``Binomial(N)`` has one mask a row. Likelihoods then leave out
+    the binomial coefficients, and expected responses and simulated ones are those of one trial.
 
     Parameters
     ----------
     trials : int
-        Trials ``N >= 1`` of each row; with 1 it is the logistic loss of ``y`` in {0, 1}.
+        Trials ``N >= 1`` of every row; with 1 it is the logistic loss of ``y`` in {0, 1}, or of pairs of counts.
     expectation : str
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
 
@@ -144,6 +146,11 @@ class Binomial(_LogisticCount):
     --------
     >>> import numpy as np
     >>> bool(np.isclose(Binomial(3).value(np.array(1.0), np.array(0.0), np.array(0.0)), 3 * np.log(2)))
+    True
+    >>> import bayesdrop as bd
+    >>> X, counts = [[0.0], [1.0], [2.0], [3.0]], [[0, 5], [2, 10], [4, 3], [8, 1]]
+    >>> fit = bd.fit(bd.Model(Binomial(), rates=bd.Fixed(0.0)), X, counts)
+    >>> bool(fit.weight[0] > 0)
     True
     """
 
@@ -153,7 +160,10 @@ class Binomial(_LogisticCount):
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.trials, FORMS) or "the number of trials of every row, as in bd.Binomial(10)"
+        advice = misplaced_expectation(self.trials, FORMS) or (
+            "the number of trials of every row, as in bd.Binomial(10); where rows differ give y as two columns, the "
+            "successes and the failures"
+        )
         check_count(self.trials, "trials", advice=advice)
         choose_form(FORMS, self.expectation, "Binomial")
 
@@ -161,6 +171,11 @@ class Binomial(_LogisticCount):
     def largest_count(self) -> float:
         """See :class:`bayesdrop.losses.base.Loss`."""
         return float(self.trials)
+
+    @property
+    def pairs(self) -> bool:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return self.trials == 1
 
     def _trials(self, y: Responses) -> Scores:
         return 0.0 * y + float(self.trials)
@@ -171,7 +186,9 @@ class Binomial(_LogisticCount):
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """Logarithm of the binomial coefficient ``N over y``."""
+        """Logarithm of the binomial coefficient ``N over y``; of one trial, or a share of several, 0."""
+        if self.trials == 1:
+            return 0.0 * y
         from scipy.special import gammaln
 
         return gammaln(self.trials + 1.0) - gammaln(y + 1.0) - gammaln(self.trials - y + 1.0)

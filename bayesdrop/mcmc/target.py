@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_choice, check_count, shown
-from ..data.counts import check_responses
+from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import Settled, settle
@@ -80,6 +80,7 @@ class Problem:
         ([-1.0, 1.0], False)
         """
         many = model.loss.multiclass
+        y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
         given = as_dataset(
             X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing, class_weight
         ).with_offset(offset, many)
@@ -89,7 +90,7 @@ class Problem:
                 "all rows if they fit in memory, or a random sample of them."
             )
         data = given.with_weight()
-        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
+        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
         if np.any(data.weight == 0):
             raise ValueError(
                 "sample_weight: rows of weight zero are left out of a posterior, which features on devices or on a "

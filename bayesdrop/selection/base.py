@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,9 @@ from .._typing import Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..estimators.validation import takes_missing
 from ..fitting.tuning.blocks import Held
-from ..fitting.tuning.choose import possible_folds
-from ..fitting.tuning.families import families_of
+from ..fitting.tuning.choose import search_on
 from ..fitting.tuning.folds import Fold
-from ..fitting.tuning.search import Search
+from ..fitting.tuning.search import Losses, Search
 from ..fitting.tuning.selection import Selection, conclude
 from ..fitting.tuning.table import Key
 from ..fitting.tuning.task import Task
@@ -90,7 +89,7 @@ class DropoutCV(BaseEstimator):
     def _default_candidates(self) -> list[Any]:
         raise NotImplementedError
 
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
+    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
         """Check the data as a fit of the plain estimator does, and say what is fitted on folds."""
         raise NotImplementedError
 
@@ -132,7 +131,7 @@ class DropoutCV(BaseEstimator):
             raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
-    def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, n: int) -> Any:
+    def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
         """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
         given, Cs = self._candidates(), self._strengths()
         check_flag(self.one_standard_error, "one_standard_error")
@@ -147,29 +146,26 @@ class DropoutCV(BaseEstimator):
         with warnings.catch_warnings():
             # The fit with the choice says it again.
             warnings.simplefilter("ignore", UnscaledWarning)
-            task = self._task(plain, X, y, np.ones(n) if weight is None else weight)
+            task = self._task(plain, X, y, np.ones(n) if weight is None else weight, groups)
         own = self.scoring is None
-        cv = possible_folds(task, self.cv, "cv", own)
-        if cv is None:
+        tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
+        found = search_on(
+            task, self.cv, "cv", candidates, Cs, None if own else _by_scorer(self.scorer_, plain, X, y, weight, task),
+            climbs=own and tuned, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        if found is None:
             few = "each of two classes" if own else "each class"
             raise ValueError(
                 f"cv: expected at least two rows{'' if task.code is None else f' of {few}'}, to fit one and hold "
-                f"the other out, got one; give more rows, or {self._plain().__name__} rates and C of your own."
+                f"the other out, got 1 sample{'' if task.code is None else ' of some class'}; give more rows, or "
+                f"{self._plain().__name__} rates and C of your own."
             )
-        folds = task.folds(cv)
-        losses = _by_row(task, folds) if own else _by_scorer(self.scorer_, plain, given, X, y, weight, folds)
-        search = Search(
-            task.solver(loose=own, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
-            task.kept(losses, folds), task.size * len(folds) * len(candidates), by_row=own, n_jobs=self.n_jobs,
-            avoid_plain=task.avoids_plain,
-        )  # fmt: skip
-        tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
-        keys = search.climb() if own and tuned else search.complete()
+        search, keys = found
         scoring = (
             task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
         self.selection_: Selection
-        self.selection_, start = conclude(search, keys, scoring, self.one_standard_error)
+        self.selection_, start = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
         if start is not None and task.starts_anywhere:
@@ -240,26 +236,14 @@ def _as_rates(candidate: Any) -> Any:
     return Fixed(check_rate(candidate, "rates")) if numbers else candidate
 
 
-def _by_row(task: Task, folds: list[Fold]) -> Callable[[Key, int, Held], Float[np.ndarray, " m"]]:
-    return lambda key, fold, held: task.losses(folds[fold], key[0], held)
-
-
-def _by_scorer(
-    scorer: Any, plain: Any, given: list[Any], X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, folds: list[Fold]
-) -> Callable[[Key, int, Held], Float[np.ndarray, " 1"]]:
+def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, task: Task) -> Losses:
     """Minus the score of scikit-learn, of an estimator that has the weights of a fold."""
+    own, number = task.origins.weight, task.origins.number
 
-    def losses(key: Key, fold: int, held: Held) -> Float[np.ndarray, " 1"]:
-        rows = folds[fold].test
-        weights = {} if weight is None else {"sample_weight": weight[rows]}
-        return np.array(
-            [
-                -float(
-                    scorer(
-                        plain._with_weights(held.weights, held.rates, key[0]), take_rows(X, rows), y[rows], **weights
-                    )
-                )
-            ]
-        )
+    def losses(key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " 1"]:
+        rows = fold.test if number is None else number[fold.test]
+        weights = {} if weight is None else {"sample_weight": fold.held_weight(own)}
+        fitted = plain._with_weights(held.weights, held.rates, key[0])
+        return np.array([-float(scorer(fitted, take_rows(X, rows), y[rows], **weights))])
 
     return losses

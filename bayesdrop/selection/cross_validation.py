@@ -9,16 +9,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import AnyArray, Float, Shaped
-from ..data.class_weights import weigh_classes
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.classes import check_class_memory, signs
+from ..estimators.classes import signs
 from ..estimators.classifier import DropoutLogisticRegression
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.softmax import joint_model
 from ..estimators.svc import DropoutSVC
-from ..estimators.validation import check_here, check_training
+from ..estimators.validation import check_here
 from ..fitting.tuning.task import Task
 from ..rates import Tuned
 from .base import FITTED, DropoutCV
@@ -36,7 +35,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         return Tuned().candidates
 
     @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Choose the rates and ``C`` on the folds, and fit with them to all rows.
 
         Parameters
@@ -46,7 +45,10 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores alike.
+            Row weights, >= 0, of fits and of scores alike; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
+            and a splitter of groups is given them.
 
         Returns
         -------
@@ -72,25 +74,17 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
             )
         X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        self._keep(self._choose(X, y, weight, checked.shape[0]).fit(X, y, sample_weight=weight))
+        self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
         return self
 
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
-        design, classes = check_training(plain, X), self.classes_
-        check_class_memory(len(classes), design.shape, rows_here=design.is_local)
-        code = np.searchsorted(classes, y)
-        totals = design.class_totals(code, weight, len(classes))
-        if np.any(totals == 0):
-            raise ValueError(
-                f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out."
-            )
-        weight = weigh_classes(plain.class_weight, classes, code, weight, design)
+    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
+        design, classes, code, weight, origins = plain._check_rows(X, y, weight, groups)
         plain.classes_, joint = classes, plain._settle_classes(classes, design.shape)
         if hasattr(plain, "multiclass_"):
             plain.multiclass = plain.multiclass_  # whatever the folds leave
         model = joint_model(plain, plain._model()) if joint else plain._model()
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
-        return plain._task_of(plain._settle(model, design, weight), target, weight, many)
+        return plain._task_of(plain._settle(model, design, weight), target, weight, origins, many)
 
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise."""

@@ -16,14 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float
 from .._validation import check_folds, shown
-from ..designs import column_names, in_memory
+from ..designs import as_design, column_names, in_memory, with_missing
 from ..designs.rows import check_sample_weight
 from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names, missing_of
-from ..fitting.tuning.folds import split, standard_error
+from ..fitting.tuning.copies import origins_of
+from ..fitting.tuning.folds import Rows, make_folds, standard_error
 from ..rates.base import check_rate
-from .scoring import Scores, score_along, scorer_of
+from .scoring import Scores, score_along, scorer_of, take_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,7 +119,9 @@ class RatePath(BaseEstimator):
         return clone(self.estimator)
 
     @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_test: Any = None, y_test: Any = None) -> RatePath:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, X_test: Any = None, y_test: Any = None, groups: Any = None
+    ) -> RatePath:
         """Fit along the grid.
 
         Parameters
@@ -131,6 +134,9 @@ class RatePath(BaseEstimator):
             Row weights, >= 0, of the fits and of the scores on folds or training rows.
         X_test, y_test : (n_test, p), (n_test,), optional
             Rows to score on, without ``cv``.
+        groups : array (n,), optional
+            Labels of the rows that belong together: a number of folds then holds out whole groups, and a splitter of
+            groups is given them.
 
         Returns
         -------
@@ -172,8 +178,16 @@ class RatePath(BaseEstimator):
         if classifier:
             self.classes_ = model.classes_
         if self.cv is not None:
-            folds = split(self.cv, checked, y, classifier=classifier)
-            table = np.array([score_along(model, grid, X, y, weight, fold, self.scoring) for fold in folds])
+            origins = origins_of(np.ones(len(y)) if weight is None else weight, groups)
+            own = None if weight is None else origins.weight
+            kept = np.arange(len(y)) if origins.number is None else origins.number
+            code = np.unique(y[kept], return_inverse=True)[1] if classifier else None
+            known = np.reshape(y[kept] if code is None else code, (-1, 1))
+            design: Any = as_design(with_missing(checked))
+            folds = make_folds(self.cv, Rows.of(design[kept], known, code, origins))
+            table = np.array(
+                [score_along(model, grid, take_rows(X, kept), y[kept], own, fold, self.scoring) for fold in folds]
+            )
             self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
             self.scored_on_ = "folds"
         return self

@@ -13,7 +13,7 @@ from ..designs.rows import check_sample_weight
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.regressor import DropoutRidge, DropoutSVR
-from ..estimators.validation import check_here, check_training
+from ..estimators.validation import check_here
 from ..fitting.tuning.task import Task
 from .base import DropoutCV
 
@@ -29,7 +29,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         return list(_RATES)
 
     @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Choose the rate and ``C`` on the folds, and fit with them to all rows.
 
         Parameters
@@ -39,7 +39,10 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores alike.
+            Row weights, >= 0, of fits and of scores alike; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
+            and a splitter of groups is given them.
 
         Returns
         -------
@@ -53,13 +56,13 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         checked, y = check_here(self, X, y, y_numeric=True)
         X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        self._keep(self._choose(X, y, weight, checked.shape[0]).fit(X, y, sample_weight=weight))
+        self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
         return self
 
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"]) -> Task:
-        design = check_training(plain, X)
-        target = np.asarray(y, dtype=np.float64)[:, None]
-        return plain._task_of(plain._settle(plain._model(), design, weight), target, weight)
+    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
+        design, y, origins = plain._check_rows(X, y, weight, groups)
+        settled = plain._settle(plain._model(), design, origins.weight)
+        return plain._task_of(settled, y[:, None], origins.weight, origins)
 
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,)."""

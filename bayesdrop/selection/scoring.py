@@ -13,6 +13,7 @@ from .._validation import shown
 from ..estimators.base import DropoutEstimator
 from ..estimators.fitted_path import FittedPath
 from ..estimators.validation import check_features
+from ..fitting.tuning.folds import Fold
 
 __all__ = ["Scores", "score_along", "scorer_of", "take_rows"]
 
@@ -82,7 +83,7 @@ def score_along(
     X: Any,
     y: Shaped[np.ndarray, " n"],
     sample_weight: Float[np.ndarray, " n"] | None,
-    fold: tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]],
+    fold: Fold,
     scoring: Any,
 ) -> list[float]:
     """Scores on the test rows of a fold of fits on its training rows, each started from those before.
@@ -97,14 +98,16 @@ def score_along(
         Checked data; a data frame keeps its names.
     sample_weight : array (n,), optional
         Row weights of fits and scores.
-    fold : (int array, int array)
-        Training rows and test rows.
+    fold : Fold
+        Which rows are fitted, and which are scored.
     scoring : str, callable or None
         As in scikit-learn.
     """
-    train, test = fold
-    own, others = (None if sample_weight is None else sample_weight[rows] for rows in fold)
+    train, given = np.flatnonzero(fold.count), np.ones(len(y)) if sample_weight is None else sample_weight
+    own = (given * fold.count)[train]
+    # Not every scorer takes weights.
+    others = None if sample_weight is None and fold.share is None else fold.held_weight(given)
     path = FittedPath(clone(estimator), take_rows(X, train), y[train], own)
-    scores = Scores(scoring, take_rows(X, test), y[test], others)
+    scores = Scores(scoring, take_rows(X, fold.test), y[fold.test], others)
     found = {place: scores.of(fit) for place, fit in path.fits(rates)}
     return [found[place] for place in range(len(rates))]

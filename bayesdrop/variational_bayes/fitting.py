@@ -21,7 +21,7 @@ from scipy import special
 
 from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
-from ..data.counts import check_responses
+from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..fitting.objective.centring import Settled, moved, settle
 from ..fitting.results.result import RatePosterior
@@ -136,9 +136,10 @@ def variational(
     n_init, seed = check_count(n_init, "n_init", most=_MOST_STARTS), check_seed(seed)
     max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
+    y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
     given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, missing=model.missing)
     data = given.with_offset(offset).with_weight()
-    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
+    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     rate_map = model.bind(data.feature_names)
     settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
     data = replace(data, design=settled.design)

@@ -33,14 +33,13 @@ def _data(n=60, p=4, seed=0):
 def test_copies_are_stacked_and_weighted(storage):
     X, y = _data()
     rates = np.array([0.0, 0.2, 0.5, 0.9])
-    weight = np.arange(1.0, 61.0)
     before = X.copy()
-    model = ExplicitCorruption(_Recorder(), rates, copies=5, random_state=0).fit(storage(X), y, weight)
+    model = ExplicitCorruption(_Recorder(), rates, copies=5, random_state=0).fit(storage(X), y, np.ones(60))
     noised, target, seen = model.estimator_.seen_
     assert sparse.issparse(noised) == sparse.issparse(storage(X))
     noised = noised.toarray() if sparse.issparse(noised) else noised
     np.testing.assert_array_equal(target, np.tile(y, 5))
-    np.testing.assert_allclose(seen, np.tile(weight, 5) / 5)
+    np.testing.assert_allclose(seen, 1 / 5)
     assert np.all((noised == 0) | (noised == np.tile(X, (5, 1))))
     np.testing.assert_array_equal(noised[:, 0], np.tile(X[:, 0], 5))
     # 5·60·0.7 = 210 entries per column: |z| < 6 fails in fewer than 1e-8 of runs.
@@ -52,6 +51,23 @@ def test_copies_are_stacked_and_weighted(storage):
     np.testing.assert_array_equal(other.toarray() if sparse.issparse(other) else other, noised)
     other = ExplicitCorruption(_Recorder(), rates, copies=5, random_state=1).fit(storage(X), y).estimator_.seen_[0]
     assert np.any((other.toarray() if sparse.issparse(other) else other) != noised)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_a_row_of_weight_2_is_corrupted_as_often_as_a_row_twice(storage):
+    """In the same way; a weight that is no count says how much a row matters, which is corrupted once."""
+    X, y = _data()
+    weight = np.random.default_rng(0).integers(0, 4, 60)
+    order = np.random.default_rng(1).permutation(60)
+    model = ExplicitCorruption(_Recorder(), 0.4, copies=3, random_state=0)
+    one = model.fit(storage(X[order]), y[order], weight[order]).estimator_.seen_
+    other = model.fit(storage(np.repeat(X, weight, axis=0)), np.repeat(y, weight)).estimator_.seen_
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(*(part.toarray() if sparse.issparse(part) else part for part in (mine, theirs)))
+    assert one[0].shape == (3 * weight.sum(), 4)
+    noised, _, seen = model.fit(storage(X), y, 0.5 + weight).estimator_.seen_
+    assert noised.shape == (180, 4)
+    assert seen.sum() == pytest.approx(np.sum(0.5 + weight))
 
 
 def test_duplicate_entries_are_dropped_as_one():

@@ -210,8 +210,9 @@ def test_stopping_early_is_said():
 
 
 def test_all_zero_features():
-    model = bd.DropoutSVC().fit(np.zeros((20, 2)), Y)
-    np.testing.assert_array_equal(model.coef_, 0.0)
+    for rates in (None, bd.PerFeature()):
+        model = bd.DropoutSVC(rates).fit(np.zeros((20, 2)), Y)
+        np.testing.assert_array_equal(model.coef_, 0.0)
     np.testing.assert_array_equal(model.rates_, 0.5)
 
 

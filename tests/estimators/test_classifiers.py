@@ -15,34 +15,12 @@ from bayesdrop.posterior.masks.logistic import TOLERANCE
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
 
-def _known_differences(estimator):
-    """Averages over masks are no function of the mean score, so that they may order two close rows differently.
-
-    A row twice may be fitted and held out at once, which a row of weight 2 is not: the choice may be another.
-    """
-    if estimator.rates is None:
-        weights = (f"check_sample_weight_equivalence_on_{rows}_data" for rows in ("dense", "sparse"))
-        known = dict.fromkeys(weights, "folds of repeated rows are others")
-        if isinstance(estimator, bd.DropoutSVC):
-            # As of scikit-learn's own SVC with probabilities.
-            known["check_classifiers_train"] = "the sigmoid of held-out scores is a half at another score than zero"
-        return known
-    if isinstance(estimator, bd.DropoutSVC):
-        return {"check_decision_proba_consistency": "probabilities average over masks"}
-    return {}
-
-
 LEARNT = bd.PerFeature()
 
 
-@parametrize_with_checks(
-    [bd.DropoutSVC(), bd.DropoutLogisticRegression(LEARNT), bd.DropoutSVC(0.3)],
-    expected_failed_checks=_known_differences,
-)
+@parametrize_with_checks([bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutLogisticRegression(LEARNT)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.slow_cases(
-    "DropoutSVC(rates=0.3)", "DropoutSVC()-check_estimator_sparse", "DropoutSVC()-check_classifiers_tr"
-)
+@pytest.mark.slow_cases("DropoutSVC()-check_estimator_sparse", "DropoutSVC()-check_classifiers_tr", "rates=PerFeature")
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 

@@ -49,8 +49,9 @@ class FormulaDesign(Shown):
     ----------
     X : scipy.sparse.csr_array or array (n, p)
         Features, float64, without a column for the intercept.
-    y : array (n,) or None
-        Response: numbers stay numbers; text, categories and truth values are labels. None without a left side.
+    y : array (n,), (n, 2) or None
+        Response: numbers stay numbers; text, categories and truth values are labels. Of a left side
+        ``successes + failures`` both columns. None without a left side.
     feature_names : list of p str
         Names of the columns, as formulaic gives them: ``age``, ``C(site)[north]``.
     groups : list of p str
@@ -68,7 +69,7 @@ class FormulaDesign(Shown):
     """
 
     X: Any
-    y: Shaped[np.ndarray, " n"] | None
+    y: Shaped[np.ndarray, "n ..."] | None
     feature_names: list[str]
     groups: list[str]
     formula: str
@@ -308,9 +309,17 @@ def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, An
     return left, right
 
 
-def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, " n"]:
+def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, "n ..."]:
     from pandas.api import types
 
+    if len(left) == 2:
+        pair = [_response(type(left)([term]), right, frame, context) for term in left]
+        if any(column.dtype.kind not in "iuf" for column in pair):
+            raise ValueError(
+                f"formula: expected one response on the left side, or two columns of counts, successes + failures, got "
+                f"{' + '.join(str(term) for term in left)!r}."
+            )
+        return np.column_stack(pair)
     factors = [factor for term in left for factor in term.factors]
     name = " + ".join(str(term) for term in left)
     if len(factors) != 1 or factors[0].eval_method.value == "literal":

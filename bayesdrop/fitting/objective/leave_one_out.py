@@ -10,6 +10,7 @@ with the Hessian ``H`` of the energy, ``Uᵢ = (∂m_i/∂w, ∂v_i/∂w)``, and
 
     w₋ᵢ − w = H⁻¹ Uᵢ (1 − Φᵢ Kᵢ)⁻¹ γᵢ.
 
+Of a row that is there several times, or has a weight that says so, one copy leaves: a share of ``γᵢ`` and ``Φᵢ``.
 The diagonal of ``Hᵢ``, what the row adds to the penalty that noise is, stays: a share of about ``1/n`` of it. Where the
 energy is quadratic and there is no noise the step is exact. Learnt rates are those of all rows: differences of losses
 between strengths are then right to half a standard error or so, in favour of noise; to a tenth if rates are given.
@@ -40,7 +41,12 @@ _LEAST = 1e-9
 
 @double_range()
 def left_out_scores(
-    energy: Energy, weights: WeightBlock, mean: PerRow, var: PerRow, corrupted_inputs: bool = False
+    energy: Energy,
+    weights: WeightBlock,
+    mean: PerRow,
+    var: PerRow,
+    corrupted_inputs: bool = False,
+    share: Float[np.ndarray, " n"] | float = 1.0,
 ) -> tuple[PerRow, PerRow]:
     """Mean and variance of the score of each row by the weights of a fit without it, (n, K) each.
 
@@ -54,6 +60,8 @@ def left_out_scores(
         Moments of the scores there, without an offset, which what is returned lacks as well.
     corrupted_inputs : bool
         Whether rows that are left out come noised already.
+    share : array (n,) or float
+        What part of its weight each row loses.
 
     Raises
     ------
@@ -64,11 +72,13 @@ def left_out_scores(
     _, spread = energy.gradient(weights, slopes)
     diagonal = np.broadcast_to(energy.precision, weights.shape).copy()
     diagonal[:-1] += 2 * spread
+    leaving = np.broadcast_to(share, len(mean))
     found = [np.empty_like(mean), np.empty_like(var)]
     for k in range(weights.shape[1]):
         rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs)
         own = Derivatives(*(part[:, k] for part in slopes))
         factor = rows.factor(own, diagonal[:, k])
+        own = Derivatives(*(leaving * part for part in own))
         for part, x in rows.pieces():
             found[0][part, k], found[1][part, k] = rows.left_out(part, x, own, factor)
     return found[0], found[1]

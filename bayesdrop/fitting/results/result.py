@@ -174,6 +174,8 @@ class Fit(Shown):
         Known part of the score of each row that was fitted; new rows need one then.
     facts : ColumnFacts
         Whether the columns had names, and where the indices of svmlight files begin; new rows are read by it.
+    class_weight : dict or None
+        Weight of each class, as a number; None if there were none.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -191,6 +193,7 @@ class Fit(Shown):
     formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
     offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
     facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
+    class_weight: dict[Any, float] | None = None
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property

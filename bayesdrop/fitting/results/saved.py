@@ -42,6 +42,8 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         data["centre"] = ("feature", fit.centre)
     if fit.offset is not None:
         data["offset"] = ("obs_id", fit.offset)
+    if fit.class_weight is not None:
+        data["class_weight"] = ("label", [fit.class_weight[label] for label in fit.classes.tolist()])
     posterior = fit.rate_posterior
     if posterior is not None:
         coords[posterior.dim] = posterior.names
@@ -106,6 +108,9 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             raise ValueError(f"expected rates of {rate_map.names}, as the model has them, got {rates['names']}")
         if not names or not len(trace):
             raise ValueError("expected a feature and an iteration at least")
+        factor = stored_numbers(data, "class_weight", ("label",), least=0) if "class_weight" in data else None
+        if factor is not None and (classes is None or len(factor) != len(classes) or not np.all(factor > 0)):
+            raise ValueError(f"expected weights of the classes above 0, one for each, got {factor.tolist()}")
         return {
             "weight": weight,
             "intercept": intercept if many else float(intercept),
@@ -120,6 +125,9 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
             "facts": ColumnFacts.stored(data.attrs),
+            "class_weight": None
+            if factor is None
+            else dict(zip(np.asarray(classes).tolist(), factor.tolist(), strict=True)),
         }
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"Fit: this is no fit as Fit.save writes it: {str(error).rstrip('.')}.") from None

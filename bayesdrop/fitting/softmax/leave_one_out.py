@@ -12,6 +12,8 @@ noise the step is Newton's (Rad & Maleki 2020, equation 8).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..._typing import Float, PerRow
@@ -30,6 +32,7 @@ def left_out_classes(
     energy: SoftmaxEnergy,
     weights: Float[np.ndarray, "q K"],
     corrupted_inputs: bool = False,
+    share: Float[np.ndarray, " n"] | float = 1.0,
 ) -> tuple[PerRow, PerRow]:
     """Means (n, K) and covariances (n, K, K) of the scores of each row, less the last, by a fit without it.
 
@@ -41,6 +44,8 @@ def left_out_classes(
         Where it is least; rows sum to zero.
     corrupted_inputs : bool
         Whether rows that are left out come noised already.
+    share : array (n,) or float
+        What part of its weight each row loses.
 
     Raises
     ------
@@ -49,9 +54,14 @@ def left_out_classes(
     """
     inverse = SoftmaxHessian.at(energy, weights).inverse()
     n, K = len(energy.code), energy.n_classes
-    mean, cov = np.zeros((n, K)), np.zeros((n, K, K))
+    mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
     for part, rows in noised_rows(energy, weights):
+        own = leaving[part]
+        rows = replace(
+            rows, first=own[:, None] * rows.first, second=own[:, None, None] * rows.second,
+            noise_weight=own * rows.noise_weight,
+        )  # fmt: skip
         step, moved = _steps(rows, weights[:-1], inverse, corrupted_inputs)
         if corrupted_inputs:
             mean[part, :-1] = np.einsum("md,mkd->mk", rows.raw, theta[:, :-1] + step[:, :, :-1])

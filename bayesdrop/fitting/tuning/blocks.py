@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -40,12 +40,15 @@ class Held:
         Of its problems; of classes that share them rates are (p, 1).
     mean, var : array (m, J)
         Of the held-out rows.
+    seen : tuple of two arrays (m, J), optional
+        The same by the fit to all rows, where each is held out by itself.
     """
 
     weights: Float[np.ndarray, "q J"]
     rates: Float[np.ndarray, "p _"]
     mean: Float[np.ndarray, "m J"]
     var: Float[np.ndarray, "m J"]
+    seen: tuple[Float[np.ndarray, "m J"], Float[np.ndarray, "m J"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,11 @@ class Block:
             return None
         places = [self.members.index(k) for k in members]
         return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
+
+    def repeated(self, member: int, times: int) -> Block:
+        """The fit of one member on the first fold, as that on so many folds."""
+        place, same = self.members.index(member), [0] * times
+        return Block((member,), self.weights[:, same][:, :, [place]], self.rates[:, same][:, :, [place]])
 
     def fold(self, number: int) -> Block:
         """The fits on one of the folds."""
@@ -113,6 +121,7 @@ class BlockSolver:
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
     offset: Float[np.ndarray, " n"] | None = None
+    at_a_time: ClassVar[int] = 8
 
     def solve(
         self,
@@ -153,9 +162,11 @@ class BlockSolver:
             size = (len(count), len(members[some]), J)
             weights[:, few, some] = found.weights.reshape(p + 1, *size)
             rates[:, few, some] = found.rates.reshape(p, *size)
-            mean, var = found.mean, found.var
+            mean, var, seen = found.mean, found.var, None
             if count[0].alone:
-                mean, var = left_out_scores(found.energy, found.weights, mean, var, self.corrupted_inputs)
+                seen = found.energy.scores(mean), var
+                share = count[0].all_shares
+                mean, var = left_out_scores(found.energy, found.weights, mean, var, self.corrupted_inputs, share)
             elif self.corrupted_inputs:
                 mean = self.design.matvec(found.weights[:-1]) + found.weights[-1]
                 var = np.zeros_like(mean)
@@ -166,6 +177,7 @@ class BlockSolver:
                     held = Held(
                         found.weights[:, columns], found.rates[:, columns], mean[fold.test, columns],
                         var[fold.test, columns],
+                        None if seen is None else (seen[0][fold.test, columns], seen[1][fold.test, columns]),
                     )  # fmt: skip
                     take(few.start + f, some.start + s, held)
         return Block(tuple(members), weights, rates)

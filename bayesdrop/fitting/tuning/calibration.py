@@ -20,7 +20,7 @@ with targets ``(N_k + 1)/(N_k + K)`` of the own class and ``1/(N_k + K)`` of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,11 @@ class Calibration:
     slope: float
     intercept: float = 0.0
     corrupted_inputs: bool = False
+
+    @property
+    def threshold(self) -> float:
+        """Score at which both of two classes are as probable."""
+        return -self.intercept / self.slope
 
     def probabilities(self, score: Num[Any, "m J"]) -> Float[np.ndarray, "m K"]:
         """Of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
@@ -170,8 +175,6 @@ class HeldOut:
     ----------
     losses : callable
         ``losses(key, fold, held)``, as :class:`.search.Search` takes them.
-    folds : sequence of Fold
-        The folds.
     target : array (n, J)
         Labels as −1 and +1.
     weight : array (n,)
@@ -180,21 +183,21 @@ class HeldOut:
         Whether held-out rows come noised already.
     """
 
-    losses: Callable[[Key, int, Held], Float[np.ndarray, " m"]]
-    folds: Sequence[Fold]
+    losses: Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
     target: Float[np.ndarray, "n J"]
     weight: Float[np.ndarray, " n"]
     corrupted_inputs: bool = False
-    scores: dict[Key, dict[int, Float[np.ndarray, "_ J"]]] = field(default_factory=dict, repr=False)
+    scores: dict[Key, list[tuple[Fold, Float[np.ndarray, "_ J"]]]] = field(default_factory=dict, repr=False)
 
-    def __call__(self, key: Key, fold: int, held: Held) -> Float[np.ndarray, " m"]:
+    def __call__(self, key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows of a fold."""
-        self.scores.setdefault(key, {})[fold] = held.mean
+        self.scores.setdefault(key, []).append((fold, held.mean))
         return self.losses(key, fold, held)
 
     def calibration(self, key: Key) -> Calibration:
         """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
         known = self.scores[key]
-        rows = np.concatenate([self.folds[fold].test for fold in known])
-        score = np.concatenate(list(known.values()))
-        return Calibration.fitted(score, self.target[rows], self.weight[rows], self.corrupted_inputs)
+        rows = np.concatenate([fold.test for fold, _ in known])
+        weight = np.concatenate([fold.held_weight(self.weight) for fold, _ in known])
+        score = np.concatenate([mean for _, mean in known])
+        return Calibration.fitted(score, self.target[rows], weight, self.corrupted_inputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class JointSolver:
     max_iter: int
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
+    at_a_time: ClassVar[int] = 2
     _known: dict[bytes, list[_Neighbour]] = field(default_factory=dict, repr=False, compare=False)
 
     def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
@@ -111,17 +112,17 @@ class JointSolver:
                 if found.weights.size <= _KEPT:
                     near = _Neighbour(C, 1.0 if strength is None else strength, (found.weights, found.rates))
                     self._known.setdefault(_name(fold), []).append(near)
-                held = self._chances(model, fold, found)[fold.test]
-                take(f, s, Held(found.weights, own, held, 0 * held))
+                seen = class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
+                held = (self._left_out(model, fold, found) if fold.alone else seen)[fold.test]
+                inside = (seen[fold.test], 0 * held) if fold.alone else None
+                take(f, s, Held(found.weights, own, held, 0 * held, inside))
         return Block(tuple(members), weights, rates)
 
-    def _chances(self, model: Model, fold: Fold, found: ClassFit) -> Float[np.ndarray, "n K"]:
-        """Class probabilities of the rows, each by a fit without it if they are held out alone."""
-        if not fold.alone:
-            return class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
+    def _left_out(self, model: Model, fold: Fold, found: ClassFit) -> Float[np.ndarray, "n K"]:
+        """Class probabilities of the rows, each by a fit without it."""
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
-        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs))
+        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.all_shares))
 
 
 def _name(fold: Fold) -> bytes:

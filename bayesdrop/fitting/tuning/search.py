@@ -13,28 +13,35 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 
 Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
 that of a result.
+
+Where rows are left out one at a time the losses are approximate, and too small for rows without which the fit is quite
+another: the few positive ones of a rare class, or outliers. Of whichever candidate leads the rows that were moved most
+are therefore fitted without, so many at a time until that changes its loss no more; it may then lead no more. A
+candidate for which this does not end is one of which the approximation says nothing (``unsettled``).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
 from .blocks import Block, Held, Start
+from .copies import Copies
 from .families import Family
 from .folds import Fold
+from .kept_fits import KeptFits
 from .table import Key, Table
 
 __all__ = ["Losses", "Search", "Solver"]
 
-Losses: TypeAlias = Callable[[Key, int, Held], Float[np.ndarray, " m"]]
-"""Losses of the held-out rows of a candidate on the fold of a number."""
+Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
+"""Losses of the held-out rows of a candidate on a fold."""
 
 _log = logging.getLogger("bayesdrop")
 
@@ -49,13 +56,19 @@ _ENOUGH, _ROWS = 3, 200
 _LARGE = 100_000
 # Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
 _WORTH, _WORTH_ERRORS = 0.005, 0.2
-# Numbers (p, K) up to which fits are kept to start others from.
-_KEPT = 20_000_000
+# How often rows are fitted without, some at a time, at most.
+_TIMES = 6
+# With m what a row's loss grows by where it is left out, that is off by about m min(m, 1)/4: standard errors that the
+# m min(m, 1) of the rows that were not fitted without may come to.
+_LEFT = 0.6
 
 
 @runtime_checkable
 class Solver(Protocol):
     """What fits candidates on folds: :class:`.blocks.BlockSolver`, or :class:`.classes.JointSolver`."""
+
+    at_a_time: ClassVar[int]
+    """Single rows that are best held out at a time, each in a fold of its own."""
 
     def solve(
         self,
@@ -77,16 +90,6 @@ class Neighbours(Protocol):
         """Weights and rates of the fit on these rows that is nearest; None if there is none."""
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """Fits that others start from: of members of a family at one ``C``, on a group of folds by its first."""
-
-    family: int
-    C: float
-    first: int
-    block: Block
-
-
 @dataclass
 class Search:
     """A search and what it has found.
@@ -103,8 +106,10 @@ class Search:
         The folds.
     weight : array (n,)
         Row weights.
+    copies : Copies
+        Which of the rows with labels are equal.
     losses : callable
-        ``losses(key, fold, held)``; see ``by_row``.
+        See :data:`Losses`; and ``by_row``.
     size : float
         Numbers in an array of the block of all candidates and folds at one ``C``.
     by_row : bool
@@ -113,6 +118,10 @@ class Search:
         Processes among which the folds are spread.
     avoid_plain : bool
         Whether fits without noise cost more than all others.
+    without : callable, optional
+        ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
+    unsettled : bool
+        Whether they were those of a candidate for which the approximation does not do.
     """
 
     solver: Solver
@@ -120,17 +129,24 @@ class Search:
     Cs: Float[np.ndarray, " c"]
     folds: list[Fold]
     weight: Float[np.ndarray, " n"]
+    copies: Copies
     losses: Losses
     size: float = 0.0
     by_row: bool = True
     n_jobs: int | None = None
     avoid_plain: bool = False
+    without: Callable[[int], Fold] | None = None
+    unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
-    _blocks: list[_Kept] = field(init=False, default_factory=list)
+    _fits: KeptFits = field(init=False, default_factory=KeptFits)
+    _moves: dict[Key, Float[np.ndarray, " m"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        weights = [self.weight[fold.test] if self.by_row else np.ones(1) for fold in self.folds]
-        self.table = Table(weights)
+        weights = units = [np.ones(1)] * len(self.folds)
+        if self.by_row:
+            weights = [fold.held_weight(self.weight) for fold in self.folds]
+            units = [self.weight[fold.test] * self.copies.share[fold.test] for fold in self.folds]
+        self.table = Table(weights, units)
         self._place = {m: (f, k) for f, family in enumerate(self.families) for k, m in enumerate(family.numbers)}
 
     def member(self, number: int) -> tuple[Any, float | None]:
@@ -154,16 +170,7 @@ class Search:
         if self.size <= _LARGE:
             return None
         family, place = self._place[key[1]]
-        starts = [
-            (kept.block.weights[:, fold, member], kept.block.rates[:, fold, member])
-            for kept in self._blocks if kept.family == family and kept.C == key[0]
-            for member, name in enumerate(kept.block.members) if name == place
-            for fold in range(kept.block.weights.shape[1])
-        ]  # fmt: skip
-        if not starts:
-            return None
-        weights, rates = (np.mean(parts, axis=0) for parts in zip(*starts, strict=True))
-        return weights, rates
+        return self._fits.mean(family, key[0], place)
 
     @waiting("search", "fit")
     def complete(self) -> list[Key]:
@@ -271,44 +278,77 @@ class Search:
                 numbers = [m for c, m in keys if c == C and self._place[m][0] == number]
                 if numbers:
                     self._solve(number, numbers, C, group, folds)
+        while self.check(self.table.best(list(self.table.losses))):
+            pass
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
         numbers = sorted(numbers)  # neighbours beside each other
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
-        # Not from another fold, which has seen the rows that are held out here: a loose fit would keep some of that.
-        known = [
-            kept
-            for kept in self._blocks
-            if (kept.family, kept.first) == (number, group.start) and set(chosen) <= set(kept.block.members)
-        ]
-        near = min(known, key=lambda kept: abs(np.log(kept.C / C)), default=None)
-        earlier = self._of_others(chosen, C, group.start) if near is None else near.block
+        earlier = self._fits.nearest(number, C, group.start, chosen)
+        if earlier is None and self.size > _LARGE:
+            earlier = self._fits.least_noise(self.families, C, group.start, chosen)
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
-            self.table.add(key, group[fold], self.losses(key, group[fold], held))
+            losses = self.losses(key, folds[fold], held)
+            self.table.add(key, group[fold], losses)
+            if held.seen is not None:
+                seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
+                self._moves[key] = np.abs(losses - seen)
             step()
 
         block = self._spread(family, chosen, C, folds, earlier, take)
-        if block.rates.size <= _KEPT:
-            self._blocks.append(_Kept(number, C, group.start, block))
+        self._fits.add(number, C, group.start, block)
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
-    def _of_others(self, members: list[int], C: float, first: int) -> Block | None:
-        """Where members begin that have no fit nearby yet: of large data, at the least noise of other candidates."""
-        others = [
-            (1.0 if strength is None else strength, number, place)
-            for number, kept in enumerate(self._blocks) if (kept.C, kept.first) == (C, first)
-            for place, member in enumerate(kept.block.members)
-            for strength in [self.families[kept.family].strengths[member]]
-        ]  # fmt: skip
-        if not others or self.size <= _LARGE:
-            return None
-        _, number, place = min(others)
-        block, same = self._blocks[number].block, [place] * len(members)
-        return Block(tuple(members), block.weights[:, :, same], block.rates[:, :, same])
+    def again(self, key: Key, solver: Solver) -> None:
+        """Fit a candidate once more on the folds on which it was tried, by another solver, from where it ended."""
+        number, place = self._place[key[1]]
+        known, tried = self._fits.of(number, key[0], place), sorted(self.table.losses[key])
+        ends = sorted({*known, 0})
+        for first, after in zip(ends, [*ends[1:], len(self.folds)], strict=True):
+            folds = [self.folds[f] for f in tried if first <= f < after]
+
+            def take(f: int, _: int, held: Held, folds: Any = folds) -> None:
+                self.losses(key, folds[f], held)
+
+            start = known.get(first)
+            same = start is not None and start.weights.shape[1] == len(folds)
+            solver.solve(self.families[number], [place], key[0], folds, start if same else None, take)
+
+    def check(self, key: Key) -> bool:
+        """Correct the losses of a candidate whose rows were left out alone; False where that was done or is not to be.
+
+        The rows without which the fit moves most are fitted without, some at a time; equal ones once.
+        """
+        move = self._moves.pop(key, None)
+        if move is None or self.without is None or self.unsettled:
+            return False
+        number, place = self._place[key[1]]
+        start = self._fits.of(number, key[0], place).get(0)
+        losses, (whole,) = self.table.losses[key][0].copy(), self.folds
+        _, one, group = np.unique(self.copies.group[whole.test], return_index=True, return_inverse=True)
+        share = np.bincount(group, self.table.weights[0]) / self.table.weights[0].sum()
+        order, doubt = np.argsort(-move[one] * share, kind="stable"), share * move[one] * np.minimum(move[one], 1.0)
+        few = self.solver.at_a_time
+        for first in few * np.arange(_TIMES + 1):
+            if doubt[order[first:]].sum() <= _LEFT * np.nan_to_num(self.table.error(key)):
+                break
+            if first == _TIMES * few:
+                self.unsettled = True
+                break
+            some = order[first : first + few]
+            folds = [self.without(int(row)) for row in whole.test[one[some]]]
+
+            def take(f: int, _: int, held: Held, some: Any = some, folds: Any = folds) -> None:
+                losses[group == some[f]] = self.losses(key, folds[f], held)[0]
+
+            earlier = None if start is None else start.repeated(place, len(some))
+            self.solver.solve(self.families[number], [place], key[0], folds, earlier, take)
+            self.table.add(key, 0, losses)
+        return True
 
     def _spread(
         self,

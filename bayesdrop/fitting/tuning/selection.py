@@ -13,7 +13,7 @@ from ..._display import Shown
 from ..._typing import Float
 from .blocks import Start
 from .calibration import Calibration, HeldOut
-from .search import Search
+from .search import Search, Solver
 from .table import Key
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Selection", "conclude"]
 
 _log = logging.getLogger("bayesdrop")
+
+# Standard errors, in pairs, within which the more regular candidate is taken: it loses little where it is the worse one
+# and much else. A whole one cost well-specified tables with rare classes more than it saved the others.
+_TIE = 0.5
+# Share of the loss that its fits are accurate to, which is no difference.
+_SAME = 5e-4
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,9 @@ class Selection(Shown):
         Place of the choice among them.
     scoring : str
         What was scored; smaller is better.
-    one_standard_error : bool
-        Whether the choice is the most regular one within a standard error of the best, not the best.
+    within : float
+        The choice is the most regular candidate, of the smallest ``C`` and there the most noise, within so many
+        standard errors of the best, in pairs: half a one, a whole one, or none where the score is a user's.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     calibration : Calibration, optional
@@ -102,7 +109,7 @@ class Selection(Shown):
     candidates: list[Candidate]
     best: int
     scoring: str
-    one_standard_error: bool = False
+    within: float = 0.0
     alone: bool = False
     calibration: Calibration | None = field(default=None, repr=False, compare=False)
 
@@ -127,7 +134,7 @@ class Selection(Shown):
         held = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
             f"Chosen by the {self.scoring} of {held}"
-            + (", the most regular within a standard error of the best:" if self.one_standard_error else ":"),
+            + (f", the most regular within {_in_words(self.within)} of the best:" if self.within else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
             f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
         ]
@@ -156,6 +163,10 @@ class Selection(Shown):
         return xr.Dataset({"loss": (("candidate", "fold"), losses), **parts}, attrs=attrs)
 
 
+def _in_words(errors: float) -> str:
+    return {0.5: "half a standard error", 1.0: "a standard error"}.get(errors, f"{errors:g} standard errors")
+
+
 def _plus_minus(error: float, folds: int) -> str:
     return "" if np.isnan(error) else f" ± {error:.4f} over the {'folds' if folds > 1 else 'rows'}"
 
@@ -166,21 +177,34 @@ def _partly(candidate: Candidate) -> str:
 
 
 def conclude(
-    search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False
+    search: Search,
+    keys: list[Key],
+    scoring: str,
+    one_standard_error: bool = False,
+    exact: Solver | None = None,
 ) -> tuple[Selection, Start | None]:
     """The choice among candidates that were tried on every fold, or that nothing is left beside; and where its fit to
-    all rows may start.
+    all rows may start. Held-out scores that become probabilities are those of an ``exact`` solver if one is given.
     """
-    table = search.table
-    best = table.best(keys)
-    if one_standard_error:
+    table, best = search.table, search.table.best(keys)
+    within = 1.0 if one_standard_error else _TIE * search.by_row
 
-        def near(key: Key) -> bool:
-            worse, error = table.difference(key, best)
-            return key == best or worse <= error
+    def near(key: Key) -> bool:
+        worse, error = table.difference(key, best)
+        return worse <= max(within * np.nan_to_num(error), _SAME * abs(table.mean(best)))
 
-        # The most regular: the smallest C, and there the most noise.
-        best = min(filter(near, keys), key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
+    # The most regular: the smallest C, and there the most noise.
+    regular = sorted(keys, key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
+    for key in regular[: regular.index(best)] if within else []:
+        if near(key) and not (search.check(key) and not near(key)):
+            best = key
+            break
+    calibration = None
+    if isinstance(search.losses, HeldOut):
+        if exact is not None:
+            del search.losses.scores[best]
+            search.again(best, exact)
+        calibration = search.losses.calibration(best)
     candidates = [
         Candidate(
             key[0],
@@ -192,7 +216,6 @@ def conclude(
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    calibration = search.losses.calibration(best) if isinstance(search.losses, HeldOut) else None
-    found = Selection(candidates, place, scoring, one_standard_error, search.folds[0].alone, calibration)
+    found = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
     _log.info("chosen of %d candidates: %r", len(candidates), found)
     return found, search.start(best)

@@ -1,7 +1,8 @@
 """Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
 
-With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, the standard error of the mean
-difference is ``√(Σ s_i² (d_i − d̄)²)/Σ s_i``; of losses of whole folds it is that over the folds.
+With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
+observation (:mod:`.copies`), the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; of losses
+of whole folds it is that over the folds.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ Key: TypeAlias = tuple[float, int]
 _DECIMALS = 10
 
 
-def _mean_and_error(values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> tuple[float, float]:
-    mean, rows = np.average(values, weights=weight), np.count_nonzero(weight)
-    spread = np.sqrt(np.sum(weight**2 * (values - mean) ** 2)) / weight.sum()
-    return float(mean), float(spread * np.sqrt(rows / (rows - 1))) if rows > 1 else float("nan")
+def _mean_and_error(
+    values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"], unit: Float[np.ndarray, " n"]
+) -> tuple[float, float]:
+    mean, count = np.average(values, weights=weight), np.sum(weight / unit)
+    spread = np.sqrt(np.sum(weight * unit * (values - mean) ** 2)) / weight.sum()
+    return float(mean), float(spread * np.sqrt(count / (count - 1))) if count > 1 + 1e-9 else float("nan")
 
 
 @dataclass
@@ -36,11 +39,14 @@ class Table:
     ----------
     weights : list of array (m,)
         Weights of the held-out rows of each fold, or one number for a fold that has one loss.
+    units : list of array (m,)
+        What of these weights is one observation.
     losses : dict
         Losses (m,) by candidate and number of the fold.
     """
 
     weights: list[Float[np.ndarray, " _"]]
+    units: list[Float[np.ndarray, " _"]]
     losses: dict[Key, dict[int, Float[np.ndarray, " _"]]] = field(default_factory=dict)
 
     def add(self, key: Key, fold: int, losses: Float[np.ndarray, " m"]) -> None:
@@ -62,14 +68,14 @@ class Table:
         if len(known) > 1:
             return float(standard_error(self.means(key)[sorted(known)]))
         ((fold, losses),) = known.items()
-        return _mean_and_error(losses, self.weights[fold])[1]
+        return _mean_and_error(losses, self.weights[fold], self.units[fold])[1]
 
     def difference(self, one: Key, other: Key) -> tuple[float, float]:
         """Mean of the first's losses less the second's on the rows that both have, and its standard error."""
         folds = [f for f in self.losses[one] if f in self.losses[other]]
         d = np.concatenate([self.losses[one][f] - self.losses[other][f] for f in folds])
-        w = np.concatenate([self.weights[f] for f in folds])
-        return _mean_and_error(d, w)
+        w, u = (np.concatenate([part[f] for f in folds]) for part in (self.weights, self.units))
+        return _mean_and_error(d, w, u)
 
     def best(self, keys: list[Key]) -> Key:
         """The candidate with the smallest mean loss; of equal ones that with the smallest ``C``, then the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from ..solvers.preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .calibration import HeldOut
 from .classes import JointSolver
-from .folds import LEAVE_ONE_OUT, Fold, make_folds
+from .copies import Origins
+from .folds import LEAVE_ONE_OUT, Fold, Rows, make_folds
 from .scores import RowLosses, joint_losses
 from .search import Losses, Solver
 
-__all__ = ["Task"]
+__all__ = ["FOLDS", "Task"]
 
 # Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002 of
 # themselves or so, which is a tenth of the standard error of a difference.
@@ -31,9 +33,10 @@ _MOST_STEPS = 50
 # The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
 _LOOSE_ALONE = 1e-6
 # Folds by default, where rows are not left out one at a time: a candidate then takes too many multiplications.
-_FOLDS, _MOST_PRODUCTS = 5, 1e9
-# Columns up to which they may be.
+FOLDS, _MOST_PRODUCTS = 5, 1e9
+# Columns up to which they may be, and rows that there are by default to each column.
 _COLUMNS = 2000
+_ROWS_PER_COLUMN = 4
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Task:
         Names of the columns.
     method : FitMethod
         Minimiser of the fit.
+    origins : Origins
+        Where the rows with labels come from.
     n_classes : int, optional
         Classes of the softmax; None for one score a problem.
     corrupted_inputs : bool
@@ -70,6 +75,7 @@ class Task:
     weight: PerRow
     names: Sequence[str]
     method: Any
+    origins: Origins
     n_classes: int | None = None
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
@@ -95,6 +101,15 @@ class Task:
         if not self.model.loss.binary:
             return None
         return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows with labels, as folds are made of them."""
+        code = None if self.code is None else self.code.astype(int)
+        known = np.reshape(self.target[: self.labelled, 0] if code is None else code, (-1, 1))
+        if self.offset is not None:
+            known = np.column_stack([known, self.offset[: self.labelled]])
+        return Rows.of(self.design, known, code, self.origins)
 
     @property
     def scoring(self) -> str:
@@ -132,18 +147,28 @@ class Task:
 
     @property
     def default_cv(self) -> Any:
-        """``"loo"`` where that costs no more than folds do, else their number."""
-        n, p = self.design.shape
+        """``"loo"`` where that is no more work than folds are and rows are many beside the columns, else their number.
+
+        With fewer rows a fit without one of them is quite another, of which the approximation says little.
+        """
+        n, p = len(np.unique(self.rows.copies.group)), self.design.shape[1]
+        many = n >= _ROWS_PER_COLUMN * p and self.rows.groups is None
         p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
         cheap = (n + p / 3) * p**2 <= _MOST_PRODUCTS and (self.design.prefers_gram or not self.design.is_sparse)
-        return LEAVE_ONE_OUT if cheap and not self.no_leave_one_out else _FOLDS
+        return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
 
     def folds(self, cv: Any) -> list[Fold]:
         """Folds of the rows with labels; the others are fitted on all of them."""
-        folds = make_folds(cv, self.labelled, self.weight[: self.labelled], self.code)
+        return [self._with_all(fold) for fold in make_folds(cv, self.rows)]
+
+    def without(self, row: int) -> Fold:
+        """The fold that holds out one row with a label."""
+        return self._with_all(self.rows.without(row))
+
+    def _with_all(self, fold: Fold) -> Fold:
         if self.unlabelled is None:
-            return folds
-        return [replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0]))) for fold in folds]
+            return fold
+        return replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0])))
 
     def solver(self, loose: bool, alone: bool = False) -> Solver:
         """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
@@ -164,11 +189,11 @@ class Task:
             method.max_iter, self.corrupted_inputs, self.unlabelled,
         )  # fmt: skip
 
-    def kept(self, losses: Losses, folds: Sequence[Fold]) -> Losses:
+    def kept(self, losses: Losses) -> Losses:
         """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
         if self.n_classes is not None or not self.model.loss.binary or self.model.loss.normalised:
             return losses
-        return HeldOut(losses, folds, self.target, self.weight, self.corrupted_inputs)
+        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs)
 
     def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""

@@ -1,0 +1,77 @@
+"""Binomial counts of rows with different numbers of trials: two columns, or both sides of a formula."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import bayesdrop as bd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2))
+TRIALS = RNG.integers(0, 30, 40)
+SUCCESSES = RNG.binomial(TRIALS, 1 / (1 + np.exp(-X @ [1.0, -0.5])))
+COUNTS = np.column_stack([SUCCESSES, TRIALS - SUCCESSES])
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "up": COUNTS[:, 0], "down": COUNTS[:, 1]})
+
+
+def test_without_noise_it_is_logistic_regression_of_the_trials():
+    fit = bd.fit(bd.Model(bd.Binomial(), rates=bd.Fixed(0.0)), X, COUNTS, method=bd.Newton(tol=1e-12))
+    rows, labels = np.repeat(X, TRIALS, axis=0), np.concatenate([[1] * s + [0] * f for s, f in COUNTS])
+    peer = LogisticRegression(tol=1e-10, max_iter=1000).fit(rows, labels)
+    np.testing.assert_allclose(fit.weight, peer.coef_[0], rtol=1e-4)
+    table = bd.weights_table(fit, X, COUNTS)
+    other = bd.fit(bd.Model(rates=bd.Fixed(0.0)), rows, labels, method=bd.Newton(tol=1e-12))
+    np.testing.assert_allclose(table["sd"], bd.weights_table(other, rows, labels)["sd"], rtol=1e-4)
+    np.testing.assert_allclose(fit.predict(X).mean, peer.predict_proba(X)[:, 1], atol=1e-4)
+
+
+@pytest.mark.parametrize("rates", [bd.Fixed(0.3), bd.PerFeature()])
+def test_of_equal_numbers_of_trials_it_is_the_loss_of_so_many(rates):
+    counts = RNG.binomial(12, 0.4, 40)
+    pairs = np.column_stack([counts, 12 - counts])
+    one, other = (
+        bd.fit(bd.Model(loss, rates=rates), X, y, method=bd.Newton(tol=1e-12))
+        for loss, y in ((bd.Binomial(12), counts), (bd.Binomial(), pairs))
+    )
+    np.testing.assert_allclose(one.weight, other.weight, atol=1e-9)
+    np.testing.assert_allclose(one.rates, other.rates, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
+def test_posteriors_take_them():
+    """Draw by draw, for without masks the two are one density; with masks each trial has its own."""
+    counts = RNG.binomial(12, 0.4, 40)
+    pairs = np.column_stack([counts, 12 - counts])
+    options = {"method": bd.Gibbs(), "draws": 40, "tune": 20, "chains": 2, "progress": False}
+    one, other = (
+        bd.groups.dataset(bd.sample(bd.Model(loss, rates=bd.Fixed(0.0)), X, y, **options), "posterior")["weight"]
+        for loss, y in ((bd.Binomial(12), counts), (bd.Binomial(), pairs))
+    )
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_a_formula_names_both():
+    fit = bd.fit("up + down ~ a + b", FRAME)
+    assert fit.model.loss == bd.Binomial()
+    same = bd.fit(bd.Model(bd.Binomial()), X, COUNTS)
+    np.testing.assert_allclose(fit.weight, same.weight, rtol=1e-6)
+    np.testing.assert_allclose(fit.predict(FRAME).mean, same.predict(X).mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda: bd.fit(bd.Model(bd.Binomial()), X, COUNTS - 0.5), "y: expected numbers of successes and of failures"),
+        (lambda: bd.fit(bd.Model(bd.Binomial()), X, -COUNTS), "two whole numbers of at least 0 in each row, got -"),
+        (lambda: bd.fit("up + a ~ b", FRAME), "two whole numbers of at least 0"),
+        (lambda: bd.fit("up + down + a ~ b", FRAME), "formula: expected one response on the left side"),
+        (lambda: bd.fit("up + down ~ down", FRAME), "formula: the response 'down' is among the terms"),
+        (lambda: bd.Binomial([3, 4]), "where rows differ give y as two columns"),
+        (lambda: bd.fit(bd.Model(bd.Binomial(2)), X, COUNTS), "y should be a 1d array"),
+        (lambda: bd.fit(bd.Model(bd.Binomial()), X, SUCCESSES), "two columns, successes and failures, where trials"),
+    ],
+)
+def test_what_is_no_pair_of_counts_is_refused(fit, message):
+    with pytest.raises(ValueError, match=message):
+        fit()

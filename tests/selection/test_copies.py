@@ -1,0 +1,219 @@
+"""A row of weight 2 is the row twice and a row of weight 0 is none, in what is held out as in what is fitted."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, LeaveOneGroupOut, PredefinedSplit
+
+import bayesdrop as bd
+from bayesdrop.designs import as_design
+from bayesdrop.fitting.block import fit_block
+from bayesdrop.fitting.many_classes import fit_classes, softmax_energy
+from bayesdrop.fitting.minimisers.newton import Newton
+from bayesdrop.fitting.objective.leave_one_out import left_out_scores
+from bayesdrop.fitting.softmax.leave_one_out import left_out_classes
+from bayesdrop.fitting.tuning.copies import Copies, origins_of
+from bayesdrop.fitting.tuning.folds import Rows, make_folds
+
+SPARSE = sparse.csr_array
+
+
+def table(n=60, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)).round(1) * (rng.random((n, p)) < 0.8)
+    return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int), rng.integers(0, 4, size=n)
+
+
+def rows_of(X, code, weight):
+    return Rows.of(as_design(X), code[:, None], code, origins_of(weight.astype(float)))
+
+
+def held_by_content(folds, X, code, weight):
+    """Held-out weight of each distinct row and class in each fold."""
+    found = []
+    for fold in folds:
+        one = {}
+        for row, held in zip(fold.test, fold.held_weight(weight), strict=True):
+            key = (*X[row], code[row])
+            one[key] = one.get(key, 0.0) + held
+        found.append({key: round(value, 9) for key, value in one.items()})
+    return found
+
+
+@pytest.mark.parametrize("storage", [np.asarray, SPARSE])
+def test_equal_rows_are_found_wherever_they_lie(storage):
+    X, code, weight = table()
+    order = np.random.default_rng(1).permutation(60)
+    kept = order[weight[order] > 0]
+    once = Copies.of(as_design(storage(X[kept])), code[kept][:, None], weight[kept].astype(float))
+    many = np.repeat(np.arange(60), weight)
+    often = Copies.of(as_design(storage(X[many])), code[many][:, None], np.ones(len(many)))
+    names = {(*X[row], code[row]): group for row, group in zip(kept, once.group, strict=True)}
+    assert [names[*X[row], code[row]] for row in many] == often.group.tolist()
+    np.testing.assert_allclose(once.share, 1 / weight[kept])
+    np.testing.assert_allclose(once.units(code[kept]), often.units(code[many]))
+    # Other weights count nothing: rows that are equal leave together.
+    shared = Copies.of(as_design(storage(X[many])), code[many][:, None], np.full(len(many), 1.5))
+    np.testing.assert_allclose(shared.share, np.bincount(often.group)[often.group])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.5])
+@pytest.mark.parametrize("number", [3, 5])
+def test_folds_of_a_number_are_those_of_repeated_rows_in_any_order(number, scale):
+    X, code, weight = table()
+    order = np.random.default_rng(1).permutation(60)
+    once = order[weight[order] > 0]
+    many = np.repeat(np.arange(60), weight)
+    folds = []
+    for rows, own in ((once, scale * weight[once]), (many, np.full(len(many), scale))):
+        made = make_folds(number, rows_of(X[rows], code[rows], own))
+        folds.append(held_by_content(made, X[rows], code[rows], own))
+        for fold in made:
+            np.testing.assert_allclose(fold.count[fold.test], 1 - fold.share)
+    assert folds[0] == folds[1]
+    total = sum(value for fold in folds[0] for value in fold.values())
+    assert total == pytest.approx(scale * weight.sum())
+
+
+def test_equal_rows_are_together_unless_they_fill_a_fold():
+    """A cell of a table of counts is in every fold, a part in each; a row drawn often is in one."""
+    X = np.repeat([[0.0], [1.0], [2.0], [3.0]], [60, 5, 5, 5], axis=0)
+    X = np.concatenate([X, 10 + np.arange(25.0)[:, None]])
+    code = np.zeros(100, dtype=int)
+    folds = make_folds(5, Rows.of(as_design(X), code[:, None], None, origins_of(np.ones(100))))
+    for fold in folds:
+        assert fold.held_weight(np.ones(100))[X[fold.test, 0] == 0].sum() == pytest.approx(12.0)
+    for value in (1.0, 2.0, 3.0):
+        assert sorted(np.sum(X[fold.test, 0] == value) for fold in folds) == [0, 0, 0, 0, 5]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_a_copy_left_out_of_several_is_one_of_the_rows(rate):
+    """The same scores from a row of weight ``s`` as from it ``s`` times: an identity."""
+    X, code, weight = table(30)
+    weight = 1 + weight
+    many = np.repeat(np.arange(30), weight)
+    model, names = bd.Model(rates=bd.Fixed(rate)), list("abc")
+    found = []
+    for rows, own in ((np.arange(30), weight.astype(float)), (many, np.ones(len(many)))):
+        target = np.where(code[rows] == 1, 1.0, -1.0)[:, None]
+        whole = fit_block(model, as_design(X[rows]), model.bind(names), target, own, Newton(tol=1e-14))
+        found.append(left_out_scores(whole.energy, whole.weights, whole.mean, whole.var, share=1 / own))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one[many], other, rtol=1e-6, atol=1e-9)
+
+
+def test_a_copy_left_out_of_several_classes_is_one_of_the_rows():
+    X, _, weight = table(30)
+    code, weight = np.arange(30) % 3, 1 + weight
+    many = np.repeat(np.arange(30), weight)
+    model, names = bd.Model(bd.Softmax(), rates=bd.Fixed(0.3)), list("abc")
+    found = []
+    for rows, own in ((np.arange(30), weight.astype(float)), (many, np.ones(len(many)))):
+        design = as_design(X[rows])
+        whole = fit_classes(model, design, model.bind(names), code[rows], own, 3, tol=1e-14, max_iter=200)
+        energy = softmax_energy(model, design, whole.rates, code[rows], 3, own, own)
+        found.append(left_out_classes(energy, whole.weights, share=1 / own))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one[many], other, rtol=1e-6, atol=1e-9)
+
+
+CHOICES = [
+    bd.DropoutLogisticRegression(),
+    bd.DropoutSVC(),
+    bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0)),
+    bd.DropoutSVCCV(Cs=(0.1, 1.0), cv=3),
+]
+
+
+def agree(one, other, X):
+    for mine, theirs in zip(one.selection_.candidates, other.selection_.candidates, strict=True):
+        assert (mine.C, mine.strength) == (theirs.C, theirs.strength)
+        np.testing.assert_allclose(mine.losses, theirs.losses, rtol=2e-3)
+    assert one.selection_.best == other.selection_.best
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", CHOICES, ids=lambda model: type(model).__name__)
+def test_a_choice_is_that_of_repeated_rows(model):
+    X, code, weight = table()
+    order = np.random.default_rng(1).permutation(60)
+    once = type(model)(**model.get_params()).fit(X[order], code[order], sample_weight=weight[order])
+    often = type(model)(**model.get_params()).fit(np.repeat(X, weight, axis=0), np.repeat(code, weight))
+    agree(once, often, X)
+
+
+@pytest.mark.parametrize("model", CHOICES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("cv", [None, KFold(3, shuffle=True, random_state=0), "pairs", "predefined"])
+def test_rows_of_weight_zero_are_none(model, cv):
+    """Where they lie among the others; pairs of rows, and a splitter of its own rows, name those that were given."""
+    X, code, _ = table()
+    weight = np.where(np.arange(60) % 4 == 1, 0.0, 1.0)
+    kept, options = np.flatnonzero(weight), model.get_params()
+    group = np.arange(60) % 3
+    given = list(LeaveOneGroupOut().split(X, groups=group)) if cv == "pairs" else cv
+    left = list(LeaveOneGroupOut().split(X[kept], groups=group[kept])) if cv == "pairs" else cv
+    if cv == "predefined":
+        given, left = PredefinedSplit(group), PredefinedSplit(group[kept])
+
+    def made(cv):
+        if cv is None:
+            return type(model)(**options)
+        if "cv" in options:
+            return type(model)(**{**options, "cv": cv})
+        return type(model)(bd.Tuned(cv=cv))
+
+    agree(made(given).fit(X, code, sample_weight=weight), made(left).fit(X[kept], code[kept]), X)
+
+
+def test_weights_of_classes_are_no_counts():
+    """A row of a class of weight 5 is one row: it is left out with all that it weighs."""
+    X, code, _ = table(50)
+    weights = {0: 1.0, 1: 5.0}
+    fit = bd.DropoutLogisticRegression(bd.Tuned(strengths=(0.0,), cv="loo"), class_weight=weights).fit(X, code)
+    losses = []
+    for i in range(50):
+        rest = np.arange(50) != i
+        alone = LogisticRegression(class_weight=weights, tol=1e-9, max_iter=1000).fit(X[rest], code[rest])
+        losses.append(-alone.predict_log_proba(X[[i]])[0, code[i]])
+    expected = np.average(losses, weights=np.where(code == 1, 5.0, 1.0))
+    chosen = fit.selection_.chosen
+    assert abs(chosen.loss - expected) < 0.2 * chosen.error
+
+
+@pytest.mark.parametrize("cv", [3, None, "splitter"])
+def test_rows_that_belong_together_are_held_out_together(cv):
+    """Copies of a row in two groups would tell of each other; several forms of the same folds give the same choice."""
+    from sklearn.model_selection import GroupKFold
+
+    X, code, _ = table(90)
+    groups = np.random.default_rng(3).integers(0, 12, 90)
+    splitter = GroupKFold(3)
+    given = splitter if cv == "splitter" else cv
+    search = bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=given).fit(X, code, groups=groups)
+    plain = bd.DropoutLogisticRegression(bd.Tuned(cv=given)).fit(X, code, groups=groups)
+    fit = bd.fit(bd.Model(rates=bd.Tuned(cv=given)), X, code, groups=groups)
+    np.testing.assert_allclose(fit.weight, plain.coef_[0], rtol=1e-6)
+    assert search.n_splits_ == len(plain.selection_.chosen.losses) == (3 if cv else 5)
+    if cv == "splitter":
+        pairs = list(splitter.split(X, code, groups))
+        agree(search, bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=pairs).fit(X, code), X)
+        agree(plain, bd.DropoutLogisticRegression(bd.Tuned(cv=pairs)).fit(X, code), X)
+        path = bd.RatePath(bd.DropoutLogisticRegression(), [0.1, 0.5], cv=splitter).fit(X, code, groups=groups)
+        other = bd.RatePath(bd.DropoutLogisticRegression(), [0.1, 0.5], cv=pairs).fit(X, code)
+        np.testing.assert_allclose(path.scores_, other.scores_)
+    else:
+        folds = make_folds(cv or 5, Rows(rows_of(X, code, np.ones(90)).copies, code, groups))
+        for fold in folds:
+            assert not set(groups[fold.test]) & set(groups[fold.count > 0])
+
+
+def test_groups_that_will_not_do():
+    X, code, _ = table()
+    with pytest.raises(ValueError, match=r"groups: expected 60 labels \(one per row\)"):
+        bd.DropoutLogisticRegressionCV().fit(X, code, groups=np.zeros(59))
+    with pytest.raises(ValueError, match="cv: .loo. leaves out rows one at a time, and groups= says which rows belong"):
+        bd.DropoutLogisticRegression(bd.Tuned(cv="loo")).fit(X, code, groups=np.arange(60) % 7)
+    with pytest.warns(bd.SelectionWarning, match="rates: 2 rows of the largest class allow 2 folds"):
+        bd.DropoutLogisticRegression().fit(X, code, groups=np.arange(60) % 2)
