@@ -132,8 +132,8 @@ class Binomial(_LogisticCount):
     The score is the logarithm of the odds of a success. Where rows have different numbers of trials ``y`` has two
     columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
     is left out. Such a row is as many rows of one trial, the share of its successes with the number of its trials as
-    weight: a posterior draws masks for each of them, where ``Binomial(N)`` has one mask a row. Likelihoods then leave out
-    the binomial coefficients, and expected responses and simulated ones are those of one trial.
+    weight: in a posterior each of them has masks of its own, where those of a row of ``Binomial(N)`` share theirs.
+    Likelihoods then leave out the binomial coefficients, and expected and simulated responses are those of one trial.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ class Tuned:
     The rule that learns a rate counts how often the feature speaks against its weight (Zhuo, Zhu & Zhang 2015, eq.
     15). That is the wrong amount of noise for many a dense table, where every weak feature speaks against its weight
     nearly half of the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength
-    ``λ`` of a prior about 0 (eq. 17), and ``s`` is the candidate with the smallest log loss on held-out rows.
+    ``λ`` of a prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within half
+    a standard error, in pairs, of the smallest.
 
     Point fits take it: the classifiers, whose default it is, and ``bd.fit``. ``bd.sample`` does not.
 
@@ -36,11 +37,14 @@ class Tuned:
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
         0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
-        pairs, which are followed as they are. ``"loo"``: each row is left out by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.objective.leave_one_out`). By default ``"loo"`` for tables that are not large and
-        losses with second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise.
+        pairs, which are followed as they are; with ``fit(..., groups=)`` folds of a number hold out whole groups.
+        ``"loo"``: each row is left out by itself, approximately and from one fit
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
+        without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
+        second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
+        count copies, of which one is left out, and equal rows are in one fold.
     one_standard_error : bool
-        Take the strongest noise whose loss is within a standard error of the best, in pairs.
+        Take the strongest noise whose loss is within a whole standard error of the best.
 
     Examples
     --------
