@@ -28,7 +28,8 @@ class Copies:
     Attributes
     ----------
     group : int array (n,)
-        Number of the group of equal rows that each row is in. The numbers do not depend on the order of the rows.
+        Number of the group of equal rows that each row is in. The numbers do not depend on the order of the rows, nor
+        on the columns' origins and units.
     weight : array (n,)
         Row weights, without those of classes.
     counts : bool
@@ -50,7 +51,10 @@ class Copies:
     def of(cls, design: Design, known: Num[np.ndarray, "n m"], weight: Float[np.ndarray, " n"]) -> Copies:
         """Those of the first rows of a design; equal ones have the same features and what else is ``known`` of them."""
         n = len(weight)
-        key = np.asarray(design.matvec(np.random.default_rng(0).normal(size=design.shape[1])))[:n]
+        # In units of the columns' spreads, so that neither units nor the order of the rows change the numbers.
+        columns = design.column_summary(np.append(weight, np.zeros(design.shape[0] - n)))
+        spread = np.where(columns.scatter > 0, np.sqrt(columns.scatter), 1.0)
+        key = np.asarray(design.matvec(np.random.default_rng(0).normal(size=len(spread)) / spread))[:n]
         order = np.lexsort((key, *known.T))
         # Of equal rows the keys are equal but for round-off, which depends on where a row lies.
         near = np.abs(np.diff(key[order])) <= 1e-9 * np.max(np.abs(key), initial=1e-300)
