@@ -127,12 +127,12 @@ _TEXTS = {
         1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
-        0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``; splitters
-        and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"`` leaves
-        out each row by itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but
-        for the rows that this moves most, which are fitted without; whole weights count copies, of which one leaves. By
-        default ``"loo"`` where there is no ``scoring``, for tables that are not large, of four rows to a column at
-        least, and losses with second derivatives; else 5.
+        0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``;
+        splitters and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"``
+        leaves out each row by itself, approximately and from one fit
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
+        without; whole weights count copies, of which one leaves. By default ``"loo"`` where there is no ``scoring``,
+        for tables that are not large, of four rows to a column at least, and losses with second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
         normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
