@@ -157,8 +157,8 @@ def hmc_words(rates: Any) -> tuple[Job, None]:
 
 def streamed() -> tuple[Job, None]:
     X, y = table(1_000_000, 50)
-    model, blocks = bd.Model(rates=bd.Fixed(0.0)), bd.Blocks([(X[i::4], y[i::4]) for i in range(4)])
-    return partial(bd.sample, model, blocks, method=bd.HMC(), tune=30, draws=30, seed=0, progress=False), None
+    model, blocks = bd.Model(rates=bd.Fixed(0.0)), bd.Blocks(np.array_split(X, 4))
+    return partial(bd.sample, model, blocks, y, method=bd.HMC(), tune=30, draws=30, seed=0, progress=False), None
 
 
 CELLS: dict[str, Cell] = {
