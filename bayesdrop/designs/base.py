@@ -102,9 +102,7 @@ class Design(Protocol):
         """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
 
         The function treats every row by itself and is given some rows at a time, with their parts of vectors over the
-        rows: one pass over the data where the storage allows, and nothing of the length of the rows is kept. It may
-        have an attribute ``of_dense`` beside, not None where there are no squares and all of it can be had of an array
-        at once, ``of_dense(X, w, *rows)``, compiled: where Numba is installed large dense rows are given to that.
+        rows: one pass over the data where the storage allows, and nothing of the length of the rows is kept.
         """
 
     def sampled_products(

@@ -265,9 +265,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         """
         if not self.shape[0] or self._products is not None:
             return super().product_sums(w, w_sq, function, *rows)
-        if not w_sq.shape[1] and _is_compiled(self._given) and (whole := getattr(function, "of_dense", None)):
-            at_once: tuple[Float[np.ndarray, ...], ...] = whole(self._given, w, *rows)
-            return at_once
         sums: tuple[Any, ...] = ()
         step = max(1, _BLOCK // max(self.shape[1], 1))
         forward, backward = _products_of(self._given)

@@ -30,7 +30,6 @@ __all__ = [
     "ALL_ZERO",
     "NOT_ALL",
     "Between",
-    "DenseFunction",
     "LocalRows",
     "RowFunction",
     "check_sample_weight",
@@ -43,7 +42,6 @@ NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or i
 _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
 RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
-DenseFunction = Callable[..., tuple[AnyArray, ...]]
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:

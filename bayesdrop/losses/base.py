@@ -119,9 +119,6 @@ class Loss(Protocol):
     log_odds: ClassVar[bool] = False
     """True if the score is the logarithm of the odds of an event, so that ``exp(weight)`` is an odds ratio."""
 
-    logistic: ClassVar[bool] = False
-    """True if the plain loss is ``log(1 + exp(−y s))``, which has compiled loops of its own."""
-
     @property
     def convex(self) -> bool:
         """True if ``φ`` makes the energy convex in the weights; so by default."""

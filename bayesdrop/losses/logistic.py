@@ -170,7 +170,6 @@ class Logistic(Loss):
     separable: ClassVar[bool] = True
     normalised: ClassVar[bool] = True
     log_odds: ClassVar[bool] = True
-    logistic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         choose_form(FORMS, self.expectation, "Logistic")

@@ -17,22 +17,14 @@ def available() -> bool:
 
 
 @cache
-def compiled(loop: Any, *fast: str, like_numpy: bool = False) -> Any:
+def compiled(loop: Any, *fast: str) -> Any:
     """A loop over arrays, which other threads may run beside; ``fast`` are what of arithmetic it may change.
 
     ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
-    ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter. With
-    ``like_numpy`` a division by zero is no error.
+    ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.
     """
     import numba
 
-    errors = "numpy" if like_numpy else "python"
-    options: dict[str, Any] = {
-        "cache": True,
-        "nogil": True,
-        "boundscheck": False,
-        "error_model": errors,
-        "fastmath": set(fast),
-    }
+    options: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "fastmath": set(fast)}
     # A test run may wrap functions in checks of their types, which Numba cannot compile.
     return numba.njit(**options)(unwrap(loop))

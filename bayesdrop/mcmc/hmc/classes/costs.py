@@ -21,10 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from ...._typing import Float, PerRow
-from ....designs.rows import DenseFunction
 from ....losses.softmax_forms import FORMS, log_sum_exp
 from .density import ClassDensity, contrasts
-from .softmax_rows import softmax_sums
 
 __all__ = ["ClassCosts"]
 
@@ -88,17 +86,6 @@ class ClassCosts:
             return back, second, cost
         back = np.concatenate([back, to_pairs], axis=1) if self.density.linear else back
         return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
-
-    @property
-    def of_dense(self) -> DenseFunction | None:
-        """Products and sums of dense rows in one compiled loop (:mod:`.softmax_rows`), if there is no noise."""
-        return None if self.density.has_variance else self._of_dense
-
-    def _of_dense(
-        self, X: Float[np.ndarray, "n p"], w: Float[np.ndarray, "p contrasts"], target: PerRow, weight: PerRow
-    ) -> tuple[Float[np.ndarray, ...], ...]:
-        back, slope, cost = softmax_sums(X, w, self.level, self._basis, target, weight)
-        return back, np.zeros((X.shape[1], 0)), slope, np.zeros(0), cost
 
     def _of_noise(
         self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]

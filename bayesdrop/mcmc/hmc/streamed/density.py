@@ -26,9 +26,7 @@ import numpy as np
 
 from ...._typing import Float, PerRow
 from ....designs import Design
-from ....designs.rows import DenseFunction
 from ..density import Density, DensityOperands, Evaluation, Loadings, Point
-from .logistic_rows import logistic_sums
 
 __all__ = ["RowCosts", "Sums", "StreamedRows", "evaluation_of", "one_pass"]
 
@@ -158,18 +156,6 @@ class RowCosts:
             return slope, second, cost
         back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
         return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
-
-    @property
-    def of_dense(self) -> DenseFunction | None:
-        """Products and sums of dense rows in one compiled loop (:mod:`.logistic_rows`), which the logistic loss has."""
-        logistic = self.density.loss.logistic and not self.density.has_variance and "width" not in self.names
-        return self._of_dense if logistic else None
-
-    def _of_dense(
-        self, X: Float[np.ndarray, "n p"], w: Float[np.ndarray, "p C"], target: PerRow, weight: PerRow, *others: PerRow
-    ) -> tuple[Float[np.ndarray, ...], ...]:
-        back, slope, cost = logistic_sums(X, w, self.level, target, weight, *others)
-        return back, np.zeros((X.shape[1], 0)), slope, np.zeros(0), cost
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
