@@ -1,7 +1,7 @@
 """One driver for every minimiser of an energy, and the status that it ends with.
 
-It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and what descends the energy
-of a hidden layer: L-BFGS, alternating updates and minibatches. The ascent of the mean field
+It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and of a hidden layer
+alternating updates and minibatches; SciPy runs its L-BFGS. The ascent of the mean field
 (:mod:`bayesdrop.variational_bayes.squarem`) stays apart: a cycle of it passes two points or one, its limit counts the
 rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
 """

@@ -90,6 +90,25 @@ def test_output_update_is_the_minimum_of_the_quadratic_bound(fit_intercept):
     assert after <= before
 
 
+def test_statuses_of_lbfgs_are_those_of_its_steps():
+    energy, start = problem()
+    ends = {}
+    for tol, most in ((1e-4, 500), (0.0, 3000), (0.0, 5), (1.0, 5)):
+        trace = Trace()
+        ends[tol, most] = bd.LBFGS(tol, most).minimise(energy, start, trace), trace
+        assert len(trace.values) == trace.iterations <= most
+    found, trace = ends[1e-4, 500]
+    values = np.array(trace.values)[:, 0]
+    assert trace.status is Status.CONVERGED
+    assert values[-11] - values[-1] < 10 * 1e-4 * energy.row_weight <= values[-12] - values[-2]
+    assert values[-1] == energy.value_and_gradient(found).objective
+    end, trace = ends[0.0, 3000]
+    assert trace.status in (Status.ROUND_OFF, Status.CONVERGED)
+    assert np.linalg.norm(energy.value_and_gradient(end).gradient.flatten()) < 1e-5 * energy.row_weight
+    # Five steps say nothing of ten.
+    assert ends[0.0, 5][1].status is ends[1.0, 5][1].status is Status.MAX_ITERATIONS
+
+
 def test_alternating_needs_the_augmentation():
     energy, start = problem(bd.Logistic(expectation="gaussian"))
     with pytest.raises(ValueError, match="augmentation bound.*LBFGS"):

@@ -1,34 +1,31 @@
-"""L-BFGS on all weights of a hidden layer at once.
+"""L-BFGS on all weights of a hidden layer at once, by SciPy.
 
 On the energy without variance first, whose steps cost a fifth, then on the whole one, in the coordinates of
-:mod:`.whitening` where features are few. The direction is that of :mod:`bayesdrop.fitting.solvers.secants` and the step
-SciPy's search for the strong Wolfe conditions.
-SciPy's L-BFGS-B comes with a BLAS of its own, whose threads and those of NumPy's wait for each other: 16 ms a step
-beside products of the data, against 1 ms alone.
+:mod:`.whitening` where features are few.
 """
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import line_search
+from scipy.optimize import OptimizeResult, minimize
 
+from ..._progress import step
 from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.driver import Trace, minimise
-from ...fitting.protocols import StepInfo
-from ...fitting.solvers.secants import Pair, remember, two_loops
+from ...fitting.driver import LOOSE, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
-from .methods import PLAN, WINDOW, LatentState, Plan
+from .methods import PLAN, WINDOW, Plan
 from .whitening import MOST_INPUTS, Axes, Whitening
 
-__all__ = ["LBFGS", "Evaluated", "QuasiNewton", "descend"]
+__all__ = ["LBFGS", "Evaluated", "descend"]
 
-_STUCK = StepInfo(np.array([False]))
+_log = logging.getLogger("bayesdrop")
+
 # Share of the steps that may be spent on the energy without variance.
 _FIRST = 0.3
 
@@ -44,76 +41,68 @@ class Evaluated(NamedTuple):
 Function = Callable[[Float[np.ndarray, " D"]], Evaluated]
 
 
-class PastSteps(NamedTuple):
-    """What the method keeps: the slope here, its last steps with the changes of the slope, and the last values."""
-
-    slope: Float[np.ndarray, " D"]
-    pairs: tuple[Pair, ...]
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class QuasiNewton:
-    """L-BFGS as a :class:`bayesdrop.fitting.protocols.Minimiser` of a function of a vector.
-
-    Parameters
-    ----------
-    least : float
-        It is done where ten steps gain less than ten times as much.
-    """
-
-    least: float
-
-    def init(
-        self, energy: Function, weights: Float[np.ndarray, " D"], earlier: LatentState | None = None
-    ) -> LatentState:
-        """See :class:`bayesdrop.fitting.protocols.Minimiser`."""
-        value, slope, objective = energy(weights)
-        return LatentState.at(weights, value, objective, PastSteps(slope, (), ()))
-
-    def step(self, energy: Function, state: LatentState, goal: Any) -> tuple[LatentState, StepInfo]:
-        """One step; where no length will do it is tried once more down the slope."""
-        here, value, memory = state.weights, float(state.value[0]), state.memory
-        seen: dict[bytes, Evaluated] = {}
-
-        def both(x: Float[np.ndarray, " D"]) -> Evaluated:
-            # The search asks for value and slope of one point apart.
-            key = x.tobytes()
-            if key not in seen:
-                seen.clear()
-                seen[key] = energy(x)
-            return seen[key]
-
-        before = None if memory.values else value + 0.5 * float(np.linalg.norm(memory.slope))
-        for pairs in (memory.pairs, ()) if memory.pairs else ((),):
-            direction = two_loops(memory.slope, pairs)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a failed search is told by its result
-                length = line_search(
-                    lambda x: both(x).value, lambda x: both(x).slope, here, direction, memory.slope, value, before,
-                    maxiter=20,
-                )[0]  # fmt: skip
-            if length is not None:
-                break
-        else:
-            # No step down the slope: all that would follow gain nothing, and the last ones tell whether that is little.
-            left = memory.values[0] - value if memory.values else float(memory.slope @ memory.slope)
-            return replace(state, remaining=np.array([0.0 if left < WINDOW * self.least else left])), _STUCK
-        there = here + length * direction
-        new, slope, objective = both(there)
-        pairs = remember(pairs, there - here, slope - memory.slope)
-        values = (*memory.values, new)[-1 - WINDOW :]
-        done = len(values) > WINDOW and values[0] - new < WINDOW * self.least
-        return LatentState.at(there, new, objective, PastSteps(slope, pairs, values), done), StepInfo(np.array([True]))
-
-
 def descend(
     function: Function, start: Float[np.ndarray, " D"], least: float, steps: int, trace: Trace
 ) -> Float[np.ndarray, " D"]:
-    """Go downhill from a vector (D,), so many steps at most, until ten of them gain less than ``10 least``."""
-    method = QuasiNewton(least)
-    state, _ = minimise(method, function, method.init(function, start), 0.0, steps, trace)
-    return np.asarray(state.weights)
+    """Minimise a function of a vector (D,) until ten steps gain less than ``10 least``.
+
+    Parameters
+    ----------
+    function : callable
+        Gives value and slope at a vector.
+    start : array (D,)
+        Where to begin.
+    least : float
+        Gain of a step that is too little.
+    steps : int
+        Most steps.
+    trace : Trace
+        Gets the objective after every step, and the status.
+
+    Returns
+    -------
+    array (D,)
+        Where it ended.
+    """
+    here = function(start)
+    values = [here.value]
+
+    def evaluate(x: Float[np.ndarray, " D"]) -> tuple[float, Float[np.ndarray, " D"]]:
+        nonlocal here
+        here = function(x)
+        return here.value, here.slope
+
+    def gain() -> float:
+        return values[-1 - WINDOW :][0] - values[-1]
+
+    def after_step(intermediate_result: OptimizeResult) -> None:
+        # A line search ends where it evaluated last.
+        values.append(here.value)
+        add()
+        if len(values) > WINDOW and gain() < WINDOW * least:
+            raise StopIteration
+
+    def add() -> None:
+        trace.values.append(np.array([here.objective]))
+        trace.iterations += 1
+        step()
+        _log.debug("iteration %d: objective %.10g", trace.iterations, here.objective)
+
+    options = {"maxiter": steps, "maxfun": np.inf, "ftol": 0.0, "gtol": 0.0}
+    found = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
+    if len(values) == 1:
+        here = function(start)
+        add()
+    # Where no step leads down, the last ones tell whether that is the optimum.
+    left = gain() if len(values) > 1 else float(np.sum(here.slope**2))
+    stuck = found.nit < steps and (len(values) <= WINDOW or left >= WINDOW * least)
+    if (len(values) > WINDOW or stuck) and (left < WINDOW * least or not np.any(here.slope)):
+        trace.status = Status.CONVERGED
+    elif stuck and left <= LOOSE * abs(values[-1]):
+        trace.status = Status.ROUND_OFF
+    else:
+        trace.status = Status.MAX_ITERATIONS
+    return np.asarray(found.x)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a minimiser of the energy of a hidden layer must offer, and how it divides its steps.
 
-There are three: :mod:`.lbfgs` takes all weights at once, :mod:`.alternating` is the algorithm of Chen, Zhu, Chen & Chen
-(2015), and :mod:`.minibatch` works on random rows. :mod:`bayesdrop.fitting.driver` makes the steps of all.
+There are three: :mod:`.lbfgs` takes all weights at once, by SciPy; :mod:`.alternating` is the algorithm of Chen, Zhu,
+Chen & Chen (2015), and :mod:`.minibatch` works on random rows: :mod:`bayesdrop.fitting.driver` makes the steps of both.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LatentState(OneProblem):
     Attributes
     ----------
     weights
-        :class:`Parameters`, or a vector of those that are free.
+        :class:`Parameters`.
     value, objective : array (1,)
         Energy there, with a kinked loss smoothed and as it is.
     remaining : array (1,)
@@ -73,14 +73,14 @@ class LatentState(OneProblem):
         What the method keeps from step to step.
     """
 
-    weights: Any
+    weights: Parameters
     value: Float[np.ndarray, " 1"]
     objective: Float[np.ndarray, " 1"]
     remaining: Float[np.ndarray, " 1"]
     memory: Any
 
     @classmethod
-    def at(cls, weights: Any, value: float, objective: float, memory: Any, done: bool = False) -> LatentState:
+    def at(cls, weights: Parameters, value: float, objective: float, memory: Any, done: bool = False) -> LatentState:
         """The state at weights where the energy is known."""
         remaining = 0.0 if done else np.inf
         return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]), memory)
