@@ -87,6 +87,7 @@ def test_folds_are_taken_where_a_fit_without_a_row_is_another():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of scikit-learn, of its own defaults
 def test_never_behind_a_cross_validated_ridge():
     """By more than one paired standard error on average over 60 tables.
 
