@@ -1,1 +1,1 @@
-"""Ways down the energy: EM, Newton and quasi-Newton steps, least squares, and one pass over a stream."""
+"""Ways down the energy: EM, Newton, least squares, and one pass over a stream."""

@@ -43,7 +43,6 @@ from ..solvers.prepared import Prepared, prepare_near
 from ..state import SolverState
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
-from .quasi_newton import quasi_newton_step, worthwhile
 
 __all__ = ["Newton"]
 
@@ -156,10 +155,7 @@ class Newton:
         if begun:
             # Full steps succeed at once; those that do not bring the damping back.
             memory = memory.changed(damping=np.zeros_like(memory.damping))
-        memory = self._all_terms_if_small(energy, memory)
-        if self.preconditioner is None and worthwhile(energy):
-            memory = memory.changed(pairs=())
-        return state.changed(memory=memory)
+        return state.changed(memory=self._all_terms_if_small(energy, memory))
 
     def _all_terms_if_small(self, energy: Energy, memory: NewtonMemory) -> NewtonMemory:
         small = self.preconditioner is None and self._is_small(energy)
@@ -203,11 +199,6 @@ class Newton:
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
-        if memory.pairs is not None:
-            found = quasi_newton_step(energy, state, memory)
-            if found is not None:
-                return found
-            memory = memory.changed(pairs=None, factored=None)
         slopes, gradient, spread = first
         exact = bool(memory.slow.any())
         curvature = energy.curvature(slopes, spread, memory.damping, exact)

@@ -1,4 +1,4 @@
-"""What Newton's method and its quasi-Newton steps keep from step to step, and what they learn from one."""
+"""What Newton's method keeps from step to step, and what it learns from one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ...losses import Derivatives
 from ..objective.energy import Energy
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
 from ..solvers.prepared import Prepared
-from ..solvers.secants import Pair
 from ..state import PerProblem, SolverState
 
 __all__ = ["GAIN", "SAFETY", "SLOW", "FirstOrder", "NewtonMemory", "learn_from", "square"]
@@ -29,7 +28,7 @@ _FULL = 0.7
 # Steps below it ask for more damping.
 _SHORT = 0.2
 # What is of all problems together, and cheaper to make anew than to take apart.
-_ANEW: dict[str, Any] = {"first_order": None, "factored": None, "pairs": None}
+_ANEW: dict[str, Any] = {"first_order": None, "factored": None}
 
 
 class FirstOrder(NamedTuple):
@@ -72,8 +71,6 @@ class NewtonMemory(PerProblem):
         The dual variables, where the weights come from those.
     factored : Prepared or None
         The last preconditioner, while it serves.
-    pairs : tuple of Pair, optional
-        What quasi-Newton steps have shown of the curvature, while those are made (:mod:`.quasi_newton`).
     """
 
     damping: ProblemVector
@@ -86,7 +83,6 @@ class NewtonMemory(PerProblem):
     first_order: FirstOrder | None = None
     pull: PerRow | None = None
     factored: Prepared | None = None
-    pairs: tuple[Pair, ...] | None = None
 
     @classmethod
     def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
