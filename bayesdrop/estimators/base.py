@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -40,9 +40,6 @@ from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
 from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
-
-if TYPE_CHECKING:
-    from .fitted_path import FittedPath
 
 __all__ = ["DropoutEstimator"]
 
@@ -115,26 +112,15 @@ class DropoutEstimator(BaseEstimator):
         """Check the data of a fit: the design, and what :meth:`_fit_rows` asks for beside it."""
         raise NotImplementedError
 
-    def _convex(self, rows: tuple[Any, ...]) -> bool:
-        """Whether a fit to checked rows has one optimum."""
-        return bool(self._loss().convex)
-
-    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, *, path: FittedPath | None = None) -> Any:
-        """Fit a model to checked rows, from the weights and rates of an earlier fit, on a path or by itself."""
+    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
+        """Fit a model to checked rows, from the weights and rates of an earlier fit."""
         raise NotImplementedError
 
-    def _settle(self, model: Model, design: Design, weight: PerRow, path: FittedPath | None = None) -> Settled:
+    def _settle(self, model: Model, design: Design, weight: PerRow) -> Settled:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
-        noisy = path is not None and path.near.rate > 0
-        known = path.settled if path is not None and noisy else None
         names = default_names(self)
-        if known is None:
-            rate_map = first_rates(model).bind(names)
-            found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
-        else:
-            found = known.at_rates(model.rates)
-        if path is not None and noisy:
-            path.settled = found
+        rate_map = first_rates(model).bind(names)
+        found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         self.centre_ = found.centre
         return found
 
@@ -147,12 +133,10 @@ class DropoutEstimator(BaseEstimator):
         origins: Origins,
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
         unlabelled: tuple[int, float] | None = None,
-        path: FittedPath | None = None,
     ) -> ProblemFit:
         """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
 
-        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``, and
-        the ``path`` that the fit is on keeps it.
+        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
         """
         if earlier is not None:
             earlier = (settled.inward(earlier[0]), earlier[1])
@@ -161,20 +145,14 @@ class DropoutEstimator(BaseEstimator):
         start = chosen_start if earlier is None else earlier
         rate_map = model.bind(default_names(self))
         self._online = None
-        state = None if path is None else path.near.state_on(design)
-        block = fit_in_parts(
-            model, design, rate_map, target, weight, method, start, unlabelled, state, keep_state=path is not None
-        )
+        block = fit_in_parts(model, design, rate_map, target, weight, method, start, unlabelled)
         announce(block.status, block.iterations)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
         self._counts = block.counts
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
-        block = replace(block, weights=settled.outward(block.weights))
-        if path is not None:
-            path.near.keep(block.weights, block.state, design)
-        return block
+        return replace(block, weights=settled.outward(block.weights))
 
     def _task_of(
         self, settled: Settled, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None

@@ -35,7 +35,7 @@ from .unlabelled import check_unlabelled
 from .validation import check_here, default_names, facts_of
 
 if TYPE_CHECKING:
-    from .fitted_path import FittedPath
+    pass
 
 __all__ = ["DropoutClassifier", "DropoutLogisticRegression"]
 
@@ -102,9 +102,6 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 
-    def _convex(self, rows: tuple[Any, ...]) -> bool:
-        return not self._settle_classes(rows[1], rows[0].shape) and super()._convex(rows)
-
     def _fit_rows(
         self,
         model: Model,
@@ -112,14 +109,13 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         earlier: Any,
         unlabelled: Any = None,
         unlabelled_weight: float = 1.0,
-        path: FittedPath | None = None,
     ) -> Any:
         design, classes, code, weight, origins = rows
         joint = self._settle_classes(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
             model = replace(model, rates=Tuned())
-        settled = self._settle(model, design, weight, path)
+        settled = self._settle(model, design, weight)
         design, extra = settled.design, None
         if unlabelled is not None:
             unlabelled = in_order(unlabelled, default_names(self), facts_of(self), "unlabelled")
@@ -132,7 +128,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self._online = None
         if joint:
             return fit_joint(self, settled, design, code, weight, origins, earlier, extra)
-        block = self._solve(settled, design, signs(code, len(classes)), weight, origins, earlier, extra, path)
+        block = self._solve(settled, design, signs(code, len(classes)), weight, origins, earlier, extra)
         self._set_weights(block.weights)
         return self
 

@@ -24,7 +24,7 @@ from .parameters import set_parameters, with_parameters
 from .validation import check_here, check_training
 
 if TYPE_CHECKING:
-    from .fitted_path import FittedPath
+    pass
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRegressor", "DropoutRidge", "DropoutSVR"]
 
@@ -71,10 +71,10 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
         return design, y, replace(origins, weight=weight)
 
-    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any, path: FittedPath | None = None) -> Any:
+    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
         design, y, origins = rows
-        settled = self._settle(model, design, origins.weight, path)
-        block = self._solve(settled, settled.design, y[:, None], origins.weight, origins, earlier, path=path)
+        settled = self._settle(model, design, origins.weight)
+        block = self._solve(settled, settled.design, y[:, None], origins.weight, origins, earlier)
         self._set_weights(block.weights)
         return self
 

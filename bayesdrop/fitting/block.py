@@ -48,8 +48,7 @@ _MODEST = 1e-3
 @dataclass(frozen=True)
 class ProblemFit:
     """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
-    rates (k, K) and the counts of signs that it follows from, None where no rate is free; and ``state`` where the
-    minimiser ended, which is of the distinct columns alone where others are equal to them (:mod:`.alike`).
+    rates (k, K) and the counts of signs that it follows from, None where no rate is free.
     """
 
     weights: WeightBlock
@@ -60,7 +59,6 @@ class ProblemFit:
     trace: Float[np.ndarray, "iterations K"]
     status: Status
     iterations: int
-    state: SolverState | None
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ def fit_block(
     rate: FeatureBlock | None = None,
     many: bool | None = None,
     offset: PerRow | None = None,
-    near: SolverState | None = None,
 ) -> BlockFit:
     """Fit ``K`` problems that share a matrix, as one block.
 
@@ -133,8 +130,6 @@ def fit_block(
         Whether the problems are those of one class against the rest; by default where there are several.
     offset : array (n,), optional
         Known part of every row's score.
-    near : SolverState, optional
-        Where the fit of the same rows at other fixed rates ended, to whose optimum ``start`` is near.
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
@@ -147,7 +142,7 @@ def fit_block(
         some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
         found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
         start = found.weights, found.rates
-    return _fit_distinct(problem, method, start, near)
+    return _fit_distinct(problem, method, start)
 
 
 @dataclass(frozen=True)
@@ -189,7 +184,6 @@ def _fit_distinct(
     problem: _Problem,
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
-    near: SolverState | None = None,
 ) -> BlockFit:
     """Fit with one column for all that are alike, where the model treats them alike."""
     model, design, rate_map, precision = problem.model, problem.design, problem.rate_map, problem.precision
@@ -200,9 +194,9 @@ def _fit_distinct(
         else columns_alike(design, rate_map, problem.target.shape[1], precision, problem.rate)
     )
     if alike is None:
-        return _fit(problem, method, start, near)
+        return _fit(problem, method, start)
     some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
-    found = _fit(problem.distinct(alike), method, some, near)
+    found = _fit(problem.distinct(alike), method, some)
     rates = alike.all_features(found.rates)
     moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
     return replace(
@@ -220,13 +214,10 @@ def _fit(
     problem: _Problem,
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
-    near: SolverState | None,
 ) -> BlockFit:
     """Fit with the columns as they are."""
     model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
     offset, precision, rate, copies = problem.offset, problem.precision, problem.rate, problem.copies
-    if near is not None and len(near.weights) != len(precision):
-        near = None
     p, K = design.shape[1], target.shape[1]
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
@@ -284,7 +275,7 @@ def _fit(
         state, status = learn(learning, state, method, trace)
         energy = learning.energy
     else:
-        state = method.init(energy, weights, near if newton else None)
+        state = method.init(energy, weights)
         begun = state
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
         if model.loss.kinked:
@@ -307,7 +298,6 @@ def _fit(
         var=state.var,
         energy=energy,
         auxiliary=auxiliary_at(energy, state),
-        state=state,
     )
 
 

@@ -41,16 +41,11 @@ def fit_in_parts(
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
-    near: SolverState | None = None,
-    keep_state: bool = False,
 ) -> ProblemFit:
-    """Fit ``K`` problems with weights of the rows that they share; :func:`.block.fit_block` has the parameters.
-
-    Where there are parts, they ``keep_state`` only if asked.
-    """
+    """Fit ``K`` problems with weights of the rows that they share; :func:`.block.fit_block` has the parameters."""
     K = target.shape[1]
     if K <= _TOGETHER:
-        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled, near=near)
+        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled)
     parts = []
     for some in np.array_split(np.arange(K), -(-K // _TOGETHER)):
         columns = slice(int(some[0]), int(some[-1]) + 1)
@@ -58,26 +53,15 @@ def fit_in_parts(
         if start is not None:
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
-        found = fit_block(
-            model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True,
-            near=None if near is None else near.select(columns),
-        )  # fmt: skip
-        parts.append(_of_features(found, keep_state))
+        found = fit_block(model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True)
+        # Without its rows, which would take the room of all classes.
+        parts.append(ProblemFit(**{name: getattr(found, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)
-
-
-def _of_features(found: ProblemFit, keep_state: bool) -> ProblemFit:
-    """The fit without its rows, which would take the room of all classes."""
-    return ProblemFit(
-        found.weights, found.rates, found.posterior, found.counts, found.occurrences, found.trace, found.status,
-        found.iterations, found.state if keep_state else None,
-    )  # fmt: skip
 
 
 def _joined(parts: list[ProblemFit]) -> ProblemFit:
     """One fit of the problems of all parts; the trace of a part that ended early stays where it ended."""
     longest = max(len(part.trace) for part in parts)
-    states = [part.state for part in parts if part.state is not None]
     counts = [part.counts for part in parts if part.counts is not None]
     laws = [part.posterior for part in parts if part.posterior is not None]
     known = [part.occurrences for part in parts if part.occurrences is not None]
@@ -92,7 +76,6 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
         ),
         status=next(status for status in _FIRST if any(part.status is status for part in parts)),
         iterations=max(part.iterations for part in parts),
-        state=states[0].joined(states[1:]) if states else None,
     )
 
 

@@ -7,7 +7,6 @@ known exactly; the last steps are then those on the true loss. Where an estimate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -59,10 +58,6 @@ class PerProblem:
         other = vars(part)
         return self.changed(**{name: _put(own, columns, other[name]) for name, own in vars(self).items()})
 
-    def joined(self: Own, others: Sequence[Own]) -> Own:
-        """These problems and, after them, ``others``; a field that one of them lacks all lack."""
-        return self.changed(**{name: _join([vars(state)[name] for state in (self, *others)]) for name in vars(self)})
-
 
 def _take(block: Any, columns: Any) -> Any:
     if block is None or isinstance(block, PerProblem):
@@ -76,14 +71,6 @@ def _put(block: Any, columns: Any, part: Any) -> Any:
     result = block.copy()
     result[..., columns] = part
     return result
-
-
-def _join(blocks: list[Any]) -> Any:
-    if any(block is None for block in blocks):
-        return None
-    if isinstance(blocks[0], PerProblem):
-        return blocks[0].joined(blocks[1:])
-    return np.concatenate(blocks, axis=-1)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
-neighbouring optima: each fit starts on a curve through those before (:mod:`bayesdrop.fitting.minimisers.neighbours`),
-most of them from the largest rate down, and takes a step or two. The data are checked once.
+neighbouring optima: each fit starts at the weights of the one before, in the order given.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from .._typing import Float
 from .._validation import check_folds, shown
 from ..designs import as_design, column_names, in_memory, with_missing
 from ..designs.rows import check_sample_weight
-from ..estimators.fitted_path import FittedPath
 from ..estimators.intact import intact
 from ..estimators.validation import check_here, default_names, missing_of
 from ..fitting.tuning.copies import origins_of
 from ..fitting.tuning.folds import Rows, make_folds, standard_error
 from ..rates.base import check_rate
-from .scoring import Scores, score_along, scorer_of, take_rows
+from .scoring import Scores, fits_along, score_along, scorer_of, take_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -164,7 +162,7 @@ class RatePath(BaseEstimator):
         scorer_of(model, self.scoring)
         scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))
         found: dict[int, tuple[Any, ...]] = {}
-        for place, one in FittedPath(model, X, y, weight).fits(grid):
+        for place, one in fits_along(model, grid, X, y, weight):
             score = scored.of(one) if self.cv is None else None
             found[place] = one.coef_, one.intercept_, one.objective_trace_[-1], score
         coefs, intercepts, objectives, scores = zip(*(found[place] for place in range(len(grid))), strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.metrics import check_scoring, r2_score
 from .._typing import Float, Shaped
 from .._validation import shown
 from ..estimators.base import DropoutEstimator
-from ..estimators.fitted_path import FittedPath
 from ..estimators.validation import check_features
 from ..fitting.tuning.folds import Fold
 
@@ -77,6 +77,24 @@ class Scores:
         return float(r2_score(self._y, predicted, sample_weight=self._weight))
 
 
+def fits_along(
+    estimator: Any, rates: Float[np.ndarray, " r"], X: Any, y: Any, sample_weight: Float[np.ndarray, " n"] | None
+) -> Iterator[tuple[int, Any]]:
+    """Place in ``rates`` and the estimator fitted there, each time from the weights of the fit before.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> path = fits_along(bd.DropoutRidge(), np.array([0.1, 0.2]), [[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0], None)
+    >>> [(place, round(float(fit.coef_[0]), 2)) for place, fit in path]
+    [(0, 0.52), (1, 0.51)]
+    """
+    estimator.warm_start = True
+    for place in range(len(rates)):
+        estimator.rates = float(rates[place])
+        yield place, estimator.fit(X, y, sample_weight=sample_weight)
+
+
 def score_along(
     estimator: Any,
     rates: Float[np.ndarray, " r"],
@@ -107,7 +125,7 @@ def score_along(
     own = (given * fold.count)[train]
     # Not every scorer takes weights.
     others = None if sample_weight is None and fold.share is None else fold.held_weight(given)
-    path = FittedPath(clone(estimator), take_rows(X, train), y[train], own)
     scores = Scores(scoring, take_rows(X, fold.test), y[fold.test], others)
-    found = {place: scores.of(fit) for place, fit in path.fits(rates)}
+    path = fits_along(clone(estimator), rates, take_rows(X, train), y[train], own)
+    found = {place: scores.of(fit) for place, fit in path}
     return [found[place] for place in range(len(rates))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -14,7 +12,6 @@ from bayesdrop.estimators.classes import signs
 from bayesdrop.fitting import class_parts
 from bayesdrop.fitting.block import fit_block
 from bayesdrop.fitting.class_parts import fit_in_parts
-from bayesdrop.fitting.state import PerProblem
 
 K = 7
 
@@ -42,15 +39,12 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rate
     arguments = (model, as_design(X), rate_map, signs(code, K), np.ones(len(code)), bd.Newton(tol=1e-11))
     whole = fit_block(*arguments)
     monkeypatch.setattr(class_parts, "_TOGETHER", 4)
-    parts = fit_in_parts(*arguments, keep_state=True)
+    parts = fit_in_parts(*arguments)
     assert np.allclose(parts.weights, whole.weights, atol=1e-5)
     assert np.array_equal(parts.rates, whole.rates)
     assert parts.weights.shape == (X.shape[1] + 1, K)
     assert parts.trace.shape == (parts.iterations, K)
     assert np.allclose(parts.trace[-1], whole.trace[-1], rtol=1e-10)
-    assert parts.state is not None
-    assert whole.state is not None
-    _same_shapes(parts.state, whole.state)
     if whole.posterior is None:
         assert parts.posterior is None
         assert parts.counts is None
@@ -61,15 +55,6 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rate
         assert np.array_equal(getattr(parts.counts, name), getattr(whole.counts, name))
     assert np.array_equal(parts.occurrences, whole.occurrences)
     assert np.array_equal(parts.posterior.mode(), whole.posterior.mode())
-
-
-def _same_shapes(own: PerProblem, other: PerProblem) -> None:
-    for item in fields(own):
-        a, b = getattr(own, item.name), getattr(other, item.name)
-        if isinstance(a, PerProblem):
-            _same_shapes(a, b)
-        elif a is not None:
-            assert a.shape == b.shape
 
 
 def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:

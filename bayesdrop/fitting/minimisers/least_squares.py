@@ -23,7 +23,6 @@ from ..objective.energy import Energy
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
 from ..solvers.factors import solved
 from ..solvers.preconditioners import factored
-from ..solvers.prepared import Prepared
 from ..state import SolverState
 
 __all__ = ["LeastSquares", "solve_least_squares"]
@@ -35,10 +34,9 @@ _STEPS = 3
 
 
 class LeastSquares(NamedTuple):
-    """Where the normal equations ended: the state with what remains, ``A⁻¹``, and ``gᵀA⁻¹g`` at the start (K,)."""
+    """Where the normal equations ended: the state with what remains, and ``gᵀA⁻¹g`` at the start (K,)."""
 
     state: SolverState
-    inverse: Prepared
     size: ProblemVector
 
 
@@ -91,10 +89,7 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
         state = better
         if np.all(0.5 * size <= goal * np.abs(state.value)):
             break
-    diagonal[:-1] += spread
-    return LeastSquares(
-        replace(state, remaining=0.5 * size), Prepared(inverse, moments, slopes.mean_mean, diagonal), first
-    )
+    return LeastSquares(replace(state, remaining=0.5 * size), first)
 
 
 def _gradient(energy: Energy, state: SolverState, slopes: Derivatives, spread: FeatureBlock) -> WeightBlock:

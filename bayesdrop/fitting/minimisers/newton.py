@@ -31,6 +31,7 @@ from ..shapes import ProblemVector, WeightBlock
 from ..solvers.preconditioners import (
     Apply,
     Cholesky,
+    DiagonalInverse,
     Jacobi,
     Preconditioner,
     Product,
@@ -39,7 +40,6 @@ from ..solvers.preconditioners import (
     conjugate_gradient,
     rows_taken,
 )
-from ..solvers.prepared import Prepared, prepare_near
 from ..state import SolverState
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
@@ -54,28 +54,17 @@ _ROUGH = 1.0
 _AIM = 0.25
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
-# Next to the optimum the terms of the variance are there from the first step if more is to be gained than this factor,
-# of smooth losses and of kinked ones, which ask more of them.
-_SHORTER = (1e3, 10.0)
-# There the share of the goal that a step aims at: kinked losses are held to a bound, which asks for a smaller gradient.
-_NEAR_AIM = (0.25, 0.0025)
-# And the least residual: more accuracy is lost to the change of the curvature.
-_RESIDUAL = 0.003
-# Standard deviations of the scores that fall below this share of those before leave sharper kinks.
-_SHARPER = 0.25
-# Below this they are sharp, as a share of a margin.
-_SHARP = 0.01
 # Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
 _HEAVY = 1.5
-# Products of a step from which on a preconditioner of an earlier step or fit is made anew.
+# Products of a step up to which its preconditioner serves the next one too.
 _PRODUCTS = 6
+# Columns from which on a factor costs more than the products that a fresh one would save.
+_WIDE = 32
 # A step that gains more than the first share of its slope (a perfect model gains half) goes on, to where the second is
 # left of the slope.
 _FAR, _FLAT = 0.55, 0.2
 # Times that a step is halved before it is cut to a tenth.
 _HALVINGS = 10
-# Columns from which on one of an earlier step costs less than the products that another would save.
-_WIDE = 32
 
 
 @dataclass(frozen=True)
@@ -113,20 +102,13 @@ class Newton:
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`bayesdrop.fitting.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
-        near = earlier is not None and earlier.weights is not weights
-        if earlier is not None and near and not self._serves(earlier, energy, weights):
-            earlier, near = None, False
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
             memory = NewtonMemory.blank(state.smoothing, earlier.memory)
-            if near:
-                everywhere = np.ones_like(memory.near)
-                memory = memory.changed(damping=0 * memory.damping, near=everywhere, factored=earlier.memory.factored)
             return state.changed(memory=self._all_terms_if_small(energy, memory))
         exact = None if self.preconditioner else solve_least_squares(energy, weights, accuracy(self.tol))
         if exact is not None:
-            known = NewtonMemory.of_quadratic(exact.size, exact.inverse)
-            return exact.state.changed(memory=known)
+            return exact.state.changed(memory=NewtonMemory.of_quadratic(exact.size))
         begun = bool(np.any(weights[:-1]))
         if (dual := solve_dual(energy, weights, self.tol)) is not None:
             return self._after(dual, energy, begun)
@@ -176,24 +158,6 @@ class Newton:
         heavy = energy.loss.kinked and many and np.all(quadratic >= _HEAVY * gain**2)
         return Jacobi() if heavy else solver
 
-    @staticmethod
-    def _serves(earlier: SolverState, energy: Energy, weights: WeightBlock) -> bool:
-        """Whether Newton's method is to go on from a fit at other rates.
-
-        That fit may have come from the dual, so that no step has said anything of the energy. Kinks must be round
-        without smoothing: at weights of zero the bound of a kinked loss has a kink of its own, and where kinks are much
-        sharper than they were, the dual is quicker.
-        """
-        if not np.all(earlier.memory.calibration > 0):
-            return False
-        if not energy.loss.kinked:
-            return True
-        count = energy.moments.design.total(np.ones_like(earlier.var))
-        before, now = (
-            energy.moments.design.total(np.sqrt(var)) / count for var in (earlier.var, energy.moments.variance(weights))
-        )
-        return bool(np.all((now > _SHARPER * before) & (now > _SHARP)))
-
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`bayesdrop.fitting.protocols.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
@@ -205,12 +169,7 @@ class Newton:
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner or self._preconditioner(energy)
-        # Kinks without noise are sharpened from step to step, and their curvature with them.
-        smooth = not energy.loss.kinked or energy.moments.has_variance
-        serves = memory.near.any() or (smooth and energy.moments.design.shape[1] >= _WIDE)
-        known = memory.factored if serves else None
-        factored = prepare_near(solver, energy.moments, upward, curvature.diagonal, known)
-        precondition = factored.apply
+        precondition = memory.precondition or solver.prepare(energy.moments, upward, curvature.diagonal)
         size = square(gradient, precondition)
         remaining = state.remaining
         doubted = np.isfinite(state.floor) & (remaining > goal)
@@ -218,10 +177,7 @@ class Newton:
             # The rates or the smoothing may have moved by too little to matter.
             remaining = SAFETY * memory.calibration * size
             if ((remaining <= goal) & ~doubted).all():
-                memory = memory.changed(factored=factored)
                 return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
-            if not exact and np.any(memory.near & (remaining > _SHORTER[energy.loss.kinked] * goal)):
-                exact, curvature = True, energy.curvature(slopes, spread, memory.damping, True)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = memory.changed(reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
@@ -231,8 +187,6 @@ class Newton:
         forcing = np.where(
             memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
         )
-        wanted = np.sqrt(_NEAR_AIM[energy.loss.kinked] * goal / left)
-        forcing = np.where(memory.near, np.clip(wanted, _RESIDUAL, 0.5), forcing)
         direction, tangent, products = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
             -gradient,
@@ -240,7 +194,7 @@ class Newton:
             forcing,
             self.max_inner,
             energy.moments.design.persist,
-            _of_columns(energy, state.weights, curvature, factored),
+            _of_columns(energy, state.weights, curvature, precondition),
         )
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
@@ -255,21 +209,23 @@ class Newton:
         idle = (doubted & (-0.5 * slope <= _IDLE * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
         remaining = SAFETY * memory.calibration * after
-        memory = memory.changed(factored=factored if products <= _PRODUCTS else None)
+        # Kinks without noise are sharpened from step to step, and their curvature with them.
+        smooth = not energy.loss.kinked or energy.moments.has_variance
+        costly = energy.moments.design.shape[1] >= _WIDE and not isinstance(precondition, DiagonalInverse)
+        memory = memory.changed(precondition=precondition if smooth and costly and products <= _PRODUCTS else None)
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 
 
 def _of_columns(
-    energy: Energy, weights: WeightBlock, curvature: Curvature, factored: Prepared
+    energy: Energy, weights: WeightBlock, curvature: Curvature, precondition: Apply
 ) -> Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None:
     """Products and preconditioner of some of the problems; None where rows are elsewhere or factors are not alone."""
-    inverse = factored.diagonal_inverse
-    if inverse is None or not energy.has_all_rows:
+    if not (isinstance(precondition, DiagonalInverse) and energy.has_all_rows):
         return None
 
     def select(columns: Int[np.ndarray, " L"]) -> tuple[Product, Apply]:
         some, around, model = energy.select(columns), weights[:, columns], curvature.select(columns)
-        return lambda u: some.product(around, model, u), inverse.select(columns)
+        return lambda u: some.product(around, model, u), precondition.select(columns)
 
     return select
 

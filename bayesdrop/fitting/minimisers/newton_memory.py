@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ...designs.pieces import inner_products
 from ...losses import Derivatives
 from ..objective.energy import Energy
 from ..shapes import FeatureBlock, ProblemVector, WeightBlock
-from ..solvers.prepared import Prepared
+from ..solvers.preconditioners import Apply
 from ..state import PerProblem, SolverState
 
 __all__ = ["GAIN", "SAFETY", "SLOW", "FirstOrder", "NewtonMemory", "learn_from", "square"]
@@ -28,7 +27,7 @@ _FULL = 0.7
 # Steps below it ask for more damping.
 _SHORT = 0.2
 # What is of all problems together, and cheaper to make anew than to take apart.
-_ANEW: dict[str, Any] = {"first_order": None, "factored": None}
+_ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
 
 
 class FirstOrder(NamedTuple):
@@ -63,14 +62,12 @@ class NewtonMemory(PerProblem):
         Whether steps contract the error slowly, or would: the model then has all terms of the Hessian.
     smoothing
         At which the last step was made.
-    near
-        Whether the first step begins next to the optimum, by a fit at other rates.
     first_order : FirstOrder or None
         That of the state, if it is known.
+    precondition : callable, optional
+        That of the last step, while it serves.
     pull : array (n, K), optional
         The dual variables, where the weights come from those.
-    factored : Prepared or None
-        The last preconditioner, while it serves.
     """
 
     damping: ProblemVector
@@ -79,10 +76,9 @@ class NewtonMemory(PerProblem):
     decrement: ProblemVector
     slow: Bool[np.ndarray, " K"]
     smoothing: ProblemVector
-    near: Bool[np.ndarray, " K"]
     first_order: FirstOrder | None = None
+    precondition: Apply | None = None
     pull: PerRow | None = None
-    factored: Prepared | None = None
 
     @classmethod
     def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
@@ -93,13 +89,13 @@ class NewtonMemory(PerProblem):
             (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
         )
         no = np.zeros(K, dtype=bool)
-        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing, no)
+        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing)
 
     @classmethod
-    def of_quadratic(cls, size: ProblemVector, inverse: Prepared) -> NewtonMemory:
-        """After the solution of quadratic energies, by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
+    def of_quadratic(cls, size: ProblemVector) -> NewtonMemory:
+        """After the solution of quadratic energies by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
         zero, no = np.zeros_like(size), np.zeros(len(size), dtype=bool)
-        return cls(zero, size, zero + 0.5, zero + np.nan, no, zero, no, factored=inverse)
+        return cls(zero, size, zero + 0.5, zero + np.nan, no, zero)
 
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
@@ -116,11 +112,6 @@ class NewtonMemory(PerProblem):
     def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
         """All of the problems, some of them from ``part``."""
         return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
-
-    def joined(self, others: Sequence[NewtonMemory]) -> NewtonMemory:
-        """These problems and, after them, ``others``."""
-        own, *others = (part.changed(**_ANEW) for part in (self, *others))
-        return PerProblem.joined(own, others)
 
 
 def learn_from(

@@ -73,10 +73,6 @@ class Settled:
     unscaled: list[str] = field(default_factory=list)
     scale_ratio: float = 1.0
 
-    def at_rates(self, rates: Any) -> Settled:
-        """The same at other rates, which are above zero where these are."""
-        return replace(self, stated=replace(self.stated, rates=rates), model=replace(self.model, rates=rates))
-
     def outward(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
         """Weights (p + 1, …) for ``X``, whose last row is the intercept, from those for ``X − c``."""
         return moved(weights, self.centre, -1.0)
