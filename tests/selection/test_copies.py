@@ -211,8 +211,13 @@ def test_rows_that_belong_together_are_held_out_together(cv):
 
 def test_groups_that_will_not_do():
     X, code, _ = table()
-    with pytest.raises(ValueError, match=r"groups: expected 60 labels \(one per row\)"):
-        bd.DropoutLogisticRegressionCV().fit(X, code, groups=np.zeros(59))
+    for groups, told in (
+        (np.zeros(59), "expected 60 values, one for each row"),
+        ([None] * 60, r"expected a value in each row, got none \(NaN, None or NA\)"),
+        (["a", 1] * 30, "expected labels of one kind"),
+    ):
+        with pytest.raises(ValueError, match=f"groups: {told}"):
+            bd.DropoutLogisticRegressionCV().fit(X, code, groups=groups)
     with pytest.raises(ValueError, match="cv: .loo. leaves out rows one at a time, and groups= says which rows belong"):
         bd.DropoutLogisticRegression(bd.Tuned(cv="loo")).fit(X, code, groups=np.arange(60) % 7)
     with pytest.warns(bd.SelectionWarning, match="rates: 2 rows of the largest class allow 2 folds"):

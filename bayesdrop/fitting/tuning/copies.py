@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..._typing import Bool, Float, Int, Num, PerRow, Shaped
-from ..._validation import refuse_masked, shown
+from ..._validation import one_per_row, shown
 from ...designs import Design
 
 __all__ = ["Copies", "Origins", "origins_of"]
@@ -135,14 +135,13 @@ def origins_of(weight: PerRow, groups: Any = None) -> Origins:
     """
     here = isinstance(weight, np.ndarray)
     if groups is not None:
-        refuse_masked(groups, "groups")
-        labels = np.asarray(groups)
-        if not here or labels.shape != (len(weight),):
-            raise ValueError(
-                f"groups: expected {len(weight) if here else 'the'} labels (one per row) of rows in memory, got "
-                f"{shown(groups)}."
-            )
-        groups = labels
+        if not here:
+            raise ValueError(f"groups: expected rows in memory, got {shown(groups)} beside rows elsewhere.")
+        groups = one_per_row(groups, len(weight), "groups")
+        try:
+            np.unique(groups)
+        except TypeError:
+            raise ValueError(f"groups: expected labels of one kind, got {shown(groups)}; make them text.") from None
     if not here:
         return Origins(weight, -1)
     number = np.flatnonzero(weight > 0)
