@@ -214,7 +214,7 @@ def test_groups_that_will_not_do():
     for groups, told in (
         (np.zeros(59), "expected 60 values, one for each row"),
         ([None] * 60, r"expected a value in each row, got none \(NaN, None or NA\)"),
-        (["a", 1] * 30, "expected labels of one kind"),
+        (np.array(["a", 1] * 30, dtype=object), "expected labels of one kind"),
     ):
         with pytest.raises(ValueError, match=f"groups: {told}"):
             bd.DropoutLogisticRegressionCV().fit(X, code, groups=groups)
