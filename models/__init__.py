@@ -35,6 +35,9 @@
 ``matrix_factorization``
     Matrix factorisation whose columns are dropped (Cavazza et al. 2018), every mask explicit, or all masks summed.
 
+Those of a loss of the library have ``STATES``, a :class:`bayesdrop.models.statements.Statement` of its formulas, which
+tests hold the library to.
+
 A program is ``program(X, y=None, ...)``: without ``y`` it simulates; if given, ``y`` is an observed site of that name.
 Labels are 0 and 1 (0 … K − 1 of ``K`` classes). A loss that is no normalised likelihood enters as one of the
 pseudo-likelihoods of :mod:`bayesdrop.distributions`. The prior of an intercept is normal, or flat under

@@ -15,12 +15,14 @@ import jax
 import numpyro
 import numpyro.distributions as dist
 
-from bayesdrop.distributions import PolyaGamma
+from bayesdrop.distributions import LogisticPseudoLikelihood, PolyaGamma
+from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "conditionals", "demonstrate", "program"]
+__all__ = ["STATES", "augmented", "conditionals", "demonstrate", "program"]
 
 
 def scores(X, scale, intercept_scale):
@@ -57,6 +59,15 @@ def conditionals(X, y, C=1.0, scale=1.0):
         return {"omega": omega, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
 
     return draw
+
+
+STATES = {
+    "Logistic": Statement(
+        program,
+        lambda sign, score: LogisticPseudoLikelihood(score).log_prob((1 + sign) / 2),
+        marginalised_dropout.logistic,
+    )
+}
 
 
 def demonstrate(**options):

@@ -18,11 +18,13 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesdrop.distributions import reciprocal_inverse_gaussian
+from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_numbers
 from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "conditionals", "demonstrate", "log_likelihood", "program"]
+__all__ = ["STATES", "augmented", "conditionals", "demonstrate", "log_likelihood", "program"]
 
 
 def log_likelihood(y, score, tau=0.5):
@@ -66,6 +68,13 @@ def conditionals(X, y, C=1.0, scale=1.0, tau=0.5):
         return {"latent_scale": latent, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
 
     return draw
+
+
+STATES = {
+    "Quantile": Statement(
+        program, log_likelihood, marginalised_dropout.quantile, {"tau": 0.8}, {"tau": 0.8}, (lambda y, tau: y,)
+    )
+}
 
 
 def demonstrate(**options):

@@ -14,11 +14,13 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesdrop.distributions import NormalPseudoLikelihood
+from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_numbers
 from bayesdrop.models.scales import weight_scale
+from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["demonstrate", "program"]
+__all__ = ["STATES", "demonstrate", "program"]
 
 
 def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
@@ -37,6 +39,13 @@ def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
     var = X**2 @ (rate * (1 - rate) * weight**2)
     with numpyro.plate("obs_id", n):
         numpyro.sample("y", NormalPseudoLikelihood(mean, C, -0.5 * C * var), obs=y)
+
+
+STATES = {
+    "Squared": Statement(
+        program, lambda y, score: NormalPseudoLikelihood(score).log_prob(y), marginalised_dropout.squared
+    )
+}
 
 
 def demonstrate(**options):

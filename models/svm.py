@@ -18,11 +18,13 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesdrop.distributions import HingeGivenScale, HingePseudoLikelihood, reciprocal_inverse_gaussian
+from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "conditionals", "demonstrate", "program"]
+__all__ = ["STATES", "augmented", "conditionals", "demonstrate", "program"]
 
 
 def scores(X, scale, intercept_scale):
@@ -61,6 +63,16 @@ def conditionals(X, y, C=1.0, scale=1.0):
         return {"latent_scale": latent, "weight": draw_weights(key_weight, X, omega, kappa, scale)}
 
     return draw
+
+
+STATES = {
+    "Hinge": Statement(
+        program,
+        lambda sign, score: HingePseudoLikelihood(score).log_prob((1 + sign) / 2),
+        marginalised_dropout.hinge,
+        kinks=(lambda sign: sign,),
+    )
+}
 
 
 def demonstrate(**options):

@@ -22,11 +22,13 @@ from bayesdrop.distributions import (
     EpsilonInsensitivePseudoLikelihood,
     reciprocal_inverse_gaussian,
 )
+from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_numbers
 from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "conditionals", "demonstrate", "program"]
+__all__ = ["STATES", "augmented", "conditionals", "demonstrate", "program"]
 
 
 def scores(X, scale, intercept_scale):
@@ -67,6 +69,18 @@ def conditionals(X, y, C=1.0, scale=1.0, epsilon=0.1):
         return {"above": above, "below": below, "weight": weight}
 
     return draw
+
+
+STATES = {
+    "EpsilonInsensitive": Statement(
+        program,
+        lambda y, score, epsilon: EpsilonInsensitivePseudoLikelihood(score, 1.0, epsilon).log_prob(y),
+        marginalised_dropout.epsilon_insensitive,
+        {"epsilon": 0.1},
+        {"epsilon": 0.1},
+        (lambda y, epsilon: y - epsilon, lambda y, epsilon: y + epsilon),
+    )
+}
 
 
 def demonstrate(**options):

@@ -20,7 +20,8 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.matrix import samplers_matrix
-from bayesdrop.models import counts, logistic, marginalised_dropout, normal_scores, quantile, ridge, svm, svr
+from bayesdrop.models import marginalised_dropout, normal_scores
+from bayesdrop.models.statements import statements
 from bayesdrop.moments import ScoreMoments
 from bayesdrop.noise import Noise
 
@@ -155,29 +156,15 @@ def test_marginalised_density_is_the_program(loss, unbiased, storage, same, publ
     _against_program(density, operands, marginalised_dropout.program, arguments, same, real=not loss.binary)
 
 
-# Each loss's program, and what it takes after the responses.
-PROGRAMS = {
-    "Hinge": lambda loss: (svm,),
-    "Logistic": lambda loss: (logistic,),
-    "EpsilonInsensitive": lambda loss: (svr,),
-    "Quantile": lambda loss: (quantile,),
-    "Squared": lambda loss: (ridge, jnp.zeros(P)),
-    "Poisson": lambda loss: (counts, counts.poisson),
-    "Binomial": lambda loss: (counts, counts.binomial(loss.trials)),
-    "NegativeBinomial": lambda loss: (counts, counts.negative_binomial(loss.dispersion)),
-}
-
-
 def test_density_without_noise_is_the_plain_program(loss, same):
     X, y, row_weight = _data_of(loss)
     model = bd.Model(loss, rates=bd.Fixed(0.0), C=C, weight_prior=bd.Normal(SCALE))
-    program, *extra = PROGRAMS[type(loss).__name__](loss)
-    last = (loss.tau,) if program is quantile else ()
-    arguments = (jnp.asarray(X), _coded(loss, y), *extra, C * jnp.asarray(row_weight), jnp.asarray(SCALE), *last)
+    statement = statements()[type(loss).__name__]
+    options = {**statement.options, "C": C * jnp.asarray(row_weight), "scale": jnp.asarray(SCALE)}
     for marginalised in (True, False):
         density, operands = _bound(model, X, y, row_weight, marginalised)
         assert not density.has_variance
-        _against_program(density, operands, program.program, arguments, same)
+        _against_program(density, operands, statement.program, (jnp.asarray(X), _coded(loss, y)), same, **options)
 
 
 @pytest.mark.parametrize(

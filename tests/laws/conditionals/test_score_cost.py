@@ -10,39 +10,26 @@ from scipy.special import logsumexp, roots_legendre
 from scipy.stats import norm
 
 import bayesdrop as bd
-from bayesdrop.distributions import (
-    EpsilonInsensitivePseudoLikelihood,
-    HingePseudoLikelihood,
-    LogisticPseudoLikelihood,
-    NormalPseudoLikelihood,
-)
-from bayesdrop.models import quantile
+from bayesdrop.models.statements import statements
 
-LOSSES = [
-    bd.Hinge(),
-    bd.Hinge(0.3),
-    bd.EpsilonInsensitive(0.4),
-    bd.EpsilonInsensitive(0.0),
-    bd.Quantile(0.2),
-    bd.Squared(),
-    bd.Logistic(),
-]
-SMOOTH = (bd.Logistic,)
-# The published formulas once more, each as its program states it, and where they have kinks for y = 1.
-PLAIN = {
-    bd.Hinge(): (lambda y, s: HingePseudoLikelihood(s).log_prob((1 + y) / 2), (1.0,)),
-    bd.Hinge(0.3): (lambda y, s: -np.maximum(0, 0.3 - y * s), (0.3,)),
-    bd.EpsilonInsensitive(0.4): (lambda y, s: EpsilonInsensitivePseudoLikelihood(s, 1.0, 0.4).log_prob(y), (0.6, 1.4)),
-    bd.EpsilonInsensitive(0.0): (lambda y, s: EpsilonInsensitivePseudoLikelihood(s, 1.0, 0.0).log_prob(y), (1.0,)),
-    bd.Squared(): (lambda y, s: NormalPseudoLikelihood(s).log_prob(y), ()),
-    bd.Logistic(): (lambda y, s: LogisticPseudoLikelihood(s).log_prob((1 + y) / 2), ()),
-    bd.Quantile(0.2): (lambda y, s: quantile.log_likelihood(y, s, 0.2), (1.0,)),
-}
-POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
-
-
+# Of losses of counts, and of others whose cost is by quadrature, the sum over its nodes is all that is promised.
+EXACT = ("Hinge", "EpsilonInsensitive", "Quantile", "Squared", "Logistic")
 # The same with another margin, and with no tube.
 OTHERS = (bd.Hinge(0.3), bd.EpsilonInsensitive(0.0))
+LOSSES = [*(getattr(bd, name)(**statements()[name].settings) for name in EXACT), *OTHERS]
+SMOOTH = (bd.Logistic,)
+
+
+def stated(loss):
+    """Log-likelihood of ``y = 1`` by the program, and where it has kinks."""
+    if loss == bd.Hinge(0.3):
+        return lambda s: -np.maximum(0, 0.3 - s), [0.3]
+    statement = statements()[type(loss).__name__]
+    settings = {name: getattr(loss, name) for name in statement.settings}
+    return lambda s: statement.log_likelihood(1.0, s, **settings), [at(1.0, **settings) for at in statement.kinks]
+
+
+POWERS, MEANS, SDS = (0.1, 1.0, 2.5), (-20.0, -3.0, -0.4, 0.02, 0.5, 0.8, 1.3, 6.0, 30.0), (0.05, 0.4, 1.0, 3.0, 9.0)
 
 
 @pytest.fixture(
@@ -64,14 +51,14 @@ def grid():
 
 def integral(loss, mean, sd, power):
     """``log E exp{−C loss(1, s)}`` by Gauss-Legendre panels between the kinks, on the scale of logarithms."""
-    plain, kinks = PLAIN[loss]
+    plain, kinks = stated(loss)
     cuts = np.sort(np.concatenate([np.arange(-60, 41, 0.1), (np.array(kinks) - mean) / sd]))
     cuts = cuts[(cuts >= -60) & (cuts <= 40)]
     node, share = roots_legendre(12)
     half = np.diff(cuts)[:, None] / 2
     z = cuts[:-1, None] + half * (1 + node)
     with np.errstate(divide="ignore"):
-        return logsumexp(power * np.asarray(plain(1.0, mean + sd * z)) + norm.logpdf(z), b=half * share)
+        return logsumexp(power * np.asarray(plain(mean + sd * z)) + norm.logpdf(z), b=half * share)
 
 
 def test_it_is_the_integral(loss):
