@@ -2,7 +2,7 @@
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
     python -m benchmarks.sampling words [books] [kitchen] [films] [imdb] [topics] [few] [none] [fixed] [shared] [each]
-                                        [summed] [learnt] [nuts] [300] [150]
+                                        [learnt] [nuts] [300] [150]
 
 Steady state: both samplers are compiled and warmed up, then two lengths are timed and their difference counts, so that
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
@@ -10,13 +10,13 @@ effective sample size over all weights, the intercept and the rates, per second,
 interleaved between the samplers.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
-draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273
-words given 25,000 reviews, ``films`` the 3,000 commonest of them given 8,000, no noise unless named: ``fixed`` is a
-rate of 0.3; ``topics``, if named, the five commonest topics of Reuters-21578 by softmax regression, 1,000 texts and the
-2,000 commonest words, and ``few`` 500 and 600 of them. ``summed`` takes ``bd.HMC(masks="summed")`` where there are
-masks, ``learnt`` a scale of the weights that is learnt, of which there is a line then. GB is the most memory that the
-process had, ``expected`` the median of the largest R-hat of independent chains with these effective sample sizes.
-``nuts`` compares the steady state with NumPyro's NUTS on the dense matrix of those without noise.
+draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273 words given
+25,000 reviews, ``films`` the 3,000 commonest of them given 8,000, no noise unless named: ``fixed`` is a rate of 0.3;
+``topics``, if named, the five commonest topics of Reuters-21578 by softmax regression, 1,000 texts and the 2,000
+commonest words, and ``few`` 500 and 600 of them. ``learnt`` takes a scale of the weights that is learnt, of which there
+is a line then. GB is the most memory that the process had, ``expected`` the median of the largest R-hat of independent
+chains with these effective sample sizes. ``nuts`` compares the steady state with NumPyro's NUTS on the dense matrix of
+those without noise.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def reviews(domain: str) -> tuple[Any, np.ndarray]:
 
 def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
     """The time of a whole call, and what it draws."""
-    method = bd.HMC(masks="summed" if "summed" in chosen else "normal")
+    method = bd.HMC()
     print(
         "| data | rates | seconds | CPU seconds | GB | kicks | smallest ESS | median ESS | largest R-hat | expected | "
         "ESS/s | accepted |"

@@ -294,19 +294,15 @@ def _run(
         import jax
         import xarray  # noqa: F401  # of which groups are made
 
-        from ..mcmc.hmc.masks.kernel import SummedKernel
         from ..mcmc.run.checkpoint import open_checkpoint
         from ..mcmc.run.fingerprint import fingerprint
         from ..mcmc.run.forks import check_process
         from ..mcmc.run.runner import as_key, run
-        from .masks.row_costs import row_costs
 
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, tune)
-        if isinstance(kernel, SummedKernel):
-            kernel = replace(kernel, costs=row_costs)
         unknown = [name for name in variables or () if name not in kernel.variables]
         if unknown:
             raise ValueError(f"variables: expected some of {sorted(kernel.variables)}, got {unknown} as well.")

@@ -29,7 +29,6 @@ CASES = {
     "hmc, shared": (bd.Model(rates=bd.Shared()), Y, bd.HMC()),
     "hmc, scale": (bd.Model(rates=NONE, weight_prior=bd.Normal(bd.HalfNormal(1.0))), Y, bd.HMC()),
     "hmc, classes": (bd.Model(bd.Softmax(), rates=NONE), CLASSES, bd.HMC()),
-    "hmc, masks": (bd.Model(), Y, bd.HMC(masks="summed")),
 }
 
 

@@ -80,13 +80,11 @@ def bind_start(
     marginalised: bool,
     dtype: str,
     rounded: bool = True,
-    padded: bool = True,
     held: bool = True,
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
-    ``rounded`` rounds the kinks of forces, ``padded`` lets data of nearly as many rows share compiled programs.
-    The operands have the rows if they are ``held``.
+    ``rounded`` rounds the kinks of forces; the operands have the rows if they are ``held``.
     """
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
@@ -118,7 +116,7 @@ def bind_start(
     if kinked and rounded:
         width = ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=placed(width, dtype))
-    operands = padded_rows(operands) if padded else operands
+    operands = padded_rows(operands)
     if learnt is None:
         return Bound(density, operands, density, centre, factor, kinked, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)

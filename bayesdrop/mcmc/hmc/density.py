@@ -217,16 +217,6 @@ class Density:
         drawn: Coefficients = self.noise.coefficients(ndtr(u), ndtr(-u))
         return drawn
 
-    def mask_chances(self, operands: DensityOperands, theta: Point) -> tuple[Float[jax.Array, "_ p"], ...]:
-        """What a kept entry of each feature is multiplied by, ``k(η)``, and ``1 − η`` and ``η``; (C, p) or (1, p)."""
-        if self.free:
-            u = theta[:, theta.shape[1] - self.free :][:, operands.index]
-            keep, drop, logit = ndtr(-u), ndtr(u), log_ndtr(u) - log_ndtr(-u)
-        else:
-            drop = operands.fixed_rate[None]
-            keep, logit = 1 - drop, jnp.log(drop) - jnp.log1p(-drop)
-        return jnp.exp(self.noise.log_multiplier(logit)), keep, drop
-
     @staticmethod
     def probit(rate: Float[jax.Array, "*rates"]) -> Float[jax.Array, "*rates"]:
         """Coordinate of a rate."""

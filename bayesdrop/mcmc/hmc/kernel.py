@@ -149,14 +149,11 @@ class HMCKernel:
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
     slices : bool
         Rates are also drawn given the weights (:mod:`.rate_slices`), before each trajectory.
-    aim : float
-        Acceptance that warm-up aims at.
     """
 
     density: LogDensity
     trust: float
     slices: bool = False
-    aim: float = ACCEPT
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -242,13 +239,13 @@ class HMCKernel:
         departure = self.depart(operands, state)
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
 
-    def slice_rates(self, operands: HMCOperands, state: HMCState, backwards: bool = False) -> HMCState:
+    def slice_rates(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Draw the rates given the weights, if the kernel does; the evaluation is one of the kernel's own density."""
         if not self.slices:
             return state
         key, key_rates = jax.random.split(state.key)
         density: Any = self.density
-        theta = draw_rates(key_rates, density, operands.density, self.place(operands, state, state.position), backwards)
+        theta = draw_rates(key_rates, density, operands.density, self.place(operands, state, state.position))
         position = whiten(state.centre, self.factor(operands, state), theta)
         return state._replace(position=position, evaluation=self.density.evaluate(operands.density, theta), key=key)
 
@@ -264,10 +261,7 @@ class HMCKernel:
         self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
     ) -> tuple[HMCState, dict[str, jax.Array]]:
         """Accept the end of a trajectory or stay, in warm-up learn from it, and what is recorded."""
-        return self.settle(operands, self.accept(operands, state, departure, z, r, new))
-
-    def settle(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
-        """In warm-up learn from where the chains are; and what is recorded of them."""
+        state = self.accept(operands, state, departure, z, r, new)
         if np.isfinite(self.trust):
             state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
         return state, self.record(operands, state)
@@ -293,7 +287,7 @@ class HMCKernel:
         return state._replace(
             position=kept[0],
             evaluation=kept[1],
-            search=searched(state.search, acceptance, state.count, operands.tune, self.aim),
+            search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             kicks=kicks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,7 +21,6 @@ from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .classes.costs import ClassCosts
 from .density import Density
 from .kernel import HMCKernel, HMCOperands
-from .masks.kernel import SummedKernel, SummedOperands, SummedRows
 from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .recentring import recentred
@@ -35,8 +34,6 @@ from .whitening import FactorMap
 
 __all__ = ["HMC"]
 
-# Acceptance that trajectories aim at whose ends are judged once more.
-_ACCEPT_SUMMED = 0.9
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -63,9 +60,7 @@ class HMC:
     corrected by :func:`bayesdrop.reweight` where rows are few, unless ``correct`` is false: in memory, and draws times
     entries of the features up to 10⁷. The posterior says which, in its attributes ``approximation`` with the error or
     ``reweighted``, and :func:`bayesdrop.diagnose` in words; an error that remains is an ``ApproximationWarning``.
-    ``bd.Gibbs()`` is exact, and so is ``masks="summed"`` (:mod:`bayesdrop.mcmc.hmc.masks.kernel`): a draw of that
-    density is then a proposal, accepted by the likelihood of each row with all its masks summed;
-    :func:`bayesdrop.reweight` sums them once for all draws, which is cheaper.
+    ``bd.Gibbs()`` is exact.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
     chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their approximation
@@ -80,51 +75,38 @@ class HMC:
     dtype : str
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
-    masks : str
-        What becomes of masks: ``"normal"`` (default) integrates them as if scores were normal, ``"summed"`` sums them
-        (:mod:`bayesdrop.posterior.masks.expectation`), for normal weights of known scales and one score a row. A model
-        without masks has nothing to sum.
     correct : bool
-        Correct draws with ``masks="normal"`` where rows are few (default); else they are left as they are, with the
+        Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
         error stated, and ``sample_stats`` has the course of the trajectories.
 
     Examples
     --------
     >>> HMC(dtype="float64")
-    HMC(kicks=None, dtype='float64', masks='normal', correct=True)
+    HMC(kicks=None, dtype='float64', correct=True)
     """
 
     kicks: int | None = None
     dtype: str = "float32"
-    masks: str = "normal"
     correct: bool = True
     takes_offset: ClassVar[bool] = True
+    integrates_masks: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
         if self.kicks is not None:
             check_count(self.kicks, "kicks", none="to choose it")
         check_choice(self.dtype, "dtype", ("float32", "float64"))
-        check_choice(self.masks, "masks", ("normal", "summed"))
         check_flag(self.correct, "correct")
-
-    @property
-    def integrates_masks(self) -> bool:
-        """True unless the masks of a model are summed."""
-        return self.masks == "normal"
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[
-        HMCKernel | ScoreHMCKernel | StreamedKernel | SummedKernel,
-        HMCOperands | ScoreOperands | StreamedOperands | SummedOperands,
-    ]:
+    ) -> tuple[HMCKernel | ScoreHMCKernel | StreamedKernel, HMCOperands | ScoreOperands | StreamedOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
         ------
         ValueError
-            If masks are to be summed of a loss or of weights that have no sum, or as :func:`bind_density` has it.
+            As :func:`bind_density` has it.
         """
         if moves_scores(model, data, rate_map):
             single: Any
@@ -132,20 +114,10 @@ class HMC:
             return ScoreHMCKernel(single), score_operands(
                 model, data, single, known, int(self.kicks or 0), int(tune), self.dtype, ROUNDED
             )
-        summed = self.masks == "summed" and not marginalised
-        if summed:
-            _check_sums(model)
-        passes = by_draws(at_median(model, data), data, rate_map, marginalised) and not summed
-        bound = bind_start(
-            type(self).__name__, model, data, rate_map, marginalised, self.dtype, padded=not summed, held=not passes
-        )
+        passes = by_draws(at_median(model, data), data, rate_map, marginalised)
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, held=not passes)
         kernel, chains = self._kernel(bound, data, rate_map, tune)
-        if passes:
-            return _by_passes(kernel, chains, model, data)
-        if not summed:
-            return kernel, chains
-        rows = SummedRows(data.X, model.loss.plain, data.target, data.weight, model.C, data.offset)
-        return SummedKernel(replace(kernel, aim=_ACCEPT_SUMMED)), SummedOperands(chains, rows)
+        return _by_passes(kernel, chains, model, data) if passes else (kernel, chains)
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
@@ -155,8 +127,8 @@ class HMC:
         Raises
         ------
         ValueError
-            If there are masks of many classes, weights that are not normal or unknown variances, or masks are to be
-            summed, or as :func:`bind_density` has it.
+            If there are masks of many classes, weights that are not normal or unknown variances, or as
+            :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None
@@ -174,7 +146,6 @@ class HMC:
                 prior,
                 "take bd.Normal(1.0) or bd.Normal(bd.HalfNormal(1.0))",
             ),
-            (self.masks == "summed" and not marginalised, 'masks="normal"', self, "leave masks out"),
         ]
         for refused, taken, came, advice in cases:
             if refused:
@@ -239,13 +210,3 @@ def _by_passes(
     inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
     cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
-
-
-def _check_sums(model: Model) -> None:
-    """Raise ValueError unless the masks of each row can be summed."""
-    if not model.weight_prior.gaussian or model.loss.multiclass:
-        raise ValueError(
-            'masks: "summed" takes normal weights of known scales and one score a row, got '
-            f'{model.loss!r} and {model.weight_prior!r}; bd.Gibbs() draws the masks of all models, and masks="normal" '
-            "with bd.reweight comes near."
-        )

@@ -40,14 +40,11 @@ def has_rates(density: Density) -> bool:
     return density.integrated and simple and 0 < density.free <= _FEW
 
 
-def draw_rates(
-    key: PRNGKeyArray, density: Density, operands: DensityOperands, theta: Point, backwards: bool = False
-) -> Point:
-    """Points (C, D) with the probits of the rates drawn anew, each given all else, in their order or backwards."""
+def draw_rates(key: PRNGKeyArray, density: Density, operands: DensityOperands, theta: Point) -> Point:
+    """Points (C, D) with the probits of the rates drawn anew, each given all else, in their order."""
     weight, _ = density.weights(theta, operands.precision.shape[0])
     mean, var = density.moments(operands, theta)
-    order = range(density.free)
-    for j in reversed(order) if backwards else order:
+    for j in range(density.free):
         own = (operands.index == j).astype(theta.dtype)[None]
         of_rate = pair_product(operands.matrix, weight * own, weight * weight * own)
         theta, mean, var = draw_rate(key, density, operands, theta, j, (mean, var), of_rate)

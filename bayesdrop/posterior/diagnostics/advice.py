@@ -55,8 +55,6 @@ def shorter_steps(attrs: Mapping[str, Any], stats: xr.Dataset) -> tuple[float, s
     if method.startswith("HMC("):
         steps = int(stats["n_steps"].max()) if "n_steps" in stats else 1
         more = f"Raise tune, or take more leapfrog steps, method=bd.HMC(kicks={2 * steps})"
-        if "masks='summed'" in method:  # trajectories are judged once more, which more steps do not help
-            return 0.1, f"{more}, or method=bd.Gibbs()."
         return 0.5, f"{more}; there were {steps}."
     if method.startswith("NUTS("):
         return 0.5, "Raise tune, or target_accept of bd.NUTS()."

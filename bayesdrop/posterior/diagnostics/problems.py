@@ -121,7 +121,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     size : int
         Draws of all chains.
     """
-    exact = 'sample with bd.HMC(masks="summed"), where it takes the model, or bd.Gibbs(), which draws the masks.'
+    exact = "sample with bd.Gibbs(), which draws the masks."
     if "reweight_pareto_k" in attrs:
         k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):

@@ -130,7 +130,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
         raise ValueError(
             f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
             "brings their average to rest: the approximation is too far from the posterior. Sample with "
-            'bd.HMC(masks="summed"), where it takes the model, or bd.Gibbs(), which draws the masks.'
+            "bd.Gibbs(), which draws the masks."
         )
     result, attrs = resampled(groups, attrs, found, likelihood, [seed])
     if "log_likelihood" in groups:

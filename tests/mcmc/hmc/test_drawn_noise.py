@@ -216,15 +216,3 @@ def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
     dense, expected, other = moments_of(name, bd.HMC())
     assert isinstance(dense, HMCKernel)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
-
-
-@pytest.mark.slow
-def test_masks_are_summed_around_the_approximation(any_size):
-    """With ``masks="summed"`` the kernel is the compiled one, around this approximation."""
-    kernel, operands = bind("each", bd.HMC(masks="summed"), tune=4)
-    assert isinstance(kernel.inner, HMCKernel)
-    assert isinstance(operands.chains.factor, DirectionFactor)
-    state = kernel.init(operands, as_key(0), 2)
-    for _ in range(3):
-        state, record = kernel.step(operands, state)
-    assert np.all(np.isfinite(record["weight"]))

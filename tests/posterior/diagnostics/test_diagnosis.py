@@ -233,7 +233,6 @@ def test_trajectories(build):
     ("method", "words"),
     [
         (bd.HMC(kicks=1), "method=bd.HMC(kicks=6); there were 3"),
-        (bd.HMC(masks="summed"), None),
         (bd.NUTS(), "target_accept of bd.NUTS()"),
         ("Metropolis()", None),
     ],

@@ -11,10 +11,9 @@ import pytest
 from scipy.special import gammaln, logsumexp, xlogy
 
 import bayesdrop as bd
-from bayesdrop.mcmc.hmc.masks.kernel import Effective, SummedRows
 from bayesdrop.posterior.draws import read_draws
-from bayesdrop.posterior.masks.expectation import ERROR
-from bayesdrop.posterior.masks.row_costs import row_costs
+from bayesdrop.posterior.masks.expectation import ERROR, expectation
+from bayesdrop.posterior.masks.score_functions import LogLikelihood
 from bayesdrop.posterior.scores.approximation_error import errors_of
 
 TRIALS, DISPERSION = 20, 2.0
@@ -103,18 +102,18 @@ def test_rows_far_away_still_pull(build, loss):
     y[:3] = 400.0
     post, _, _, _ = setting(build, loss, 2.0, 1.0, 3, 30)
     draws = read_draws(post)
-    point = Effective(draws.weight, draws.intercept, 1 - draws.free_rate, draws.free_rate)
-    rows = SummedRows(X, loss, y, np.full(30, 2.0), 2.0, None)
-    np.testing.assert_allclose(row_costs(rows, point), -2 * enumerated(post, loss, 2.0, X, y), rtol=1e-12, atol=1e-12)
+    function = LogLikelihood(draws, y)
+    number = np.arange(30)
+    found = expectation(draws, X, function).T - function.scale(number, number * 0)[1]
+    np.testing.assert_allclose(found, enumerated(post, loss, 2.0, X, y), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", [bd.HMC(), bd.HMC(masks="summed")], ids=["normal", "summed"])
-def test_a_large_loss_weight_ends_no_run(method):
+def test_a_large_loss_weight_ends_no_run():
     """The error of the approximation is stated after the last draw, and all draws were lost to it."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(12, 2))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=12) > 0, "yes", "no")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws of a model that is hard to draw from
-        post = bd.sample(bd.Model(C=3000.0), X, y, method=method, draws=10, tune=10, chains=2, progress=False)
+        post = bd.sample(bd.Model(C=3000.0), X, y, method=bd.HMC(), draws=10, tune=10, chains=2, progress=False)
     assert np.all(np.isfinite(bd.groups.dataset(post, "sample_stats")["lp"]))

@@ -30,7 +30,7 @@ _FEW, _WIDTH = 8, 1.0
 class ScaleKernel(HMCKernel):
     """The transition of a :class:`.scales.learnt.ScaleDensity` whose map is structured."""
 
-    def slice_rates(self, operands: HMCOperands, state: HMCState, backwards: bool = False) -> HMCState:
+    def slice_rates(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Draw the scales one by one, and all else by what the kernel does next."""
         density, key = self.density, state.key
         assert isinstance(density, ScaleDensity)

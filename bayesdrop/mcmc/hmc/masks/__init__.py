@@ -1,1 +1,0 @@
-"""Masks that are summed over: the likelihood of a row over all its masks, and the sampler that it judges."""
