@@ -229,7 +229,7 @@ class GibbsKernel(NoisingModel):
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
         if self.unknown_variance:
-            shape = operands.variance_shape + 0.5 * jnp.sum(operands.counted(operands.row_weight))
+            shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
             scale = operands.variance_scale + self.total_cost(operands, state.score)
             gamma = jax.random.gamma(key_noise, shape, scale.shape, scale.dtype)
             state = state._replace(noise_precision=gamma / scale)
@@ -254,7 +254,7 @@ class GibbsKernel(NoisingModel):
             weight = (weight * state.noise_precision[:, None]).reshape(-1)
         score = state.score.reshape(-1)
         pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
-        omega, kappa = (operands.counted(part.reshape(chains, n)) for part in pseudo)
+        omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
         effective, intercept = self.gaussian_draw(
             key_draw,
@@ -361,7 +361,7 @@ class GibbsKernel(NoisingModel):
             lp = lp + density
         if self.unknown_variance:
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
-            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.counted(operands.row_weight))
+            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
             lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
         if self.free:
             draw["logit_rate"] = state.logit

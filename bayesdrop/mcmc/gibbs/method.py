@@ -22,7 +22,6 @@ from ..weight_scales import scale_operands
 from .classes.kernel import ClassGibbsKernel
 from .classes.masks import ClassMaskKernel
 from .columns import dense_columns, sparse_columns
-from .filled_rows import filled_up
 from .kernel import GibbsKernel
 from .marginalised import bind_marginal
 from .moves.hierarchy import hierarchy_operands
@@ -192,7 +191,7 @@ class Gibbs:
             tune=placed(tune, np.int32),
             offset=None if data.offset is None else real(data.offset),
         )
-        return kernel, operands if many else filled_up(operands)
+        return kernel, operands
 
 
 def _first_power(model: Model, data: Dataset) -> float:

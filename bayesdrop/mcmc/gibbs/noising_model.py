@@ -96,7 +96,7 @@ class NoisingModel:
         """Loss of each chain for ``σ² = 1``: (C, n) to (C,)."""
         target = jnp.broadcast_to(operands.target[None], score.shape)
         cost = self.cost(target, score, jnp.broadcast_to(operands.row_weight[None], score.shape))
-        return jnp.sum(operands.counted(cost), axis=-1)
+        return jnp.sum(cost, axis=-1)
 
     def feature_logit(self, operands: Operands, logit: Float[jax.Array, "C k"]) -> Float[jax.Array, "C p"]:
         """Logits of the rates per feature: (C, k) to (C, p)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
@@ -53,8 +52,6 @@ class Operands(NamedTuple):
         Number of first draws during which the sampler adapts.
     offset : array (n,), optional
         Known part of every row's score, which the scores of a state have.
-    present : bool array (n,), optional
-        False for rows that only fill up, see :mod:`.filled_rows`; all are data if it is None.
     """
 
     columns: Columns
@@ -73,11 +70,6 @@ class Operands(NamedTuple):
     first_power: Float[jax.Array, ""]
     tune: Int[jax.Array, ""]
     offset: Float[jax.Array, " n"] | None = None
-    present: Bool[jax.Array, " n"] | None = None
-
-    def counted(self, rowwise: Float[jax.Array, "*chains n"]) -> Float[jax.Array, "*chains n"]:
-        """Values of the rows (…, n), 0 for those that only fill up."""
-        return rowwise if self.present is None else jnp.where(self.present, rowwise, 0)
 
     def with_offset(self, score: Float[jax.Array, "C n"], sign: float = 1.0) -> Float[jax.Array, "C n"]:
         """Scores (C, n) with the offset, or with ``sign`` −1 without it."""

@@ -29,7 +29,6 @@ from .classes.factor import class_factor
 from .classes.scores import class_scores, of_class_scores
 from .classes.streamed_scores import streamed_class_scores
 from .density import Density, DensityOperands
-from .row_padding import padded_rows
 from .scales.learnt import best_scales, with_scale_map, with_scales
 from .scales.scale_map import ScaleMap
 from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map, rows_of
@@ -116,7 +115,6 @@ def bind_start(
     if kinked and rounded:
         width = ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=placed(width, dtype))
-    operands = padded_rows(operands)
     if learnt is None:
         return Bound(density, operands, density, centre, factor, kinked, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)

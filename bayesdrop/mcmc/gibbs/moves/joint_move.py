@@ -96,12 +96,12 @@ def joint_moves(
 ) -> State:
     """Move weights, intercept, rates and all masks of every chain together, ``count`` times."""
     data = (operands.columns, kernel.likelihood_given(state.noise_precision), operands.target, operands.row_weight)
-    known = (operands.offset, operands.counted)
+    offset = operands.offset
 
     def surrogate(theta: Float[jax.Array, "C D"]) -> Float[jax.Array, " C"]:
         point = _unpack(kernel, operands, state, theta)
         logit = kernel.feature_logit(operands, point.logit)
-        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit, *known)
+        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit, offset)
         return likelihood + _log_prior(kernel, operands, state, point)
 
     def one(_: Any, carry: Any) -> Any:
@@ -113,7 +113,7 @@ def joint_moves(
         uniform = uniform_masks(key_masks, state.kept)
         logit = kernel.feature_logit(operands, point.logit)
         ratio, score, kept = mask_pass(
-            *data, point.weight, point.intercept, logit, state.kept, uniform, *known
+            *data, point.weight, point.intercept, logit, state.kept, uniform, offset
         )  # fmt: skip
         new_target = ratio + _log_prior(kernel, operands, state, point)
         gain = new_target - log_target + change
@@ -137,6 +137,6 @@ def joint_moves(
         return new._replace(metric=metric), choose(new_target, log_target)
 
     logit = kernel.feature_logit(operands, state.logit)
-    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, *known)
+    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, offset)
     log_target = ratio + _log_prior(kernel, operands, state, _Coordinates.of(state))
     return jax.lax.fori_loop(0, count, one, (state, log_target))[0]

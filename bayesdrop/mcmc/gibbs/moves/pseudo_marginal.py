@@ -125,7 +125,6 @@ def mask_pass(
     kept: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
     offset: Float[jax.Array, " n"] | None = None,
-    counted: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, "C n"]] = lambda rowwise: rowwise,
 ) -> tuple[Float[jax.Array, " C"], Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...]]:
     """Go through the columns with the look-ahead proposal; draw masks, or score given ones.
 
@@ -141,8 +140,6 @@ def mask_pass(
         Uniform numbers to draw masks with.
     offset : array (n,), optional
         Known part of the scores.
-    counted : callable
-        Sets to 0 what rows have that are no data, (C, n).
 
     Returns
     -------
@@ -181,7 +178,7 @@ def mask_pass(
     score, _, total = carry
     shape = score.shape
     final = likelihood.cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
-    return total - jnp.sum(counted(final), axis=-1), score, tuple(found)
+    return total - jnp.sum(final, axis=-1), score, tuple(found)
 
 
 def surrogate_likelihood(
@@ -193,13 +190,12 @@ def surrogate_likelihood(
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
     offset: Float[jax.Array, " n"] | None = None,
-    counted: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, "C n"]] = lambda rowwise: rowwise,
 ) -> Float[jax.Array, " C"]:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
     mean, var = _moments(columns, weight, intercept, logit, target.shape[0], offset)
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
-    return jnp.sum(counted(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES)), axis=-1)
+    return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES), axis=-1)
 
 
 class Metric(NamedTuple):
