@@ -23,7 +23,6 @@ from .density import Density
 from .kernel import HMCKernel, HMCOperands
 from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
-from .recentring import recentred
 from .scales.learnt import ScaleDensity
 from .scales.scale_map import StretchFactor
 from .scales.slices import ScaleKernel
@@ -161,10 +160,6 @@ class HMC:
         target, weight = data.design.persist(data.target, model.C * data.weight)
         costs = ClassCosts if loss.multiclass else None
         rows = StreamedRows(data.design, target, weight, model.C, width, costs=costs)
-        dense = not isinstance(operands.factor, FactorMap) and operands.factor.ndim == 2
-        if np.isinf(kernel.trust) and not bound.kinked and dense:
-            # No pilot will move the centre, and fits stop at a share of an objective that grows with the rows.
-            operands = recentred(kernel.density, operands, rows)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
 
     def _kernel(self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int) -> tuple[HMCKernel, HMCOperands]:

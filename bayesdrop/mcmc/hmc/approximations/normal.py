@@ -80,6 +80,8 @@ def normal_approximation(
             # A rough spread of the scores under the prior keeps the curvature finite.
             smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
         factor = _factor(energy, weights, smoothing, keep, dense)
+        if dense and design.is_streamed:
+            weights = _nearer(energy, weights, smoothing, keep, factor)
     return weights[keep, 0], factor
 
 
@@ -157,6 +159,21 @@ def _factor(
     curvature = _curvature(energy, weights, smoothing)
     diagonal = energy.moments.diagonal(np.maximum(curvature.mean_mean, 0)) + curvature.diagonal
     return 1 / np.sqrt(np.maximum(diagonal[keep, 0], 1e-10))
+
+
+def _nearer(
+    energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: PerRow, keep: slice, factor: Factor
+) -> Float[np.ndarray, "size 1"]:
+    """A step of Newton's method, where it gains.
+
+    A fit stops within a share of its objective, which of a million rows is 0.3 posterior standard deviations.
+    """
+    mean, var = energy.moments.scores(weights)
+    gradient, _ = energy.gradient(weights, energy.derivatives(mean, var, smoothing))
+    new = weights.copy()
+    new[keep] -= factor @ (factor.T @ gradient[keep])
+    before, after = (energy.value(w, *energy.moments.scores(w), smoothing)[0] for w in (weights, new))
+    return new if after <= before else weights
 
 
 def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
