@@ -127,20 +127,15 @@ class SolverState(PerProblem):
         return self.changed(value=value, smoothing=smoothing, remaining=remaining)
 
     def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
-        """The same without smoothing where the ``gap`` (K,) is closed, and else with what adds as much as the gap.
+        """The same without smoothing where the ``gap`` (K,) to a dual without noise is closed.
 
         A state without smoothing whose gap is above a goal is one that double precision lets nobody improve.
-
-        Without noise that little is no help to a minimiser, and all of the smoothing stays.
         """
         plain = self.smoothed(energy, 0.0, gap)
         self, plain = (state.changed(floor=plain.value - gap) for state in (self, plain))
-        share = 2 * gap / np.maximum(energy.moments.design.total(energy.weight) * self.smoothing, np.finfo(float).tiny)
-        # Without noise a smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
-        least = 0.0 if energy.moments.has_variance else _DUAL
-        closed = gap <= max(min(tol, _CLOSED), least) * np.abs(plain.value)
-        share = np.minimum(share, 1.0) if energy.moments.has_variance else np.ones_like(share)
-        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, share), gap)
+        # A smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
+        closed = gap <= max(min(tol, _CLOSED), _DUAL) * np.abs(plain.value)
+        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
 
     def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
         """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.

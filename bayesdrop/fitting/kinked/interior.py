@@ -28,7 +28,7 @@ from ...designs import Design
 from ..objective.energy import Energy
 from ..shapes import WeightBlock
 from ..solvers.factors import Factor, factor, solved
-from .problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem
+from .problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
 
 __all__ = ["has_steps", "solve_interior"]
 
@@ -103,15 +103,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
     if not has_steps(energy):
         return None
     K = weights.shape[1]
-    found = [_solve(KinkedProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K)]
-    if any(part is None for part in found):
-        return None
-    parts = [part for part in found if part is not None]
-    return Dual(
-        np.concatenate([part.weights for part in parts], axis=1),
-        np.concatenate([part.gap for part in parts]),
-        np.concatenate([part.pull for part in parts], axis=1),
-    )
+    return joined(_solve(KinkedProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K))
 
 
 def has_steps(energy: Energy) -> bool:
@@ -250,24 +242,25 @@ def _lacking(task: KinkedProblem, weights: Vector, beta: Rows) -> Vector:
 
 def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
     """One problem; None where no energy is left to hold the gap against."""
-    kept = np.flatnonzero(np.any(task.high > task.low, axis=1))
-    if len(kept) < len(task.centre):
-        return None
+    weighed = np.any(task.high > task.low, axis=1)
+    if not np.all(weighed):
+        found = _solve(task.of_rows(weighed), intercept, tol)
+        return found and found.among(weighed)
     p = len(task.precision)
     centre, start, size = task.centre.T.copy(), task.low.T.copy(), (task.high - task.low).T.copy()
-    weights, score = np.append(np.zeros(p), intercept), np.full(len(kept), intercept)
+    weights, score = np.append(np.zeros(p), intercept), np.full(len(task.centre), intercept)
     slack = centre - score
     mu = float(np.mean(size * np.abs(slack)))
     if mu <= LEAST:
         return None
-    first = task.energy(weights[:-1], slack.T, np.zeros(len(kept)))
-    point, root = _Point.centred(slack, size, mu), np.zeros(len(kept))
+    first = task.energy(weights[:-1], slack.T)
+    point = _Point.centred(slack, size, mu)
     best, least, floor = weights, np.inf, -np.inf
     pull = np.zeros_like(centre)
     short, checks = _lacking(task, weights, start + point.below), 0
     for _ in range(_STEPS):
         mu = point.mean_product()
-        value = task.energy(weights[:-1], slack.T, root)
+        value = task.energy(weights[:-1], slack.T)
         if value < least:
             best, least = weights, value
         # Products and what the constraints lack are all of the gap, but for terms of second order.
@@ -275,7 +268,7 @@ def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
         if mu <= enough:
             beta = start + point.below
             short = _lacking(task, weights, beta)
-            floor = max(floor, task.bound(_feasible(task, point, beta), weights[:-1], root)[0])
+            floor = max(floor, task.bound(_feasible(task, point, beta)))
             pull = beta.sum(axis=0)
             checks += 1
             if least - floor <= tol * least or checks == _CHECKS:
@@ -292,6 +285,6 @@ def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
         return None
     if not np.isfinite(floor):
         beta = start + point.below
-        floor, pull = task.bound(_feasible(task, point, beta), weights[:-1], root)[0], beta.sum(axis=0)
+        floor, pull = task.bound(_feasible(task, point, beta)), beta.sum(axis=0)
     best = np.append(best[:-1] / task.gain, best[-1])
     return Dual(best[:, None], np.array([max(least - floor, 0.0)]), pull[:, None])

@@ -80,7 +80,7 @@ class EM:
                 "which minimises every form."
             )
         # Without noise steps near the kinks only slowly, and a dual is there.
-        dual = None if energy.moments.has_variance else solve_dual(energy, weights, self.tol)
+        dual = solve_dual(energy, weights, self.tol)
         if dual is None:
             state = SolverState.at(energy, weights, None, earlier)
         else:

@@ -23,7 +23,6 @@ from ..._typing import Bool, Int, PerRow
 from ...designs.pieces import by_number, inner_products, weighted_products
 from ...losses.protocols import Curved, require
 from ..kinked.dual import solve_dual
-from ..kinked.problem import Dual
 from ..learning import Learning
 from ..objective.energy import Curvature, Energy
 from ..protocols import StepInfo, accuracy
@@ -111,25 +110,18 @@ class Newton:
             return exact.state.changed(memory=NewtonMemory.of_quadratic(exact.size))
         begun = bool(np.any(weights[:-1]))
         if (dual := solve_dual(energy, weights, self.tol)) is not None:
-            return self._after(dual, energy, begun)
+            # Where it has not ended, all of the smoothing stays.
+            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+            state = self._fresh(energy, state, False)
+            return state.changed(memory=state.memory.changed(pull=dual.pull))
         if not begun and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
             return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
         return self._fresh(energy, SolverState.at(energy, weights, None), begun)
 
     def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
         """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
-        begun = bool(np.any(weights[:-1]))
-        if (dual := solve_dual(learning.energy, weights, self.tol, learning)) is not None:
-            return self._after(dual, learning.energy, begun)
         # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
         return replace(self, tol=max(self.tol, _ROUGH)).init(learning.energy, weights)
-
-    def _after(self, dual: Dual, energy: Energy, begun: bool) -> SolverState:
-        """Where a dual ended, without smoothing; where it has not ended, with no more than what is missing."""
-        state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
-        state = self._fresh(energy, state, begun and energy.moments.has_variance)
-        pull = None if energy.moments.has_variance else dual.pull
-        return state.changed(memory=state.memory.changed(pull=pull))
 
     def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
         """Before the first step, at weights that may have been ``begun`` by a fit nearby."""

@@ -1,4 +1,4 @@
-"""Coordinate descent on the dual: the interval is the loss, the gap a bound, the optimum that of Newton's method."""
+"""The dual without noise: the interval is the loss, the gap a bound, the optimum that of Newton's method."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,9 @@ from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.kinked import dual, dual_rounds
-from bayesdrop.fitting.kinked.problem import KinkedProblem
+from bayesdrop.designs.compiled.jit import compiled
+from bayesdrop.fitting.kinked import coordinates, dual
+from bayesdrop.fitting.kinked.problem import DualLimits
 from bayesdrop.fitting.minimisers import newton
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.moments import ScoreMoments
@@ -46,22 +47,25 @@ def test_the_loss_is_the_maximum_over_its_interval(loss):
     np.testing.assert_allclose(np.max(ends, axis=0), weight * loss.plain_value_and_slope(y, score)[0], atol=1e-14)
 
 
+WAYS = {
+    "coordinates": DualLimits(multiplications=0.0),
+    "interior": DualLimits(tall=0),
+    "both": DualLimits(passes=(5, 5)),
+}
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
-@pytest.mark.parametrize("noisy", [None, False, True], ids=["interior", "plain", "noisy"])
-def test_the_gap_bounds_what_is_missing(loss, fit_intercept, noisy, monkeypatch):
-    monkeypatch.setattr(dual, "_AFFORDABLE", 2e10 if noisy is None else 0)
-    monkeypatch.setattr(dual, "_TRIED", 2)
-    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
-    monkeypatch.setattr(dual, "_HEAVY_OF_FEW", (np.inf, np.inf))
-    energy, start = problem(loss, fit_intercept, noisy), np.zeros((31, 1))
-    tols = (1e-10 if noisy else 1e-12, 1e-1, 1e-3, 1e-6)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_gap_bounds_what_is_missing(loss, fit_intercept, way):
+    energy, start = problem(loss, fit_intercept), np.zeros((31, 1))
+    tols = 1e-12, 1e-1, 1e-3, 1e-6
 
     def value(weights):
         mean, var = energy.moments.scores(weights)
         return energy.value(weights, mean, var, np.zeros(1))[0]
 
-    found = [dual.solve_dual(energy, start, tol) for tol in tols]
+    found = [dual.solve_dual(energy, start, tol, WAYS[way]) for tol in tols]
     best = value(found[0][0])
     for tol, (weights, gap, _) in zip(tols, found, strict=True):
         assert gap[0] <= tol * value(weights)
@@ -69,43 +73,93 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept, noisy, monkeypatch)
         assert -1e-12 * best <= value(weights) - best <= gap[0] + 1e-12 * best
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("passes", [300, 3], ids=["dual", "too slow"])
-@pytest.mark.parametrize("interior", [False, True])
-def test_dual_and_newton_have_one_optimum(loss, passes, interior, monkeypatch):
-    """Without a compiler there is Newton's method alone, which smooths the kink; it also ends what the dual leaves.
+def ways_of(energy, weights, limits, monkeypatch):
+    """By which functions a dual is solved, in their order."""
+    seen = []
+    for name in ("solve_interior", "solve_by_coordinates"):
+        real = getattr(dual, name)
+        monkeypatch.setattr(dual, name, lambda *given, real=real, name=name: seen.append(name) or real(*given))
+    dual.solve_dual(energy, weights, 1e-9, limits)
+    return seen
 
-    Of sparse rows, fewer entries than a Gram matrix has, interior points end what a few passes leave.
-    """
-    monkeypatch.setattr(dual, "_AFFORDABLE", 2e10 if interior else 0)
-    monkeypatch.setattr(dual, "_TRIED", 2)
-    monkeypatch.setattr(dual, "_MOST", passes)
-    monkeypatch.setattr(dual, "_ENTRIES", 1e6 * passes if passes > 3 else 1)
+
+@pytest.mark.parametrize(
+    ("limits", "ways"),
+    [
+        (DualLimits(), ["solve_by_coordinates"]),
+        (DualLimits(tall=0), ["solve_interior"]),
+        (DualLimits(tall=0, multiplications=0.0), ["solve_by_coordinates"]),
+        (DualLimits(passes=(5, 5)), ["solve_by_coordinates", "solve_interior"]),
+    ],
+)
+def test_the_way_follows_the_sizes(limits, ways, monkeypatch):
+    assert ways_of(problem(LOSSES[0]), np.zeros((31, 1)), limits, monkeypatch) == ways
+
+
+def test_dense_rows_go_to_interior_points(monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(60, 4)), np.where(np.arange(60) % 3, 1.0, -1.0)
+    moments = ScoreMoments(as_design(X), bd.Dropout(), np.zeros((4, 1)), True)
+    energy = Energy(moments, bd.Hinge(), y[:, None], np.ones((60, 1)), np.append(np.ones(4), 0.0)[:, None])
+    assert ways_of(energy, np.zeros((5, 1)), None, monkeypatch) == ["solve_interior"]
+
+
+def test_noise_has_no_dual():
+    assert dual.solve_dual(problem(LOSSES[0], noisy=True), np.zeros((31, 1)), 1e-6) is None
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_dual_and_newton_have_one_optimum(loss, monkeypatch):
+    """Without a compiler there is Newton's method alone, which smooths the kink; it also ends what the dual leaves."""
     X, y = data(loss)
     model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6, weight_prior=bd.Normal(0.8))
     weight = np.random.default_rng(3).integers(0, 3, size=len(y))
     method = bd.Newton(tol=1e-12)
     here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     dense = bd.fit(model, X, y, sample_weight=weight, method=method)
-    assert (here.n_iter == 1) == (passes > 3 or interior)
-    assert dense.n_iter == 1, "tall dense rows go to the interior-point method"
+    assert here.n_iter == dense.n_iter == 1
+    solve, short = dual.solve_dual, DualLimits(passes=(5, 5), multiplications=0.0)
+    monkeypatch.setattr(newton, "solve_dual", lambda *given: solve(*given, short))
+    left = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     monkeypatch.setattr(newton, "solve_dual", lambda *given: None)
     there = bd.fit(model, X, y, sample_weight=weight, method=method)
     assert there.n_iter > 1
-    assert dense.objective_trace[-1] == pytest.approx(here.objective_trace[-1], rel=1e-8)
+    assert left.n_iter > 1
     best = there.objective_trace[-1]
-    assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
-    # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
-    assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
+    for fit in (here, dense, left):
+        assert fit.objective_trace[-1] == pytest.approx(best, rel=1e-8)
+        # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
+        assert np.linalg.norm(fit.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
+
+
+@pytest.mark.parametrize("kinks", [1, 2])
+def test_a_pass_takes_one_coordinate_after_the_other(kinks):
+    """By products of whole rows, in the order that is given."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 25)) * (rng.random((60, 25)) < 0.3)
+    X[4] = 0.0
+    csr = sparse.csr_array(X)
+    centre, low, high = rng.normal(size=(60, kinks)), -rng.random((60, kinks)), rng.random((60, kinks))
+    beta, gain, w, b, stiffness = low + 0.5 * (high - low), rng.random(25) + 0.5, rng.normal(size=25), 0.3, 0.7
+    size, order = np.maximum(X**2 @ gain, 1e-100), rng.permutation(60)
+    slopes, weights = beta.copy(), w.copy()
+    rows = csr.indptr.astype(np.uint64), csr.indices.astype(np.uint32), csr.data
+    given = centre, low, high, slopes, size, stiffness, gain, weights, b, order[None].astype(np.uint64)
+    bias = compiled(coordinates._passes)(*rows, *given)
+    for i in order:
+        for k in range(kinks):
+            q = size[i] + stiffness
+            new = np.clip(beta[i, k] + (centre[i, k] - X[i] @ w - b) / q, low[i, k], high[i, k])
+            change, beta[i, k] = new - beta[i, k], new
+            w, b = w + change * X[i] * gain, b + change * stiffness
+    for found, wanted in ((slopes, beta), (weights, w), (bias, b)):
+        np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0)], ids=repr)
 @pytest.mark.parametrize("unbiased", [False, True], ids=["biased", "unbiased"])
 @pytest.mark.parametrize("rate", [1e-4, 0.3, 0.9])
-def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased, monkeypatch):
+def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased):
     """The energy written out anew, and minimised by scipy, which knows neither duals nor majorisers."""
-    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
-    monkeypatch.setattr(dual, "_HEAVY_OF_FEW", (np.inf, np.inf))
     X, y = data(loss)
     C, weight = 0.6, np.random.default_rng(3).random(len(y)) + 0.2
     gain, quadratic = (1, rate / (1 - rate)) if unbiased else (1 - rate, rate * (1 - rate))
@@ -129,37 +183,11 @@ def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased, monkeypatch
 
     model = bd.Model(loss, rates=bd.Fixed(rate), C=C, noise=bd.Dropout(unbiased=unbiased))
     fit = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=bd.Newton(tol=1e-8))
-    assert fit.n_iter == 1 or rate != 0.3, "the dual alone should have ended where noise is neither little nor much"
     here = np.append(fit.weight, fit.intercept)
     assert energy(here)[0] == pytest.approx(fit.objective_trace[-1], rel=1e-8)
     options = {"maxiter": 20_000, "maxfun": 100_000, "maxcor": 50, "ftol": 1e-16, "gtol": 1e-10}
     best = min(minimize(energy, start, jac=True, method="L-BFGS-B", options=options).fun for start in (here, 0 * here))
     assert energy(here)[0] <= best * (1 + 1e-8)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
-def test_slopes_of_the_optimum_make_its_weights(loss, fit_intercept, monkeypatch):
-    """So that a fit from there ends with its first round, and one from nearby with the optimum."""
-    monkeypatch.setattr(dual, "_WORTHWHILE", 0)
-    monkeypatch.setattr(dual, "_HEAVY_OF_FEW", (np.inf, np.inf))
-    energy = problem(loss, fit_intercept, True)
-    best = dual.solve_dual(energy, np.zeros((31, 1)), 1e-12)
-    task = KinkedProblem.of(energy, slice(0, 1))
-    begun = dual_rounds._at_weights(task, best.weights, np.full(1, np.inf))
-    # Strong convexity bounds the weights by the root of the gap; a weight and a slope are Lipschitz in each other.
-    np.testing.assert_allclose(begun.weights, task.gain * best.weights[:-1], atol=1e-4)
-    rounds, look = [], dual_rounds._look
-    monkeypatch.setattr(dual_rounds, "_look", lambda *given: rounds.append(1) or look(*given))
-    again = dual.solve_dual(energy, best.weights, 1e-6)
-    assert len(rounds) == 1
-    assert again.gap[0] <= 1e-6 * dual._value(energy, again.weights)[0]
-    fitted = np.append(np.ones(30), float(fit_intercept))[:, None]
-    far = 1e9 * fitted
-    far[-1] = 0.0
-    for other in (best.weights + 0.1 * fitted, far):
-        found = dual.solve_dual(energy, other, 1e-9)
-        assert dual._value(energy, found.weights) == pytest.approx(dual._value(energy, best.weights), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
