@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from ._scipy import as_block
 from .blas_threads import has_one_thread, one_thread, summed
 from .columns import ColumnsInMemory
-from .compiled.dense_rows import backward, forward, pair_backward, pair_forward
-from .compiled.entries import compress, row_counts
-from .compiled.jit import available
-from .compiled.products import CompiledProducts
+from .jit import available
+from .products import CompiledProducts, as_block, compress
 from .rows import Between, LocalRows, RowFunction
 from .shifting import shift
 
@@ -31,23 +28,6 @@ _GRAM_COLUMNS = 2000
 _THREADED = 1 << 19
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
-# Entries from which on it pays to load compiled products.
-_COMPILED = 1 << 17
-# Vectors up to which one compiled pass over X is faster than BLAS over X and over its square.
-_SMALL = 4
-
-
-def _is_compiled(X: Float[np.ndarray, "n p"]) -> bool:
-    """True if there is enough to do for compiled loops over whole rows."""
-    return available() and X.size >= _COMPILED and X.flags.c_contiguous
-
-
-def _products_of(X: Float[np.ndarray, "n p"]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """``X w`` and ``Xᵀ r`` of some rows for a few vectors: compiled where there is enough to do, else by BLAS."""
-    if _is_compiled(X):
-        return forward, backward
-    # Column after column, over which functions of the rows go faster than over a few numbers of each row.
-    return lambda rows, w: (w.T @ _wide(rows).T).T, lambda rows, r: _wide(rows).T @ r
 
 
 def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
@@ -121,20 +101,13 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             return None
         # Sums of a Gram matrix and of counts take a few rows at a time, so that the whole need not be formed.
         centre = np.zeros(self.shape[1]) if self._centre is None else self._centre
-        counts = row_counts(self._source, centre)
-        if counts.sum() > _FEW * self._source.size:
-            return None
-        return CompiledProducts(compress(self._source, centre, counts), False)
+        rows = compress(self._source, centre, _FEW * self._source.size)
+        return None if rows is None else CompiledProducts(rows, False)
 
     @cached_property
     def _square(self) -> Float[np.ndarray, "n p"] | None:
         """Square of a small matrix, made when first used: many products need none."""
         return self._x * self._x if self._keeps_square else None
-
-    def _squares_in_passing(self, first: Num[AnyArray, "_ ..."], second: Num[AnyArray, "_ ..."]) -> bool:
-        """True if compiled loops over X are to make the products with its square too."""
-        few = first.ndim == 2 and first.shape == second.shape and 0 < first.shape[1] <= _SMALL
-        return few and self._products is None and _is_compiled(self._given)
 
     def _blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows p"]]]:
         """Blocks of rows in double precision, with where they stand."""
@@ -212,15 +185,11 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
         """``X² w``."""
-        if self._squares_in_passing(w, w):
-            return pair_forward(self._given, w, w)[1]
         block = as_block(w)
         return self._forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
 
     def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r``."""
-        if self._squares_in_passing(r, r):
-            return pair_backward(self._given, r, r)[1]
         block = as_block(r)
         return self._backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
@@ -228,22 +197,20 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
         """``(X w, X² w_sq)``, reading X once."""
-        passing = self._squares_in_passing(w, w_sq)
-        return pair_forward(self._given, w, w_sq) if passing else self._forward(w, w_sq)
+        return self._forward(w, w_sq)
 
     def pair_rmatvec(
         self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
-        passing = self._squares_in_passing(r, r_sq)
-        return pair_backward(self._given, r, r_sq) if passing else self._backward(r, r_sq)
+        return self._backward(r, r_sq)
 
     def normal_product(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
     ) -> tuple[PerRow, ...]:
         """Block after block, which is in a core's cache when the second product reads it; see :class:`LocalRows`."""
         n, size = self.shape[0], max(1, _BLOCK // max(self.shape[1], 1))
-        if n <= size or not self._wide or self._products is not None or w_sq.shape[1] or w.shape[1] > _SMALL:
+        if n <= size or not self._wide or self._products is not None or w_sq.shape[1]:
             return super().normal_product(w, w_sq, between)
         first, none = np.empty((n, w.shape[1])), np.zeros((n, 0))
 
@@ -267,15 +234,15 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             return super().product_sums(w, w_sq, function, *rows)
         sums: tuple[Any, ...] = ()
         step = max(1, _BLOCK // max(self.shape[1], 1))
-        forward, backward = _products_of(self._given)
         for start in range(0, self.shape[0], step):
             part = slice(start, start + step)
-            block = self._given[part]
-            square = np.square(block, dtype=np.float64) if w_sq.shape[1] else block[:, :0]
-            second = forward(square, w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
-            r, s, t = function(forward(block, w), second, *(vector[part] for vector in rows))
-            back = backward(square, s) if w_sq.shape[1] else np.zeros((self.shape[1], 0))
-            found = backward(block, r), back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
+            block = _wide(self._given[part])
+            square = block * block if w_sq.shape[1] else block[:, :0]
+            # Column after column, over which functions of the rows go faster than over a few numbers of each row.
+            second = np.asfortranarray(square @ w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
+            r, s, t = function(np.asfortranarray(block @ w), second, *(vector[part] for vector in rows))
+            back = square.T @ s if w_sq.shape[1] else np.zeros((self.shape[1], 0))
+            found = block.T @ r, back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
             sums = tuple(a + b for a, b in zip(sums, found, strict=True)) if sums else found
         return sums
 
@@ -350,8 +317,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
     @cached_property
     def _compressed(self) -> Any:
-        centre = np.zeros(self.shape[1])
-        return compress(self._x, centre, row_counts(self._x, centre))
+        return compress(self._x, np.zeros(self.shape[1]))
 
     def compressed(self, full: bool = False) -> Any:
         """Compressed rows that serve the products, or those of a small matrix if ``full`` ones are wanted too."""

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import Float, Num
-from ._scipy import Products
 from .block_threads import side_by_side
-from .compiled.entries import ROUNDING
+from .kernels import ROUNDING
+from .products import Products
 
 __all__ = ["ShiftedProducts", "shift", "shift_columns"]
 
@@ -64,13 +64,13 @@ def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
 
 
 class ShiftedProducts:
-    """Products of ``X − 1cᵀ`` by those of ``X``; see :class:`._scipy.Products`.
+    """Products of ``X − 1cᵀ`` by those of ``X``; see :class:`.products.Products`.
 
         (X − 1cᵀ)w = Xw − cᵀw,        (X − 1cᵀ)²w = X²w − 2X(c∘w) + (c²)ᵀw
 
     Examples
     --------
-    >>> from ._scipy import ScipyProducts
+    >>> from .products import ScipyProducts
     >>> products = ShiftedProducts(ScipyProducts(sparse.csr_array([[2.0, 0.0]]), False), np.array([0.0, 1.0]))
     >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
     [[[1.0]], [[5.0]]]
@@ -82,7 +82,7 @@ class ShiftedProducts:
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.products.Products`."""
         K, c = w.shape[1], self._centre
         first, second = self._products.forward(np.concatenate([w, c * w_sq], axis=1), w_sq)
         second = second - 2 * first[:, K:] + (c * c * w_sq).sum(axis=0)
@@ -93,7 +93,7 @@ class ShiftedProducts:
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.products.Products`."""
         K, c = r.shape[1], self._centre
         first, second = self._products.backward(np.concatenate([r, r_sq], axis=1), r_sq)
         return first[:, :K] - c * r.sum(axis=0), second - 2 * c * first[:, K:] + c * c * r_sq.sum(axis=0)
@@ -105,8 +105,14 @@ class ShiftedProducts:
         square: Num[np.ndarray, " p"],
         linear: Num[np.ndarray, " p"],
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """See :class:`._scipy.Products`."""
+        """See :class:`.products.Products`."""
         c = self._centre[:, 0]
         forward, back = self._products.sampled(left, right, square, linear - 2 * square * c)
         level = ((square * c - linear) * c)[:, None]
         return forward + left @ (right.T @ (level * right)), back + level * (right @ (left.T @ left))
+
+    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """See :class:`.products.Products`."""
+        c = self._centre[:, 0]
+        side = np.outer(self._products.backward(omega[:, None], omega[:, None][:, :0])[0], c)
+        return self._products.gram(omega) - side - side.T + omega.sum() * np.outer(c, c)

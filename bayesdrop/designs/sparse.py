@@ -1,7 +1,6 @@
 """Sparse design matrix; it is never made dense.
 
-Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`._scipy` and
-:mod:`.compiled.products`.
+Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`.products`.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from ._scipy import Products, ScipyProducts, as_block
 from .blas_threads import one_thread
 from .columns import ColumnsInMemory, ColumnSummary, merge_summaries, summarise
-from .compiled.entries import ROUNDING
-from .compiled.gram import gram_of_rows
-from .compiled.jit import available
-from .compiled.products import CompiledProducts
 from .distinct import DistinctColumns, first_of_alike
+from .jit import available
+from .kernels import ROUNDING
+from .products import CompiledProducts, Products, ScipyProducts, as_block
 from .rows import LocalRows
 from .shifting import ShiftedProducts, shift_columns
 
@@ -173,11 +170,7 @@ class SparseDesign(ColumnsInMemory, LocalRows):
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        if self._compiled:
-            return gram_of_rows(self._x, omega)
-        root = np.sqrt(omega)
-        scaled = self._with_data(self._x.data * np.repeat(root, np.diff(self._x.indptr)))
-        return (scaled.T @ scaled).toarray()
+        return self._products.gram(omega)
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n)."""
@@ -288,11 +281,6 @@ class ShiftedSparseDesign(SparseDesign):
     def __getitem__(self, rows: Any) -> ShiftedSparseDesign:
         """Rows that a mask, numbers or a slice selects."""
         return ShiftedSparseDesign(self._given[rows], self._centre)
-
-    def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
-        """``(X − 1cᵀ)ᵀ diag(ω) (X − 1cᵀ)``, dense (p, p)."""
-        side = np.outer(self._x.T @ omega, self._centre)
-        return super().gram(omega) - side - side.T + omega.sum() * np.outer(self._centre, self._centre)
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``(X − 1cᵀ) diag(s) (X − 1cᵀ)ᵀ``, dense (n, n)."""

@@ -9,8 +9,6 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import dense
 from bayesdrop.designs.blocks import design as blocks
-from bayesdrop.designs.compiled.dense_rows import backward, forward, pair_backward, pair_forward
-from bayesdrop.designs.compiled.jit import available
 from bayesdrop.designs.dense import DenseDesign
 
 
@@ -30,29 +28,9 @@ def plain(X, w, w_sq, target):
     return X.T @ r, (X**2).T @ s, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
 
 
-@pytest.mark.skipif(not available(), reason="needs Numba")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (9, 5, 3), (12, 3, 8)])
-def test_compiled_products_are_those_of_blas(shape, dtype):
-    X, w, _, _ = problem(*shape, 0, dtype)
-    r = np.random.default_rng(0).normal(size=(shape[0], shape[2]))
-    for layout in (r, np.asfortranarray(r)):
-        np.testing.assert_allclose(backward(X, layout), X.astype(float).T @ r, rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(forward(X, w), X.astype(float) @ w, rtol=1e-13, atol=1e-13)
-    square = X.astype(float) ** 2
-    for found, expected in zip(
-        (*pair_forward(X, w, 2 * w), *pair_backward(X, r, 3 * r)),
-        (X.astype(float) @ w, square @ (2 * w), X.astype(float).T @ r, square.T @ (3 * r)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("squares", [0, 1])
-def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares, compiled):
+def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares):
     monkeypatch.setattr(dense, "_BLOCK", 21)
-    monkeypatch.setattr(dense, "_COMPILED", 0 if compiled else 1 << 40)
     X, w, w_sq, target = problem(17, 3, 1, squares)
     first, second = X @ w, X**2 @ w_sq
     r, s = first * target[:, None], second + first[:, :squares]
@@ -61,12 +39,10 @@ def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares, compiled)
         np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("squares", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_a_few_rows_at_a_time(monkeypatch, dtype, squares, compiled):
+def test_sums_of_a_few_rows_at_a_time(monkeypatch, dtype, squares):
     monkeypatch.setattr(dense, "_BLOCK", 21)
-    monkeypatch.setattr(dense, "_COMPILED", 0 if compiled else 1 << 40)
     X, w, w_sq, target = problem(17, 3, 2, squares, dtype)
     for found, expected in zip(
         DenseDesign(X).product_sums(w, w_sq, rowwise, target), plain(X, w, w_sq, target), strict=True

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..columns import ColumnsElsewhere, ColumnSummary
-from ..compiled.entries import ROUNDING
 from ..dense import DenseDesign
+from ..kernels import ROUNDING
 from .placement import check_form, holders
 from .rows import ProcessRows
 

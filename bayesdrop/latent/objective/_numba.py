@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, Int
-from ...designs.compiled.jit import compiled
+from ...designs.jit import compiled
 
 __all__ = ["backward", "backward_rows", "forward", "forward_rows"]
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..._typing import Float, Int
-from ...designs.compiled.jit import available
+from ...designs.jit import available
 from ...moments import ScoreMoments
 from . import _numba
 from .pairs import UnitPairs

@@ -69,13 +69,10 @@ HOLES = RNG.random(X.shape) < 0.3
 HOLES[:, 2] = True
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("storage", STORAGES)
-def test_every_storage_has_the_summary_of_its_entries(monkeypatch, storage, compiled):
-    if compiled:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(columns_module, "_COMPILED", 0)
-    monkeypatch.setattr(columns_module, "_BLOCK", 5000)
+def test_every_storage_has_the_summary_of_its_entries(monkeypatch, storage):
+    for name in ("_SPARSE", "_DENSE"):
+        monkeypatch.setattr(columns_module, name, 5000)
     if storage == "devices":
         jax = pytest.importorskip("jax")
         with jax.enable_x64(True):
@@ -119,12 +116,10 @@ def test_which_columns_zero_is_no_usual_value_of(storage):
     assert summarise(table, weight).usually_one_signed.tolist() == [True, True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize(("size", "compiled"), [(1 << 20, False), (30, False), (30, True)])
-def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size, compiled):
-    monkeypatch.setattr(columns_module, "_BLOCK", size)
-    if compiled:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(columns_module, "_COMPILED", 0)
+@pytest.mark.parametrize("size", [1 << 20, 30])
+def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
+    for name in ("_SPARSE", "_DENSE"):
+        monkeypatch.setattr(columns_module, name, size)
     rng = np.random.default_rng(1)
     for _ in range(50):
         n, p = rng.integers(1, 60), rng.integers(1, 9)

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.designs.compiled.jit import compiled
+from bayesdrop.designs.jit import compiled
 from bayesdrop.fitting.kinked import coordinates, dual
 from bayesdrop.fitting.kinked.problem import DualLimits
 from bayesdrop.fitting.minimisers import newton

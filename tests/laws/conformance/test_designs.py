@@ -7,8 +7,7 @@ from threadpoolctl import ThreadpoolController
 
 from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas_threads, dense, pieces
 from bayesdrop.designs import sparse as sparse_storage
-from bayesdrop.designs.compiled import gram
-from bayesdrop.designs.compiled.jit import available
+from bayesdrop.designs.jit import available
 from bayesdrop.designs.sparse import ShiftedSparseDesign
 
 
@@ -215,18 +214,6 @@ def test_rows_about_a_centre_are_made_when_they_are_asked_for(monkeypatch, dtype
     np.testing.assert_allclose(design.matvec(np.ones(7)), whole.sum(axis=1), **same)
     np.testing.assert_array_equal(design.matrix(), (X - centre).astype(dtype))
     np.testing.assert_array_equal(design.shifted(-centre).matrix(), (design.matrix() + centre).astype(dtype))
-
-
-def test_gram_matrices_of_rows_in_parts_equal_those_of_one(monkeypatch):
-    pytest.importorskip("numba")
-    monkeypatch.setattr(gram, "_WORTH", 0.1)
-    X = CASES["mixed"]
-    omega = np.random.default_rng(9).random(len(X))
-    omega[2] = 0.0
-    found = gram.gram_of_rows(sparse.csr_array(X), omega)
-    np.testing.assert_allclose(found, X.T @ (omega[:, None] * X), rtol=1e-12, atol=1e-13)
-    monkeypatch.setattr(sparse_storage, "_COMPILED_FROM", 0)
-    np.testing.assert_array_equal(SparseDesign(sparse.csr_array(X)).gram(omega), found)
 
 
 def test_blas_has_one_thread_while_a_design_is_at_work(monkeypatch):

@@ -1,0 +1,261 @@
+"""Products of a sparse matrix with blocks: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
+
+``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
+zero included; the square is elementwise. SciPy stores it, unless the entries are all 1. The loops make both products
+in one pass, over data in single precision too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from .._typing import AnyArray, Float, Int, Num
+from . import kernels
+from .block_threads import cores, shares, side_by_side
+from .jit import compiled
+
+__all__ = ["CompiledProducts", "Products", "ScipyProducts", "as_block", "compress"]
+
+# Numbers of a block that are gathered at once: 8 MB.
+_GATHERED = 1 << 20
+# Sums over rows are made in so many parts at most.
+_PARTS = 4
+# Entries of a part of dense rows that are compressed.
+_ENTRIES = 1 << 20
+
+
+@runtime_checkable
+class Products(Protocol):
+    """Protocol of the products."""
+
+    def forward(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """``(X w, X² w_sq)``: (p, K) and (p, L) to (n, K) and (n, L)."""
+
+    def backward(
+        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)``: (n, K) and (n, L) to (p, K) and (p, L)."""
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)``; see :meth:`bayesdrop.designs.Design.sampled_products`."""
+
+    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """``Xᵀ diag(ω) X``, dense (p, p)."""
+
+
+class ScipyProducts:
+    """Products by scipy, float64.
+
+    Examples
+    --------
+    >>> products = ScipyProducts(sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), False)
+    >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
+    [[[2.0], [3.0]], [[4.0], [9.0]]]
+    """
+
+    def __init__(self, csr: Any, binary: bool) -> None:
+        self._x = csr.astype(np.float64, copy=False)
+        self._binary = binary
+        self._sq = self._x
+        if not binary:
+            self._sq = sparse.csr_array((self._x.data**2, csr.indices, csr.indptr), shape=csr.shape)
+        # Transposes are views in compressed columns: nothing is copied.
+        self._xt, self._sqt = self._x.T, self._sq.T
+
+    def forward(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """See :class:`Products`."""
+        return _product(self._x, w), _product(self._sq, w_sq)
+
+    def backward(
+        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """See :class:`Products`."""
+        K = r.shape[1]
+        if self._binary and K and r_sq.shape[1]:  # one matrix: scatter both in one pass
+            both = self._xt @ np.concatenate([r, r_sq], axis=1)
+            return both[:, :K], both[:, K:]
+        return _product(self._xt, r), _product(self._sqt, r_sq)
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """See :class:`Products`."""
+        x, columns = self._x.data, self._x.indices
+        rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
+        inner = np.empty(len(x))
+        step = max(1, _GATHERED // max(left.shape[1], 1))
+        for start in range(0, len(x), step):
+            some = slice(start, start + step)
+            np.einsum("mk,mk->m", left[rows[some]], right[columns[some]], out=inner[some])
+        inner *= x * (square[columns] * x + linear[columns])
+        tilted = sparse.csr_array((inner, columns, self._x.indptr), shape=self._x.shape)
+        return tilted @ right, tilted.T @ left
+
+    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """See :class:`Products`."""
+        data = self._x.data * np.repeat(np.sqrt(omega), np.diff(self._x.indptr))
+        scaled = sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self._x.shape)
+        return (scaled.T @ scaled).toarray()
+
+
+class CompiledProducts:
+    """Products by loops over canonical compressed rows, float64 or float32; needs Numba.
+
+    Sums over the rows are made in parts, as many as the sizes tell, so that no bit depends on the number of threads.
+    Of entries that are all 1 one byte is read in place of eight, which is a third of the time of a product.
+    ``threaded`` is the number of entries times columns from which on there is work for threads, which takes some ten
+    microseconds to hand over, and ``worth`` how many of these a part of a sum has for each of its numbers.
+    """
+
+    def __init__(self, csr: Any, binary: bool, threaded: int = 1 << 19, worth: int = 32) -> None:
+        self.shape, self.compressed, self._threaded, self._worth = csr.shape, csr, threaded, worth
+        data = np.ones(csr.nnz, dtype=np.int8) if binary else csr.data
+        self._pointers, self._entries = csr.indptr.astype(np.uint64), (_unsigned(csr.indices), data)
+
+    def _rows(self, part: slice) -> tuple[Any, ...]:
+        return self._pointers[part.start : part.stop + 1], *self._entries
+
+    def _summed(
+        self, shape: tuple[int, ...], products: int, add: Callable[[slice, Float[np.ndarray, "p _"]], None]
+    ) -> Float[np.ndarray, "p _"]:
+        """Sum to which ``add(rows, total)`` adds, in parts if there are so many products."""
+        count = products // (self._worth * int(np.prod(shape)) + 1) if products >= self._threaded else 1
+        parts = shares(self._pointers, int(np.clip(count, 1, _PARTS)))
+        sums = np.zeros((max(len(parts), 1), *shape))
+        side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
+        return sums.sum(axis=0) if len(sums) > 1 else sums[0]
+
+    def forward(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """See :class:`Products`."""
+        if w.shape[1] == w_sq.shape[1] == 1:
+            both = self._gathered(kernels.gather_two, np.concatenate([w, w_sq], axis=1), (False, True))
+            return both[:, :1], both[:, 1:]
+        return self._gather(w, False), self._gather(w_sq, True)
+
+    def backward(
+        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """See :class:`Products`."""
+        if r.shape[1] == r_sq.shape[1] == 1:
+            both = self._scattered(kernels.scatter_two, np.concatenate([r, r_sq], axis=1), (False, True))
+            return both[:, :1], both[:, 1:]
+        return self._scatter(r, False), self._scatter(r_sq, True)
+
+    def _gather(self, block: Num[np.ndarray, "p K"], squared: bool) -> Float[np.ndarray, "n K"]:
+        K = block.shape[1]
+        if K == 2:
+            return self._gathered(kernels.gather_two, block, (squared, squared))
+        return self._gathered(kernels.gather_one if K == 1 else kernels.gather, block, squared)
+
+    def _scatter(self, block: Num[np.ndarray, "n K"], squared: bool) -> Float[np.ndarray, "p K"]:
+        K = block.shape[1]
+        if K == 2:
+            return self._scattered(kernels.scatter_two, block, (squared, squared))
+        return self._scattered(kernels.scatter_one if K == 1 else kernels.scatter, block, squared)
+
+    def _gathered(self, loop: Any, block: Num[np.ndarray, "p K"], squared: Any) -> Float[np.ndarray, "n K"]:
+        block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
+        run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
+        parts = shares(self._pointers, cores() if products >= self._threaded else 1)
+        side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
+        return result
+
+    def _scattered(self, loop: Any, block: Num[np.ndarray, "n K"], squared: Any) -> Float[np.ndarray, "p K"]:
+        block, run = np.ascontiguousarray(block, np.float64), compiled(loop, "contract")
+
+        def add(part: slice, total: Float[np.ndarray, "p K"]) -> None:
+            run(*self._rows(part), block[part], squared, total)
+
+        K = block.shape[1]
+        return self._summed((self.shape[1], K), len(self._entries[0]) * K, add)
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """See :class:`Products`."""
+        given = [np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear)]
+        forward, back = np.zeros(left.shape), np.zeros(right.shape)
+        compiled(kernels.sampled, "reassoc", "contract")(*self._columns, *given, forward, back)
+        return forward, back
+
+    @cached_property
+    def _columns(self) -> tuple[Any, ...]:
+        """Compressed columns, made when first used: what belongs to a column stays in a core's cache."""
+        csc = self.compressed.tocsc()
+        return csc.indptr.astype(np.uint64), _unsigned(csc.indices), csc.data
+
+    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """See :class:`Products`.
+
+        A row adds the products of its entries two by two, which takes no sparse matrix of the result.
+        """
+        p, weight, loop = self.shape[1], np.ascontiguousarray(omega, dtype=np.float64), compiled(kernels.add_gram)
+
+        def add(part: slice, total: Float[np.ndarray, "p p"]) -> None:
+            loop(*self._rows(part), weight[part], total)
+
+        entries = len(self._entries[0])
+        lower = self._summed((p, p), entries * (entries // max(2 * self.shape[0], 1)), add)
+        return lower + np.tril(lower, -1).T
+
+
+def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+    return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
+
+
+def compress(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], most: float = np.inf) -> Any:
+    """Compressed rows of dense ``X − c``, entries at ``c`` but for rounding being zero; needs Numba.
+
+    They have the precision of ``X``. None if there are more than ``most`` of them.
+    """
+    step = max(1, _ENTRIES // max(X.shape[1], 1))
+    parts = [slice(start, start + step) for start in range(0, len(X), step)]
+    counts: Int[np.ndarray, " n"] = np.empty(len(X), dtype=np.int64)
+    count, write = compiled(kernels.count_entries, "contract"), compiled(kernels.write_entries, "contract")
+    side_by_side([partial(count, X[part], centre, counts[part]) for part in parts])
+    pointers = np.append(0, np.cumsum(counts))
+    if pointers[-1] > most:
+        return None
+    index = np.int32 if max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max else np.int64
+    indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
+    side_by_side(
+        [partial(write, X[part], centre, pointers[part.start : part.stop + 1], indices, data) for part in parts]
+    )
+    return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
+
+
+def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "size K"]:
+    """Product with a block; one column goes by the vector path, which is faster."""
+    if block.shape[1] == 1:
+        return (matrix @ block[:, 0])[:, None]
+    return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
+
+
+def as_block(vector: Num[np.ndarray, "rows ..."]) -> Num[np.ndarray, "rows K"]:
+    """Return a vector (n,) as a block (n, 1), and a block as it is."""
+    return vector if vector.ndim == 2 else vector[:, None]
