@@ -15,7 +15,7 @@ import numpy as np
 from .._typing import Bool, PerRow
 from .driver import LOOSE
 from .kinked.certificate import lower_bound
-from .kinked.tips import end_at_tips, has_tips, on_tips, sharpened
+from .kinked.zero_weights import end_at_zero
 from .objective.energy import Energy
 from .protocols import accuracy
 from .shapes import ProblemVector, WeightBlock
@@ -30,8 +30,9 @@ _SMOOTHING = 0.1
 _CLOSED = 1e-2
 # And one below this is what double precision left of it.
 _DUAL = 1e-9
-# Smoothing is cut by no more at once: the Gaussian form is flat away from its kinks, where a step would find no slope.
-_STEP = 0.1
+# Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step would
+# find no slope there.
+_STEP, _GAUSSIAN_STEP = 0.1, 0.3
 # Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
 _SMOOTHER = 0.3
 _SMOOTH_ENOUGH = 0.1
@@ -112,10 +113,9 @@ class SolverState(PerProblem):
         first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
-        ended = (smoothing == 0) & energy.loss.kinked
-        if np.any(ended) and energy.moments.has_variance and energy.has_all_rows:
-            # An earlier fit may have ended on the tips of cones, from which no other can start.
-            smoothing = np.where(ended & on_tips(energy, mean, var), first, smoothing)
+        if energy.moments.has_variance:
+            # An earlier fit may have ended at zero weights, which are a kink with noise too.
+            smoothing = np.where(smoothing == 0, first, smoothing)
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
 
@@ -178,7 +178,7 @@ class SolverState(PerProblem):
         if not energy.loss.kinked:
             return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
         bias, tight = self._cost_of_smoothing(energy, goal)
-        state = end_at_tips(energy, self, goal, bias)
+        state = end_at_zero(energy, self, goal, bias)
         bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
         state, rough = state._less_smooth(energy, goal, moved, bias, tight)
         return state._held_to_bound(energy, goal, moved, rough)
@@ -194,14 +194,13 @@ class SolverState(PerProblem):
         # Steps that are cut short would be so all the more at sharper kinks.
         short = moved & (self.remaining > goal) & self._cut_short(energy)
         tight = np.where(short, np.inf, tight)
-        if np.any(tight < self.smoothing):
-            tight = np.where(has_tips(energy, self), np.inf, tight)
         shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough
-        least = _STEP * self.smoothing
+        least = (_STEP if energy.loss.augmented else _GAUSSIAN_STEP) * self.smoothing
         smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
-        return sharpened(energy, self, smoothing), rough
+        value = energy.value(self.weights, self.mean, self.var, smoothing)
+        return self.changed(smoothing=smoothing, value=value), rough
 
     def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
         """End least squares whose residuals are round-off of the scores: no share of their energy means anything."""
@@ -230,7 +229,7 @@ class SolverState(PerProblem):
         ended &= (plain > self._round_off(energy)) & (plain - self.floor > goal)
         if not np.any(ended):
             return self, rough
-        # Others may be at the tips of cones, without smoothing.
+        # Others may be at zero weights, without smoothing.
         bound = lower_bound(energy, self.weights, self.mean, self.var, np.where(ended, self.smoothing, 1.0))
         if bound is None:
             return self, rough

@@ -1,1 +1,1 @@
-"""Losses with kinks: their dual without noise, by coordinates and interior points, and ends at the tips of cones."""
+"""Losses with kinks: their dual without noise, by coordinates and interior points, bounds, and ends at zero weights."""

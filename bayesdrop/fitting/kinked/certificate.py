@@ -14,7 +14,7 @@ the intervals with ``Σβ = 0`` (if there is an intercept), at any weights ``w``
 At the optimum ``ρ = Pw``, and the bound is the energy; at a gradient ``g`` it is less by ``½gᵀP⁻¹g``. It asks for no
 constant of the data, as an estimate by the decrement of Newton's method does, and no rule of thumb can be wrong.
 
-Where the noise vanishes on many rows (:mod:`.tips`) a small gradient is hard to have and not needed: there
+Where the noise vanishes on many rows (:mod:`.zero_weights`) a small gradient is hard to have and not needed: there
 ``κ = τ(β)/r`` is less than it may be, ``τ(β)/√v``, and other weights take up the gradient, for the same bound holds
 with any ``κ`` up to that at those,
 

@@ -10,7 +10,7 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.kinked.certificate import lower_bound
 from bayesdrop.fitting.kinked.interior import has_steps
-from bayesdrop.fitting.kinked.tips import best_constant, end_at_tips
+from bayesdrop.fitting.kinked.zero_weights import best_constant, end_at_zero
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.fitting.state import SolverState
 from bayesdrop.moments import ScoreMoments
@@ -77,12 +77,12 @@ def test_the_bound_is_below_the_energy_wherever_it_is_taken(elsewhere):
             assert bound <= best * (1 + 1e-12)
 
 
-def test_what_is_put_on_tips_is_put_there_by_the_bound_alone():
+def test_what_is_put_at_zero_is_put_there_by_the_bound_alone():
     """Of a wrong point nothing ends, however large its smoothing."""
     X, y = data()
     block = problem(X, y, 10.0)
     state = SolverState.at(block, np.append(np.full(COLUMNS, 1e-3), -1.0)[:, None], None)
-    ended = end_at_tips(block, state, 1e-6 * state.value, 0 * state.value)
+    ended = end_at_zero(block, state, 1e-6 * state.value, 0 * state.value)
     assert ended is state
 
 
@@ -117,7 +117,7 @@ def test_dense_rows_that_say_nothing_end_at_zero_weights_soon():
 
 
 def test_rows_of_other_processes_are_nobodys_to_sum(monkeypatch):
-    """Where this process has some of the rows alone, bounds, tips and interior points would be of those."""
+    """Where this process has some of the rows alone, bounds, zero weights and interior points would be of those."""
     X, y = np.random.default_rng(4).normal(size=(40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
     whole = problem(X, y, 1.0)
     start = SolverState.at(whole, np.array([[0.3], [-0.2], [0.1], [0.0]]), None)
@@ -127,5 +127,5 @@ def test_rows_of_other_processes_are_nobodys_to_sum(monkeypatch):
     monkeypatch.setattr(whole.moments.design, "shape", (80, 3))
     assert not whole.has_all_rows
     assert lower_bound(whole, *scores) is None
-    assert end_at_tips(whole, start, np.ones(1), np.zeros(1)) is start
+    assert end_at_zero(whole, start, np.ones(1), np.zeros(1)) is start
     assert not has_steps(replace(whole, moments=whole.moments.without_variance()))
