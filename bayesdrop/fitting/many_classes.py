@@ -231,7 +231,7 @@ def _fit_classes(
         return np.asarray(design.sq_rmatvec(energy.loss_weight[:, None]))
 
     if not rate_map.is_free:
-        weights, trace, _ = fit_softmax(energy, weights, tol, max_iter)
+        weights, trace = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
         if own:
@@ -240,9 +240,9 @@ def _fit_classes(
             learner = counts.learner(rate_map, many=True)
         else:
             learner = ClassRates.take(design, code, known, n_classes, rate_map)
-        unsettled, values, steps, coarse, state, ended = True, [], 0, max(tol, _MODEST), None, np.inf
+        unsettled, values, steps, coarse, ended = True, [], 0, max(tol, _MODEST), np.inf
         for _ in range(_MOST_UPDATES):
-            weights, trace, state = fit_softmax(energy, weights, coarse, max_iter, state)
+            weights, trace = fit_softmax(energy, weights, coarse, max_iter)
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
             seen = centred(weights, own)[:-1]

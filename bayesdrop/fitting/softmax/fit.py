@@ -15,7 +15,6 @@ from ..protocols import OneProblem, StepInfo
 from ..solvers.preconditioners import Apply, conjugate_gradient
 from ..solvers.secants import Pair, remember, two_loops
 from .curvature import NoiseCurvature
-from .dense import DenseNewton, DenseState, has_matrix, is_spent
 from .energy import SoftmaxEnergy
 
 __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
@@ -136,8 +135,11 @@ class SoftmaxNewton:
                     serves = design.prefers_gram and length == 1.0 and age + 1 < _STEPS
                     kept = (precondition, age + 1) if serves else None
                     # The decrement of a truncated step, with a margin of four.
+                    # A step that gains nothing which the energy can show, nor less than half of the one before.
+                    unseen = -slope <= np.finfo(float).eps * abs(value)
+                    spent = unseen and -4 * slope > state.remaining[0]
                     moved = SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs, kept)
-                    return moved, StepInfo(np.array([not is_spent(state, slope)]))
+                    return moved, StepInfo(np.array([not spent]))
                 length *= 0.5
         return replace(state, remaining=np.array([-0.5 * slope]), memory=reference), StepInfo(np.array([False]))
 
@@ -177,26 +179,17 @@ def fit_softmax(
     weights: Float[np.ndarray, "q K"],
     tol: float,
     max_iter: int,
-    earlier: DenseState | None = None,
-) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
-    """Minimise the energy from the weights; without noise first, since the noised one is not convex.
-
-    Of tables there is also a state, which is the ``earlier`` one of a fit at other rates.
-    """
+) -> tuple[Float[np.ndarray, "q K"], Trace]:
+    """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
     with energy.moments.design.at_work():
-        return _fit_softmax(energy, weights, tol, max_iter, earlier)
+        return _fit_softmax(energy, weights, tol, max_iter)
 
 
 def _fit_softmax(
-    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int, earlier: DenseState | None
-) -> tuple[Float[np.ndarray, "q K"], Trace, DenseState | None]:
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int
+) -> tuple[Float[np.ndarray, "q K"], Trace]:
     if energy.noisy and not np.any(weights):
-        weights, _, _ = _fit_softmax(energy.without_noise(), weights, max(tol, _MODEST), max_iter, None)
-    trace = Trace()
-    if energy.noisy and has_matrix(energy):
-        dense = DenseNewton()
-        ended, _ = minimise(dense, energy, dense.init(energy, weights, earlier), tol, max_iter, trace)
-        return ended.weights, trace, ended
-    method = SoftmaxNewton()
+        weights, _ = _fit_softmax(energy.without_noise(), weights, max(tol, _MODEST), max_iter)
+    method, trace = SoftmaxNewton(), Trace()
     state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
-    return state.weights, trace, None
+    return state.weights, trace

@@ -125,17 +125,17 @@ class SoftmaxHessian:
 
     @classmethod
     @double_range()
-    def at(cls, energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True) -> SoftmaxHessian:
-        """The Hessian at the weights; where that is not positive, or not ``whole``, the second-order model, which is.
+    def at(cls, energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) -> SoftmaxHessian:
+        """The Hessian at the weights; where that is not positive, the second-order model, which is.
 
         Raises
         ------
         ValueError
             If it is beyond double precision.
         """
-        if whole and energy.noisy:
+        if energy.noisy:
             try:
-                return cls._factored(_assembled(energy, weights, whole), energy.n_classes)
+                return cls._factored(_assembled(energy, weights, True), energy.n_classes)
             except np.linalg.LinAlgError:
                 pass
         return cls._factored(_assembled(energy, weights, False), energy.n_classes)
@@ -146,12 +146,6 @@ class SoftmaxHessian:
         # A relative ridge at round-off keeps a nearly singular matrix factorisable.
         matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
         return cls(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False), n_classes)
-
-    def solve(self, right: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
-        """Inverse Hessian times a gradient whose classes sum to zero, as weights that do."""
-        found = linalg.cho_solve(self.factor, right[:, :-1].T.ravel(), check_finite=False)
-        theta = np.append(found.reshape(self.n_classes - 1, -1).T, np.zeros((len(right), 1)), axis=1)
-        return theta - theta.mean(axis=1, keepdims=True)
 
     def inverse(self) -> Float[np.ndarray, "J q J q"]:
         """The inverse Hessian."""
