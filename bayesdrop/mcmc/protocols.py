@@ -16,7 +16,7 @@ from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 
-__all__ = ["HostKernel", "Kernel", "PartedKernel", "Sampler", "StreamingSampler"]
+__all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler"]
 
 
 @runtime_checkable
@@ -61,20 +61,6 @@ class HostKernel(Kernel, Protocol):
 
     def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
         """Shapes of the state of ``chains`` chains, and of what a step records, without a look at the data."""
-
-
-@runtime_checkable
-class PartedKernel(Kernel, Protocol):
-    """A kernel whose chains need not wait for each other: groups of them move side by side, each on a core."""
-
-    def split(self, operands: Any, state: Any) -> tuple[Any, list[Any]]:
-        """What is drawn for all chains before they move, and the groups, which do not depend on the machine."""
-
-    def move(self, operands: Any, part: Any) -> Any:
-        """What becomes of a group by itself."""
-
-    def join(self, operands: Any, state: Any, drawn: Any, moved: list[Any]) -> tuple[Any, dict[str, jax.Array]]:
-        """What ``step`` returns, given what was drawn and what became of the groups."""
 
 
 @runtime_checkable

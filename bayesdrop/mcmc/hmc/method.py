@@ -16,12 +16,10 @@ from ..placing import placed
 from .approximations.direction_factor import DirectionFactor
 from .approximations.drawn import by_draws
 from .approximations.normal import score_spread
-from .approximations.row_factor import RowFactor
 from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .classes.costs import ClassCosts
 from .density import Density
 from .kernel import HMCKernel, HMCOperands
-from .parted_kernel import PartedHMCKernel
 from .rate_slices import has_rates
 from .scales.learnt import ScaleDensity
 from .scales.scale_map import StretchFactor
@@ -42,8 +40,7 @@ class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
 
     From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
-    and applied by rows (:mod:`bayesdrop.mcmc.hmc.approximations.row_factor`), by groups of chains that move side by
-    side on the cores of a machine (:mod:`bayesdrop.mcmc.hmc.parted_kernel`), and without noise it is the scores that
+    and applied by rows (:mod:`bayesdrop.mcmc.hmc.approximations.row_factor`), and without noise it is the scores that
     move (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the
     leading directions (:mod:`bayesdrop.mcmc.hmc.approximations.drawn`), and Python goes through the rows. Many classes
     share its eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or
@@ -177,8 +174,7 @@ class HMC:
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
         slices = isinstance(factor, FactorMap) and isinstance(density, Density) and has_rates(density) and not learnt
-        by_rows = PartedHMCKernel if isinstance(factor, RowFactor) else HMCKernel
-        kind = ScaleKernel if isinstance(factor, StretchFactor) else by_rows
+        kind = ScaleKernel if isinstance(factor, StretchFactor) else HMCKernel
         return kind(density=bound.density, trust=trust, slices=slices), HMCOperands(
             density=bound.operands,
             centre=real(centre),

@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Int, Shaped
-from ...designs.block_threads import cores
-from ..protocols import HostKernel, Kernel, PartedKernel
+from ..protocols import HostKernel, Kernel
 from .sharding import Layout, layout_of
 
 __all__ = ["CHUNK", "Driver", "driver_of", "room", "step_shapes", "take_step"]
@@ -70,10 +69,7 @@ def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> 
     """Driver of a kernel; raise ValueError if devices that share the rows cannot share the chains equally."""
     if isinstance(kernel, HostKernel):
         return _ByHost(kernel, operands)
-    layout = layout_of(kernel, operands, key, chains)
-    if isinstance(kernel, PartedKernel) and layout is None and jax.default_backend() == "cpu":
-        return _ByParts(kernel, operands)
-    return _Compiled(kernel, operands, layout)
+    return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
 
 
 @partial(jax.jit, static_argnames=("kernel", "chains"))
@@ -138,64 +134,6 @@ class _Compiled:
         state, buffers = _chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
         # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
         return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _split(kernel: PartedKernel, operands: Any, state: Any) -> tuple[Any, list[Any]]:
-    return kernel.split(operands, state)
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _move(kernel: PartedKernel, operands: Any, part: Any) -> Any:
-    return kernel.move(operands, part)
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _join(
-    kernel: PartedKernel, operands: Any, state: Any, drawn: Any, moved: list[Any]
-) -> tuple[Any, dict[str, jax.Array]]:
-    return kernel.join(operands, state, drawn, moved)
-
-
-@dataclass(frozen=True)
-class _ByParts:
-    """A kernel of arrays whose groups of chains are handed to JAX one after another, and run side by side.
-
-    On a processor JAX returns before a program has run, and runs those that do not need each other at the same time.
-    A process that may use a single core has them run in turn.
-    """
-
-    kernel: PartedKernel
-    operands: Any
-
-    def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
-        drawn, parts = jax.eval_shape(partial(_split, self.kernel), self.operands, state)
-        moved = [jax.eval_shape(partial(_move, self.kernel), self.operands, part) for part in parts]
-        return state, jax.eval_shape(partial(_join, self.kernel), self.operands, state, drawn, moved)[1]
-
-    def init(self, key: PRNGKeyArray, chains: int) -> Any:
-        return _init(self.kernel, chains, self.operands, key)
-
-    def place(self, state: Any) -> Any:
-        return state
-
-    def prepare(self, state: Any) -> None:
-        _, parts = jax.eval_shape(partial(_split, self.kernel), self.operands, state)
-        _move.lower(self.kernel, self.operands, parts[0])
-
-    def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        records, alone = [], cores() == 1
-        for _ in range(count):
-            drawn, parts = _split(self.kernel, self.operands, state)
-            moved = []
-            for part in parts:
-                moved.append(_move(self.kernel, self.operands, part))
-                if alone:
-                    jax.block_until_ready(moved[-1])
-            state, record = _join(self.kernel, self.operands, state, drawn, moved)
-            records.append(record)
-        return state, _stacked(records)
 
 
 def _stacked(records: list[dict[str, Any]]) -> Part:
