@@ -6,7 +6,8 @@ with the Hessian of the logistic energy, what two bare processes gain on the sam
 bandwidth), and the bytes that client and scheduler exchange in a pass, counted by a relay between them. Then the
 optimum of a tenth of the rows beside that in memory, also when a worker is killed in the middle of the fit.
 
-With ``--sampling`` the pass is that of a kick of four chains of ``bd.HMC()`` instead, and the fits are left out.
+With ``--sampling`` the pass is that of a leapfrog step of four chains of ``bd.HMC()`` instead, and the fits are left
+out.
 """
 
 from __future__ import annotations

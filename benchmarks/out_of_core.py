@@ -144,7 +144,7 @@ def sample(folder: Path, draws: int, tune: int) -> None:
                 "passes": passes,
                 "bare": float(np.median([wall for wall, _ in bare])),
                 "busy": float(np.median(spent)) / float(np.median([busy for _, busy in bare])),
-                "kicks": float(stats["n_steps"].mean()),
+                "n_leapfrog_steps": float(stats["n_steps"].mean()),
                 "acceptance": float(stats["acceptance_rate"].mean()),
                 "r_hat": found.r_hat.value,
                 "ess": found.ess_bulk.value,
@@ -167,12 +167,12 @@ def sampling(rows: int, columns: int, classes: int, draws: int, tune: int) -> No
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     ratio = found["seconds"] / (found["passes"] * found["bare"])
     size = f"{rows:,} × {columns}" + (f", {classes} classes" if classes > 2 else "")
-    print("| rows × columns | draws | kicks, accepted | passes | a bare pass | ratio | of CPU time | fit | peak |")
+    print("| rows × columns | draws | steps, accepted | passes | a bare pass | ratio | of CPU time | fit | peak |")
     print("|---|---|---|---|---|---|---|---|---|")
     print(
         f"| {size} | {tune} + {draws} of 4 chains in {found['seconds']:.0f} s, R-hat {found['r_hat']:.3f}, "
         f"ESS {found['ess']:.0f} "
-        f"| {found['kicks']:.1f}, {found['acceptance']:.2f} | {found['passes']} | {found['bare']:.3f} s "
+        f"| {found['n_leapfrog_steps']:.1f}, {found['acceptance']:.2f} | {found['passes']} | {found['bare']:.3f} s "
         f"| **{ratio:.2f}** | {found['busy']:.2f} | {found['before']:.0f} s, {found['before_passes']} passes "
         f"| {found['peak'] / 2**30:.2f} GB |"
     )

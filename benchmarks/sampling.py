@@ -229,7 +229,7 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
     """The time of a whole call, and what it draws."""
     method = bd.HMC()
     print(
-        "| data | rates | seconds | CPU seconds | GB | kicks | smallest ESS | median ESS | largest R-hat | expected | "
+        "| data | rates | seconds | CPU seconds | GB | steps | smallest ESS | median ESS | largest R-hat | expected | "
         "ESS/s | accepted |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
@@ -249,9 +249,9 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
             memory = getrusage(RUSAGE_SELF).ru_maxrss / 2**20
             least, middle, rhat, expected = quality(found.draws)
-            kicks, accepted = int(found.draws["n_steps"][0, -1]), float(np.mean(found.draws["acceptance_rate"]))
+            steps, accepted = int(found.draws["n_steps"][0, -1]), float(np.mean(found.draws["acceptance_rate"]))
             print(
-                f"| {domain} | {name} | {seconds:.0f} | {cpu:.0f} | {memory:.1f} | {kicks} | {least:.0f} | "
+                f"| {domain} | {name} | {seconds:.0f} | {cpu:.0f} | {memory:.1f} | {steps} | {least:.0f} | "
                 f"{middle:.0f} | {rhat:.4f} | {expected:.4f} | {least / seconds:.1f} | {accepted:.2f} |",
                 flush=True,
             )

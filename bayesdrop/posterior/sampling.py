@@ -92,8 +92,8 @@ def sample(
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
         ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
-        pass over the data for each kick of all chains, one or two a draw without masks, and the draws of the rows in
-        memory but for round-off and where the point fit stopped. They take normal weights, and of
+        pass over the data for each leapfrog step of all chains, one or two a draw without masks, and the draws of the
+        rows in memory but for round-off and where the point fit stopped. They take normal weights, and of
         ``bd.Softmax()`` models without masks; where scales are learnt there is a fit for each step towards the most
         likely ones, up to 12.
     y : sequence of n labels or numbers, or data frame where X is a formula

@@ -39,7 +39,7 @@ __all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "opera
 # Entries up to which a dense matrix's square is kept.
 _SMALL = 1 << 24
 # Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
-# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of kicks.
+# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of leapfrog steps.
 ROUNDED = 0.5
 # Features below which the curvature is averaged where the scale of the weights is learnt.
 _AVERAGED = 300

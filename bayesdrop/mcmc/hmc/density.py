@@ -15,9 +15,9 @@ the chain rule through the two moments.
 
 A loss with kinks may have them rounded in the gradient, never in the density: its slope at a score ``s`` is then the
 mean slope over ``s ± h``, which is ``(loss(s + h) − loss(s − h)) / 2h``. A trajectory may follow any field of forces
-that depends on the position alone, since kicks and turns keep volume and can be run back, and is judged by the density
+that depends on the position alone, since steps and turns keep volume and can be run back, and is judged by the density
 itself. Forces that jump at every kink cost it an energy error that falls only with the first power of the step; rounded
-over half the posterior spread of a score, they took half the kicks at the same acceptance.
+over half the posterior spread of a score, they took half the leapfrog steps at the same acceptance.
 
 Against the sum over all masks, the second density is off by 0.01 a row (root mean square of the log-likelihood of the
 logistic loss; ten standard normal features, rates uniform on (0, 1)) at weights of standard deviation 0.5, by 0.07 at 1

@@ -1,9 +1,10 @@
 r"""Split Hamiltonian Monte Carlo around a normal approximation.
 
 In whitened coordinates, ``θ = c + T z`` with mean ``c`` and covariance ``TTᵀ``, minus the log density is nearly
-``½‖z‖²``: trajectories turn around the centre, with a few kicks by what remains (:mod:`.trajectory`), and are accepted
-by the total energy. The angle of a turn is drawn afresh for each trajectory, ±20 %. What warm-up chooses is the number
-of kicks, as few as accept often enough, and, if rates are sampled, a better centre and factor from three short pilots.
+``½‖z‖²``: trajectories turn around the centre, with a few leapfrog steps by what remains (:mod:`.trajectory`), and are
+accepted by the total energy. The angle of a turn is drawn afresh for each trajectory, ±20 %. What warm-up chooses is
+the number of leapfrog steps, as few as accept often enough, and, if rates are sampled, a better centre and factor from
+three short pilots.
 
 Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
 """
@@ -48,7 +49,7 @@ class Departure(NamedTuple):
     ----------
     momentum : array (C, D)
         Of every chain.
-    angle, kicks : array ()
+    angle, n_leapfrog_steps : array ()
         Angle and number of turns.
     fall : array (C,)
         By how much the log density may fall.
@@ -58,7 +59,7 @@ class Departure(NamedTuple):
 
     momentum: Point
     angle: Float[jax.Array, ""]
-    kicks: Int[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
     fall: Float[jax.Array, " C"]
     key: PRNGKeyArray
 
@@ -74,8 +75,8 @@ class HMCOperands(NamedTuple):
         Mean of the approximation.
     factor : array (D, D) or (D,), or FactorMap
         ``T``, or the standard deviations of a diagonal one.
-    kicks : int array ()
-        Fixed number of kicks, 0 to choose it during warm-up.
+    n_leapfrog_steps : int array ()
+        Fixed number of leapfrog steps, 0 to choose it during warm-up.
     tune : int array ()
         Draws of the warm-up.
     """
@@ -83,7 +84,7 @@ class HMCOperands(NamedTuple):
     density: Any
     centre: Float[jax.Array, " D"]
     factor: Factor
-    kicks: Int[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
     tune: Int[jax.Array, ""]
 
 
@@ -103,13 +104,13 @@ class HMCState(NamedTuple):
     seen : int array ()
         Draws of the pilot.
     search : StepSearch
-        What is known of the numbers of kicks, and the one in use.
+        What is known of the numbers of leapfrog steps, and the one in use.
     acceptance : array (C,)
         Acceptance probability of the last trajectory.
     energy : array (C,)
         Total energy at its end.
-    kicks : int array ()
-        Its number of kicks.
+    n_leapfrog_steps : int array ()
+        Its number of leapfrog steps.
     angle : array ()
         Its angle.
     diverging : bool array (C,)
@@ -130,7 +131,7 @@ class HMCState(NamedTuple):
     search: StepSearch
     acceptance: Float[jax.Array, " C"]
     energy: Float[jax.Array, " C"]
-    kicks: Int[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
     angle: Float[jax.Array, ""]
     diverging: Bool[jax.Array, " C"]
     count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
@@ -194,7 +195,7 @@ class HMCKernel:
             search=first_search(2, centre.dtype),
             acceptance=nothing,
             energy=nothing,
-            kicks=jnp.int32(0),
+            n_leapfrog_steps=jnp.int32(0),
             angle=jnp.zeros((), centre.dtype),
             diverging=jnp.zeros(z.shape[0], bool),
             count=jnp.int32(0),
@@ -207,16 +208,16 @@ class HMCKernel:
         state: HMCState,
         momentum: Point,
         angle: Float[jax.Array, ""] | float,
-        kicks: Int[jax.Array, ""] | int,
+        n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
-        """Where ``kicks`` turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
             evaluation = self.density.evaluate(operands.density, self.place(operands, state, z))
             return self.force(operands, state, z, evaluation), evaluation
 
         start = self.force(operands, state, state.position, state.evaluation), state.evaluation
-        z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, kicks, start)
+        z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, n_leapfrog_steps, start)
         return z, r, end
 
     def force(self, operands: HMCOperands, state: HMCState, z: Point, evaluation: Evaluation) -> Point:
@@ -253,9 +254,11 @@ class HMCKernel:
         """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        kicks, angle = draw_length(key_angle, state.search, operands.kicks, _QUARTER if self.slices else TURN)
+        n_leapfrog_steps, angle = draw_length(
+            key_angle, state.search, operands.n_leapfrog_steps, _QUARTER if self.slices else TURN
+        )
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
-        return Departure(momentum, angle, kicks, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
+        return Departure(momentum, angle, n_leapfrog_steps, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
 
     def arrive(
         self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
@@ -270,7 +273,7 @@ class HMCKernel:
         self, operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
     ) -> HMCState:
         """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
-        momentum, angle, kicks, fall, key = departure
+        momentum, angle, n_leapfrog_steps, fall, key = departure
         z, old = state.position, state.evaluation
         gain = (
             jnp.sum(old.cost - new.cost, axis=1)
@@ -290,7 +293,7 @@ class HMCKernel:
             search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
-            kicks=kicks,
+            n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
             diverging=gain < -DIVERGED,
             count=state.count + 1,

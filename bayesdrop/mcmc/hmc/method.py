@@ -58,14 +58,14 @@ class HMC:
     ``reweighted``, and :func:`bayesdrop.diagnose` in words; an error that remains is an ``ApproximationWarning``.
     ``bd.Gibbs()`` is exact.
 
-    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each kick of all
-    chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their approximation
-    is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500 coordinates
-    and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.classes.streamed_scores`).
+    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each leapfrog
+    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their
+    approximation is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500
+    coordinates and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.classes.streamed_scores`).
 
     Parameters
     ----------
-    kicks : int, optional
+    n_leapfrog_steps : int, optional
         Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept four proposals in five
         there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
     dtype : str
@@ -78,10 +78,10 @@ class HMC:
     Examples
     --------
     >>> HMC(dtype="float64")
-    HMC(kicks=None, dtype='float64', correct=True)
+    HMC(n_leapfrog_steps=None, dtype='float64', correct=True)
     """
 
-    kicks: int | None = None
+    n_leapfrog_steps: int | None = None
     dtype: str = "float32"
     correct: bool = True
     takes_offset: ClassVar[bool] = True
@@ -89,8 +89,8 @@ class HMC:
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
-        if self.kicks is not None:
-            check_count(self.kicks, "kicks", none="to choose it")
+        if self.n_leapfrog_steps is not None:
+            check_count(self.n_leapfrog_steps, "n_leapfrog_steps", none="to choose it")
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_flag(self.correct, "correct")
 
@@ -108,7 +108,7 @@ class HMC:
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single), score_operands(
-                model, data, single, known, int(self.kicks or 0), int(tune), self.dtype, ROUNDED
+                model, data, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
             )
         passes = by_draws(at_median(model, data), data, rate_map, marginalised)
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, held=not passes)
@@ -179,7 +179,7 @@ class HMC:
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
-            kicks=placed(self.kicks or 0, np.int32),
+            n_leapfrog_steps=placed(self.n_leapfrog_steps or 0, np.int32),
             tune=placed(tune, np.int32),
         )
 

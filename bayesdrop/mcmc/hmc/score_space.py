@@ -12,10 +12,10 @@ by themselves:
 
     ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
 
-One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a kick costs, however many weights there are.
-The sums ``H`` of the kicks, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change of
-``½‖z‖² + ½‖r‖²``, ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without kicks, ``δ_∘``, and with
-them, ``δ_1``.
+One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a leapfrog step costs, however many weights
+there are. The sums ``H`` of the leapfrog steps, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change
+of ``½‖z‖² + ½‖r‖²``, ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without leapfrog steps, ``δ_∘``,
+and with them, ``δ_1``.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -63,8 +63,8 @@ class ScoreOperands(NamedTuple):
         ``m`` and ``a``.
     centre : array (D,)
         Mean of weights and intercept.
-    kicks, tune : int array ()
-        Fixed number of kicks, 0 to choose it during warm-up, and the draws of warm-up.
+    n_leapfrog_steps, tune : int array ()
+        Fixed number of leapfrog steps, 0 to choose it during warm-up, and the draws of warm-up.
     """
 
     density: DensityOperands
@@ -75,7 +75,7 @@ class ScoreOperands(NamedTuple):
     mean: Float[jax.Array, " n"]
     dual: Float[jax.Array, " n"]
     centre: Float[jax.Array, " D"]
-    kicks: Int[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
     tune: Int[jax.Array, ""]
 
 
@@ -89,12 +89,12 @@ class ScoreState(NamedTuple):
     score : array (C, n)
         ``δ`` there.
     search : StepSearch
-        What is known of the numbers of kicks, and the one in use.
+        What is known of the numbers of leapfrog steps, and the one in use.
     acceptance, energy, diverging : array (C,)
         Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
         any use.
-    kicks, angle : array ()
-        Its kicks and the angle between them.
+    n_leapfrog_steps, angle : array ()
+        Its number of leapfrog steps and the angle of each.
     count : int array ()
         Draws so far.
     key : key
@@ -107,7 +107,7 @@ class ScoreState(NamedTuple):
     acceptance: Float[jax.Array, " C"]
     energy: Float[jax.Array, " C"]
     diverging: Bool[jax.Array, " C"]
-    kicks: Int[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
     angle: Float[jax.Array, ""]
     count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
     key: PRNGKeyArray
@@ -147,7 +147,7 @@ class ScoreHMCKernel:
             acceptance=nothing,
             energy=nothing,
             diverging=jnp.zeros(chains, bool),
-            kicks=jnp.int32(0),
+            n_leapfrog_steps=jnp.int32(0),
             angle=jnp.zeros((), z.dtype),
             count=jnp.int32(0),
             key=key,
@@ -181,9 +181,9 @@ class ScoreHMCKernel:
         state: ScoreState,
         momentum: Float[jax.Array, "C D"],
         angle: Float[jax.Array, ""] | float,
-        kicks: Int[jax.Array, ""] | int,
+        n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Float[jax.Array, "C D"], PerScore, Float[jax.Array, " C"]]:
-        """Where ``kicks`` turns lead from a momentum (C, D): position, scores, rise of the total energy."""
+        """Where ``n_leapfrog_steps`` turns lead from a momentum (C, D): position, scores, rise of the total energy."""
         n = state.score.shape[1]
         velocity = self.scores(operands, momentum)
 
@@ -191,11 +191,11 @@ class ScoreHMCKernel:
             _, push = self.remainder(operands, place[:, :n])
             return jnp.concatenate([row_product(operands.covariance, push), push], axis=1), ()
 
-        # Scores and the sums of the kicks move alike.
+        # Scores and the sums of the leapfrog steps move alike.
         nothing = jnp.zeros_like(velocity)
         begin, moving = jnp.concatenate([state.score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
-        end, moved, _, _ = split_trajectory(force, begin, moving, angle, kicks, (force(begin)[0], ()))
-        turned = angle * jnp.asarray(kicks, velocity.dtype)
+        end, moved, _, _ = split_trajectory(force, begin, moving, angle, n_leapfrog_steps, (force(begin)[0], ()))
+        turned = angle * jnp.asarray(n_leapfrog_steps, velocity.dtype)
         cosine, sine = jnp.cos(turned), jnp.sin(turned)
         free, free_moving = state.score * cosine + velocity * sine, velocity * cosine - state.score * sine
         position = state.position * cosine + momentum * sine + self.coordinates(operands, end[:, n:])
@@ -208,9 +208,9 @@ class ScoreHMCKernel:
     def step(self, operands: ScoreOperands, state: ScoreState) -> tuple[ScoreState, dict[str, jax.Array]]:
         """One trajectory of every chain."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
-        kicks, angle = draw_length(key_angle, state.search, operands.kicks, TURN)
+        n_leapfrog_steps, angle = draw_length(key_angle, state.search, operands.n_leapfrog_steps, TURN)
         momentum = jax.random.normal(key_momentum, state.position.shape, state.position.dtype)
-        position, score, rise = self.trajectory(operands, state, momentum, angle, kicks)
+        position, score, rise = self.trajectory(operands, state, momentum, angle, n_leapfrog_steps)
         gain = jnp.where(jnp.isfinite(rise), -rise, -jnp.inf)
         accept = -jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain
         acceptance = jnp.exp(jnp.minimum(gain, 0))
@@ -225,7 +225,7 @@ class ScoreHMCKernel:
             acceptance=acceptance,
             energy=begun - jnp.where(accept, gain, 0),
             diverging=gain < -DIVERGED,
-            kicks=kicks,
+            n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
             count=state.count + 1,
             key=key,
@@ -249,8 +249,8 @@ def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
 
 
 def score_operands(
-    model: Model, data: Dataset, density: Density, operands: DensityOperands, kicks: int, tune: int, dtype: str,
-    rounded: float,
+    model: Model, data: Dataset, density: Density, operands: DensityOperands, n_leapfrog_steps: int, tune: int,
+    dtype: str, rounded: float,
 ) -> ScoreOperands:  # fmt: skip
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
     from scipy.linalg import solve_triangular
@@ -277,5 +277,5 @@ def score_operands(
     covariance = 0.5 * (covariance + covariance.T)
     return ScoreOperands(
         operands, factor, real(response), real(response.T), real(covariance), real(mean + level), real(dual),
-        real(centre), jnp.int32(kicks), jnp.int32(tune),
+        real(centre), jnp.int32(n_leapfrog_steps), jnp.int32(tune),
     )  # fmt: skip

@@ -1,8 +1,8 @@
 r"""Split Hamiltonian trajectories in whitened coordinates.
 
 Minus the log density is ``½‖z‖² + R(z)`` with a small remainder ``R``. The first part is followed exactly, as a
-rotation of position and momentum ``r``, and only the remainder kicks (Shahbaba, Lan, Johnson & Neal 2014; Beskos,
-Pinski, Sanz-Serna & Stuart 2011):
+rotation of position and momentum ``r``, and only the remainder changes the momentum (Shahbaba, Lan, Johnson & Neal
+2014; Beskos, Pinski, Sanz-Serna & Stuart 2011):
 
     r ← r − ½ε∇R(z),   (z, r) ← (z cos ε + r sin ε, r cos ε − z sin ε),   r ← r − ½ε∇R(z),
 
@@ -46,10 +46,10 @@ def split_trajectory(
     z: Point,
     momentum: Point,
     angle: Float[jax.Array, ""] | float,
-    kicks: Int[jax.Array, ""] | int,
+    n_leapfrog_steps: Int[jax.Array, ""] | int,
     start: tuple[Point, Any] | None = None,
 ) -> tuple[Point, Point, Any, Any]:
-    """Where ``kicks`` turns of an angle lead.
+    """Where ``n_leapfrog_steps`` turns of an angle lead.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def split_trajectory(
         Where it begins.
     angle : array ()
         Of each turn.
-    kicks : int or int array ()
+    n_leapfrog_steps : int or int array ()
         Number of turns, at least 1.
     start : (force, pytree), optional
         What ``force`` gives at ``z``, where it is known.
@@ -80,31 +80,31 @@ def split_trajectory(
 
     def move(i: jax.Array | int, carry: tuple[Point, Point, Any, Any]) -> tuple[Point, Point, Any, Any]:
         z, r, first, _ = carry
-        # The passage of the start does not turn, and it and the last one kick by half: one copy of the gradient in the
+        # The passage of the start does not turn, and it and the last one are by half: one copy of the gradient in the
         # compiled program.
         turn = jnp.where(i > 0, angle, 0)
         z, r = turned(z, r, turn)
         push, found = force(z)
-        length = angle * jnp.where((i == 0) | (i == kicks), half, whole)
+        length = angle * jnp.where((i == 0) | (i == n_leapfrog_steps), half, whole)
         if start is None:
             first = jax.tree.map(lambda new, old: jnp.where(i == 0, new, old), found, first)
         return z, r + length * push, first, found
 
     if start is None:
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(force, z)[1])
-        z, r, first, last = jax.lax.fori_loop(0, kicks + 1, move, (z, momentum, nothing, nothing))
+        z, r, first, last = jax.lax.fori_loop(0, n_leapfrog_steps + 1, move, (z, momentum, nothing, nothing))
         return z, r, first, last
     push, first = start
-    z, r, _, last = jax.lax.fori_loop(1, kicks + 1, move, (z, momentum + angle / 2 * push, (), first))
+    z, r, _, last = jax.lax.fori_loop(1, n_leapfrog_steps + 1, move, (z, momentum + angle / 2 * push, (), first))
     return z, r, first, last
 
 
 def statistics_of(state: Any, lp: Float[jax.Array, " C"]) -> dict[str, jax.Array]:
     """``STATISTICS`` of the trajectory that led to a state, given the log density there, (C,) each.
 
-    The state has ``acceptance``, ``energy`` and ``diverging`` of each chain, and ``angle`` and ``kicks`` of all.
+    The state has ``acceptance``, ``energy``, ``diverging`` of each chain, ``angle``, ``n_leapfrog_steps`` of all.
     """
     ones = jnp.ones_like(state.acceptance)
-    steps = state.kicks.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32)
+    steps = state.n_leapfrog_steps.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32)
     found = (lp, state.acceptance, state.energy, state.angle * ones, steps, state.diverging.astype(jnp.int8))
     return dict(zip(STATISTICS, found, strict=True))

@@ -189,7 +189,9 @@ def test_moments_of_the_draws(side, noise, monkeypatch):
     for dense in (1500, 2):
         monkeypatch.setattr(by_scores, "DENSE", dense)
         with jax.enable_x64(True):
-            bound = bd.HMC(kicks=6, dtype="float64").bind(model, data, model.bind(data.feature_names), 60, True)
+            bound = bd.HMC(n_leapfrog_steps=6, dtype="float64").bind(
+                model, data, model.bind(data.feature_names), 60, True
+            )
             assert isinstance(bound[1].factor, ClassFactor) == (dense == 2)
             draws = run(*bound, as_key(dense), tune=60, draws=60, chains=64, progress=False).draws
         picked = np.concatenate([draws["weight"][..., :3], draws["intercept"][..., None]], axis=3)

@@ -105,9 +105,9 @@ def start(name, chains, stretch=1.5):
 def test_trajectory_is_reversible(name):
     with jax.enable_x64(True):
         _, _, state, momentum, move = moving(name, 200)
-        angle, kicks = jnp.asarray(0.3), jnp.int32(4)
-        z, r, evaluation = move(state, momentum, angle, kicks)
-        back, r_back, _ = move(state._replace(position=z, evaluation=evaluation), -r, angle, kicks)
+        angle, n_leapfrog_steps = jnp.asarray(0.3), jnp.int32(4)
+        z, r, evaluation = move(state, momentum, angle, n_leapfrog_steps)
+        back, r_back, _ = move(state._replace(position=z, evaluation=evaluation), -r, angle, n_leapfrog_steps)
     assert np.mean(np.abs(np.asarray(z) - np.asarray(state.position)) > 0.1) > 0.8
     np.testing.assert_allclose(back, state.position, atol=1e-8)
     np.testing.assert_allclose(r_back, -np.asarray(momentum), atol=1e-8)
@@ -136,12 +136,12 @@ def test_trajectory_keeps_volume(name):
     "name", ["rates", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "dropout"))]
 )
 def test_energy_error_is_of_second_order(name):
-    """Half the angle and twice the kicks divide the error of the total energy by four, up to terms of fourth order."""
+    """Half the angle and twice the steps divide the error of the total energy by four, up to terms of fourth order."""
     errors = []
     with jax.enable_x64(True):
         _, _, state, momentum, move = moving(name, 200)
-        for kicks in (20, 40):
-            _, r, evaluation = move(state, momentum, jnp.asarray(1.0 / kicks), jnp.int32(kicks))
+        for n_leapfrog_steps in (20, 40):
+            _, r, evaluation = move(state, momentum, jnp.asarray(1.0 / n_leapfrog_steps), jnp.int32(n_leapfrog_steps))
             errors.append(total(evaluation, r) - total(state.evaluation, momentum))
     rms = [np.sqrt(np.mean(error**2)) for error in errors]
     assert rms[0] > 1e-8
@@ -153,10 +153,10 @@ def test_acceptance_and_energy_are_those_of_the_trajectory():
     with jax.enable_x64(True):
         _, operands, state, _, move = moving("rates", 200)
         _, _, _, step = compiled("rates")
-        after, _ = step(operands._replace(kicks=jnp.int32(1)), state)
+        after, _ = step(operands._replace(n_leapfrog_steps=jnp.int32(1)), state)
         _, key, _, _ = jax.random.split(state.key, 4)
         momentum = jax.random.normal(key, state.position.shape)
-        z, r, new = move(state, momentum, after.angle, after.kicks)
+        z, r, new = move(state, momentum, after.angle, after.n_leapfrog_steps)
     before, behind = total(state.evaluation, momentum), total(new, r)
     np.testing.assert_allclose(after.acceptance, np.minimum(1, np.exp(before - behind)), rtol=1e-10)
     z, position = np.asarray(z), np.asarray(state.position)
@@ -173,7 +173,7 @@ def test_a_trajectory_out_of_bounds_is_rejected_and_reported():
     with jax.enable_x64(True):
         _, operands, state, _ = start("rates", 200, stretch=1e6)
         _, _, _, step = compiled("rates")
-        after, _ = step(operands._replace(kicks=jnp.int32(3)), state)
+        after, _ = step(operands._replace(n_leapfrog_steps=jnp.int32(3)), state)
     after, state = (tree._replace(key=None) for tree in (after, state))
     assert np.any(after.diverging)
     stayed = np.asarray(after.diverging)
@@ -492,7 +492,9 @@ def worst(name):
     model = JOINT[name]
     X, y = problem(n=10, p=3)
     with jax.enable_x64(True):
-        kernel, operands = bind(model, bd.HMC(kicks=2, dtype="float64"), 1.5 * X, y, marginalised=name == "plain")
+        kernel, operands = bind(
+            model, bd.HMC(n_leapfrog_steps=2, dtype="float64"), 1.5 * X, y, marginalised=name == "plain"
+        )
         D = len(operands.centre)
         factor = 0.8 * np.eye(D) + 0.1 * np.random.default_rng(0).normal(size=(D, D))
         operands = operands._replace(centre=jnp.full(D, 0.1), factor=jnp.asarray(factor))
@@ -781,8 +783,8 @@ def test_a_pilot_moves_the_coordinates_and_not_the_chains():
     assert seen == [6, 16, 28]
 
 
-def test_fixed_number_of_kicks():
-    result = sampled(RATES, bd.HMC(kicks=3), marginalised=False)
+def test_fixed_number_of_leapfrog_steps():
+    result = sampled(RATES, bd.HMC(n_leapfrog_steps=3), marginalised=False)
     assert np.all(result.draws["n_steps"] == 3)
     assert np.all(np.abs(result.draws["step_size"] * 3 / 2 - 1) <= 0.2 + 1e-6)
 
@@ -843,9 +845,12 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kicks": 0}, "kicks: expected a whole number of at least 1, or None to choose it, got 0"),
-        ({"kicks": True}, "kicks: expected"),
-        ({"kicks": 1.5}, "kicks: expected"),
+        (
+            {"n_leapfrog_steps": 0},
+            "n_leapfrog_steps: expected a whole number of at least 1, or None to choose it, got 0",
+        ),
+        ({"n_leapfrog_steps": True}, "n_leapfrog_steps: expected"),
+        ({"n_leapfrog_steps": 1.5}, "n_leapfrog_steps: expected"),
         ({"dtype": "float16"}, 'dtype: expected "float32" or "float64", got \'float16\''),
         ({"target_accept": 1.0}, r"target_accept: expected a finite number in \(0, 1\), got 1.0"),
         ({"max_tree_depth": 0}, "max_tree_depth: expected a whole number of at least 1, got 0"),

@@ -120,7 +120,7 @@ def test_energy_and_gradient_are_those_in_memory(name, storage):
 @pytest.mark.default_cases("free rates", "hinge")
 @pytest.mark.parametrize("name", ["logistic", "hinge", "dropout with a mean", "free rates"])
 def test_draws_are_those_of_the_kernel_in_memory(name):
-    """From the same approximation draw by draw, through warm-up: kicks, pilots and their ends."""
+    """From the same approximation draw by draw, through warm-up: leapfrog steps, pilots and their ends."""
     model, marginalised = DENSITIES[name]
     X, y = problem(model.loss)
     counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
@@ -203,7 +203,7 @@ def test_the_whole_of_it_is_that_in_memory():
         assert one.data_vars.keys() == other.data_vars.keys()
         for name, value in one.data_vars.items():
             np.testing.assert_allclose(other[name], value, rtol=1e-8, atol=1e-8, err_msg=name)
-    assert there.attrs["method"] == "HMC(kicks=None, dtype='float64', correct=True)"
+    assert there.attrs["method"] == "HMC(n_leapfrog_steps=None, dtype='float64', correct=True)"
     default = quietly(bd.sample, PLAIN, blocks, y)  # HMC, and in double precision whatever was asked for
     assert default.attrs["method"] == there.attrs["method"]
 

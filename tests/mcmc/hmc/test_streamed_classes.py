@@ -180,7 +180,7 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "normal scores"])
 def test_draws_are_those_of_the_kernel_in_memory(name):
-    """From the same approximation draw by draw, through warm-up: kicks, pilots and their ends."""
+    """From the same approximation draw by draw, through warm-up: leapfrog steps, pilots and their ends."""
     X, y = problem()
     counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
     with jax.enable_x64(True):

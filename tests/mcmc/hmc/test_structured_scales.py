@@ -235,9 +235,9 @@ def test_the_map_decouples_a_gaussian_posterior(small, p):
             np.testing.assert_allclose(value, value[0], atol=1e-2)
 
 
-def drawn(model, data, marginalised, chains, tune, draws, kicks=None, seed=1):
+def drawn(model, data, marginalised, chains, tune, draws, n_leapfrog_steps=None, seed=1):
     with jax.enable_x64(True):
-        bound = bd.HMC(kicks=kicks, dtype="float64").bind(
+        bound = bd.HMC(n_leapfrog_steps=n_leapfrog_steps, dtype="float64").bind(
             model, data, model.bind(data.feature_names), tune, marginalised
         )
         return bound, run(*bound, as_key(seed), tune=tune, draws=draws, chains=chains, progress=False).draws
@@ -264,7 +264,7 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
     for dense in (True, False):
         for module, label in ((class_scores, "DENSE"), (row_factor, "_MANY"), (drawn_approximation, "_MANY")):
             monkeypatch.setattr(module, label, 1500 if dense else 2)
-        (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, kicks=12)
+        (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, n_leapfrog_steps=12)
         assert isinstance(operands.factor, StretchFactor) != dense
         scale = np.exp(np.asarray(found["log_weight_scale"], float)).reshape(64, 700)
         weight = np.asarray(found["weight"], float).reshape(64, 700, -1)
@@ -279,7 +279,7 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
 def test_many_rows_and_features_have_their_scale(small):
     """It was held at its most likely value once; the kernel goes through the rows, and records it."""
     model, data, marginalised, _ = case_of("many rows")
-    (kernel, operands), found = drawn(model, data, marginalised, chains=2, tune=8, draws=6, kicks=3)
+    (kernel, operands), found = drawn(model, data, marginalised, chains=2, tune=8, draws=6, n_leapfrog_steps=3)
     assert type(kernel).__name__ == "StreamedKernel"
     assert isinstance(operands.chains.factor, StretchFactor)
     assert len(np.unique(found["log_weight_scale"])) > 3

@@ -232,7 +232,7 @@ def test_trajectories(build):
 @pytest.mark.parametrize(
     ("method", "words"),
     [
-        (bd.HMC(kicks=1), "method=bd.HMC(kicks=6); there were 3"),
+        (bd.HMC(n_leapfrog_steps=1), "method=bd.HMC(n_leapfrog_steps=6); there were 3"),
         (bd.NUTS(), "target_accept of bd.NUTS()"),
         ("Metropolis()", None),
     ],

@@ -199,14 +199,14 @@ def surrogate_likelihood(
 
 
 class Metric(NamedTuple):
-    """What warm-up learns: mean (D,), covariance (D, D) or (D,), its factor, the angle of a kick and acceptances.
+    """What warm-up learns: mean (D,), covariance (D, D) or (D,), its factor, the angle of a step and acceptances.
 
     Attributes
     ----------
     mean, covariance, factor : array
         Moments of θ over chains and time, and the Cholesky factor (or the standard deviations).
     log_angle : array ()
-        Logarithm of the angle between two kicks.
+        Logarithm of the angle between two leapfrog steps.
     accepted : array ()
         Running mean of the acceptance probability.
     """

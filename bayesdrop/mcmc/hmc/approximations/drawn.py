@@ -62,8 +62,8 @@ def by_draws(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool)
 
     A factor of all coordinates is kept below 1,500 features, and one by rows where
     :func:`bayesdrop.mcmc.hmc.approximations.row_factor.by_rows` says so. Beyond, a model of a single score, of normal
-    weights of known scales, of noise without a shift, and with rows in memory has this one: a kick reads ``4kq``
-    numbers of its ``k`` directions and makes two passes over the matrix.
+    weights of known scales, of noise without a shift, and with rows in memory has this one: a leapfrog step reads
+    ``4kq`` numbers of its ``k`` directions and makes two passes over the matrix.
     """
     possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
     if not possible or data.design.shape[1] < _MANY or by_rows(model, data):

@@ -48,10 +48,10 @@ _FEW = 8
 def by_rows(model: Model, data: Dataset) -> bool:
     """True if a factor by rows is possible and less work than one of all coordinates.
 
-    That one is kept below 1,500 features, where it costs little. Beyond, a kick reads ``2p²`` numbers of it and ``2n²``
-    of a factor by rows, with two passes over the matrix; to prepare the latter takes about ten times ``n³`` operations
-    and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte. It is for a single score, normal
-    weights of known scales, and rows in memory.
+    That one is kept below 1,500 features, where it costs little. Beyond, a leapfrog step reads ``2p²`` numbers of it
+    and ``2n²`` of a factor by rows, with two passes over the matrix; to prepare the latter takes about ten times ``n³``
+    operations and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte. It is for a single score,
+    normal weights of known scales, and rows in memory.
     """
     n, p = data.design.shape
     possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass

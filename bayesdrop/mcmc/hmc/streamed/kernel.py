@@ -1,4 +1,4 @@
-"""Split Hamiltonian Monte Carlo of rows that are streamed: a pass over the data for each kick of all chains.
+"""Split Hamiltonian Monte Carlo of rows that are streamed: a pass over the data for each leapfrog step of all chains.
 
 The transition is that of :class:`.kernel.HMCKernel`, step by step: what is done with the coordinates of the chains is
 compiled, and between two such steps Python has the rows summed (:mod:`.streamed.density`). With the same key it makes
@@ -78,12 +78,12 @@ class StreamedKernel:
         if self.inner.slices:
             state = self._slice_rates(operands, state)
         departure, r = _depart(self.inner, inside, state)
-        z, evaluation, last = state.position, state.evaluation, int(departure.kicks)
-        for kick in range(1, last + 1):
+        z, evaluation, last = state.position, state.evaluation, int(departure.n_leapfrog_steps)
+        for number in range(1, last + 1):
             z, r, theta, loadings = _turn(self.inner, inside, state, z, r, departure.angle)
             sums = self._pass(operands, loadings)
-            share = np.asarray(0.5 if kick == last else 1.0, dtype=z.dtype)
-            r, evaluation = _kick(self.inner, inside, state, z, r, theta, sums, departure.angle * share)
+            share = np.asarray(0.5 if number == last else 1.0, dtype=z.dtype)
+            r, evaluation = _push(self.inner, inside, state, z, r, theta, sums, departure.angle * share)
         return _arrive(self.inner, inside, state, departure, z, r, evaluation)
 
     def _slice_rates(self, operands: StreamedOperands, state: HMCState) -> HMCState:
@@ -133,7 +133,7 @@ def _back(kernel: HMCKernel, operands: HMCOperands, state: HMCState, theta: Poin
 
 @partial(jax.jit, static_argnames=("kernel",))
 def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
-    """What is drawn before a trajectory, and the momentum after the first half of a kick."""
+    """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
     departure = kernel.depart(operands, state)
     push = kernel.force(operands, state, state.position, state.evaluation)
     return departure, departure.momentum + departure.angle / 2 * push
@@ -150,7 +150,7 @@ def _turn(
 
 
 @partial(jax.jit, static_argnames=("kernel",))
-def _kick(
+def _push(
     kernel: HMCKernel,
     operands: HMCOperands,
     state: HMCState,
@@ -160,7 +160,7 @@ def _kick(
     sums: Sums,
     length: Float[jax.Array, ""],
 ) -> tuple[Point, Evaluation]:
-    """Momentum after a kick of the given length, and the density where it is."""
+    """Momentum after a leapfrog step of the given length, and the density where it is."""
     evaluation = _evaluation(kernel, operands, theta, sums)
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 
