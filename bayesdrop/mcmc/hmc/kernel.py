@@ -22,7 +22,6 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
-from .rate_slices import draw_rates
 from .step_search import StepSearch, draw_length, first_search, searched, started_again
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 from .whitening import Factor, FactorMap, unwhiten, whiten, whiten_gradient
@@ -30,9 +29,8 @@ from .whitening import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 __all__ = ["ACCEPT", "DIVERGED", "TURN", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
 
 # Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
-# independent draws, while squares still forget (their correlation is cos²). A rate that all features share follows the
-# squares of thousands of weights: there it is a quarter turn. Acceptance is aimed at so many in all.
-TURN, _QUARTER = 2.0, float(np.pi / 2)
+# independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
+TURN = 2.0
 ACCEPT = 0.8
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
@@ -148,13 +146,10 @@ class HMCKernel:
         What is sampled.
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
-    slices : bool
-        Rates are also drawn given the weights (:mod:`.rate_slices`), before each trajectory.
     """
 
     density: LogDensity
     trust: float
-    slices: bool = False
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -236,27 +231,14 @@ class HMCKernel:
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
-        state = self.slice_rates(operands, state)
         departure = self.depart(operands, state)
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
-
-    def slice_rates(self, operands: HMCOperands, state: HMCState) -> HMCState:
-        """Draw the rates given the weights, if the kernel does; the evaluation is one of the kernel's own density."""
-        if not self.slices:
-            return state
-        key, key_rates = jax.random.split(state.key)
-        density: Any = self.density
-        theta = draw_rates(key_rates, density, operands.density, self.place(operands, state, state.position))
-        position = whiten(state.centre, self.factor(operands, state), theta)
-        return state._replace(position=position, evaluation=self.density.evaluate(operands.density, theta), key=key)
 
     def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
         """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        n_leapfrog_steps, angle = draw_length(
-            key_angle, state.search, operands.n_leapfrog_steps, _QUARTER if self.slices else TURN
-        )
+        n_leapfrog_steps, angle = draw_length(key_angle, state.search, operands.n_leapfrog_steps, TURN)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         return Departure(momentum, angle, n_leapfrog_steps, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
 

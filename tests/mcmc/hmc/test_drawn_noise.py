@@ -21,8 +21,6 @@ from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
-from bayesdrop.mcmc.hmc.rate_slices import draw_rates, draw_rates_by_passes
-from bayesdrop.mcmc.hmc.streamed.density import StreamedRows
 from bayesdrop.mcmc.hmc.streamed.kernel import StreamedKernel
 from bayesdrop.mcmc.run.runner import as_key, run
 
@@ -158,13 +156,12 @@ def test_the_precision_that_noise_adds_is_the_slope_of_the_variances():
 @pytest.mark.default_cases("shared", "each")
 @pytest.mark.parametrize("name", MODELS)
 def test_draws_of_passes_are_those_of_the_kernel_in_memory(name, any_size):
-    """The same key, the same draws but for rounding, those of rates given the weights included."""
+    """The same key, the same draws but for rounding."""
     model, data = MODELS[name], data_of(MODELS[name])
     with jax.enable_x64(True):
         kernel, operands = bind(name, bd.HMC(dtype="float64"), tune=4)
         assert isinstance(kernel, StreamedKernel)
         assert isinstance(operands.chains.factor, DirectionFactor)
-        assert kernel.inner.slices == model.bind(data.feature_names).is_free
         rate_map = model.bind(data.feature_names)
         _, held = bind_density("HMC", model, data, rate_map, name == "hinge", "float64")
         inside = operands.chains._replace(density=held)
@@ -178,20 +175,6 @@ def test_draws_of_passes_are_those_of_the_kernel_in_memory(name, any_size):
                 np.testing.assert_allclose(record["logit_rate"], expected["logit_rate"], atol=1e-9)
             known = operands.rows.known
             np.testing.assert_allclose(np.asarray(record["lp"]) - known, expected["lp"], atol=1e-9)
-
-
-def test_rates_drawn_by_passes_are_those_of_the_rows_in_memory():
-    """The same key, the same draws. A slice forgives small errors of a density, so at a thousand points."""
-    model, data = MODELS["groups"], data_of(MODELS["groups"])
-    with jax.enable_x64(True):
-        density, held = bind_density("HMC", model, data, model.bind(data.feature_names), False, "float64")
-        theta = jnp.asarray(np.random.default_rng(0).normal(size=(1000, P + 4)))
-        rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
-        expected = jax.jit(lambda key, theta: draw_rates(key, density, held, theta))(as_key(1), theta)
-        none = jnp.zeros(0)
-        without = held._replace(offset=None, target=none, row_weight=none)
-        found = draw_rates_by_passes(as_key(1), density, without, rows, theta)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def moments_of(name, method, draws=80):

@@ -183,7 +183,7 @@ def test_slices_are_of_the_density(small, monkeypatch, name):
             state = kernel.init(operands, key, 2)
             # As pilots leave it.
             state = state._replace(centre=state.centre + 0.1, factor=1.3 * state.factor)
-            new = kernel.slice_rates(operands, state)
+            new = kernel.draw_scales(operands, state)
             point, after = (kernel.place(operands, part, part.position) for part in (state, new))
             expected, moving = [], point
             for j, (_, away, _) in enumerate(trials):

@@ -30,7 +30,11 @@ _FEW, _WIDTH = 8, 1.0
 class ScaleKernel(HMCKernel):
     """The transition of a :class:`.scales.learnt.ScaleDensity` whose map is structured."""
 
-    def slice_rates(self, operands: HMCOperands, state: HMCState) -> HMCState:
+    def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
+        """Draw the scales, then one trajectory of every chain."""
+        return HMCKernel.step(self, operands, self.draw_scales(operands, state))
+
+    def draw_scales(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Draw the scales one by one, and all else by what the kernel does next."""
         density, key = self.density, state.key
         assert isinstance(density, ScaleDensity)

@@ -19,9 +19,8 @@ from jaxtyping import PRNGKeyArray
 from ...._typing import Float
 from ..density import Evaluation, Loadings, Point
 from ..kernel import Departure, HMCKernel, HMCOperands, HMCState
-from ..rate_slices import draw_rates_by_passes
 from ..trajectory import turned
-from ..whitening import unwhiten, whiten
+from ..whitening import unwhiten
 from .density import StreamedRows, Sums, evaluation_of, one_pass
 
 __all__ = ["StreamedKernel", "StreamedOperands"]
@@ -75,8 +74,6 @@ class StreamedKernel:
     def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
         inside = operands.chains
-        if self.inner.slices:
-            state = self._slice_rates(operands, state)
         departure, r = _depart(self.inner, inside, state)
         z, evaluation, last = state.position, state.evaluation, int(departure.n_leapfrog_steps)
         for number in range(1, last + 1):
@@ -85,15 +82,6 @@ class StreamedKernel:
             share = np.asarray(0.5 if number == last else 1.0, dtype=z.dtype)
             r, evaluation = _push(self.inner, inside, state, z, r, theta, sums, departure.angle * share)
         return _arrive(self.inner, inside, state, departure, z, r, evaluation)
-
-    def _slice_rates(self, operands: StreamedOperands, state: HMCState) -> HMCState:
-        """Draw the rates given the weights; see :mod:`.rate_slices`."""
-        inside, density = operands.chains, self.inner.density
-        key, key_rates, theta = _split(self.inner, inside, state)
-        theta = draw_rates_by_passes(key_rates, density, inside.density, operands.rows, theta)  # type: ignore[arg-type]
-        position, loadings = _back(self.inner, inside, state, theta)
-        evaluation = _evaluation(self.inner, inside, theta, self._pass(operands, loadings))
-        return state._replace(position=position, evaluation=evaluation, key=key)
 
     def _pass(self, operands: StreamedOperands, loadings: Loadings) -> Sums:
         """The sums over the rows, on the device of the chains."""
@@ -115,20 +103,6 @@ def _begin(
 def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
     """State before the first draw."""
     return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _split(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[PRNGKeyArray, PRNGKeyArray, Point]:
-    """Keys of what follows and of the rates, and ``θ``."""
-    key, key_rates = jax.random.split(state.key)
-    return key, key_rates, kernel.place(operands, state, state.position)
-
-
-@partial(jax.jit, static_argnames=("kernel",))
-def _back(kernel: HMCKernel, operands: HMCOperands, state: HMCState, theta: Point) -> tuple[Point, Loadings]:
-    """Whitened coordinates of ``θ``, and its loadings."""
-    position = whiten(state.centre, kernel.factor(operands, state), theta)
-    return position, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
 
 
 @partial(jax.jit, static_argnames=("kernel",))
