@@ -9,9 +9,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.mcmc.gibbs.moves.joint_move import joint_moves
-from bayesdrop.mcmc.hmc.approximations.noisy import noisy_approximation
+from bayesdrop.mcmc.hmc.approximations.drawn import drawn_approximation
 from bayesdrop.mcmc.hmc.approximations.normal import normal_approximation
-from bayesdrop.mcmc.hmc.approximations.scores import score_approximation
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.density import Density
 from bayesdrop.mcmc.hmc.score_space import ScoreHMCKernel, score_operands
@@ -178,7 +177,7 @@ def test_joint_moves_go_with_a_constant_as_with_the_intercept():
 
 @pytest.mark.parametrize("find", ["weights", "scores", "noisy scores", "free rates"])
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
-def test_approximations_follow_it(name, find):
+def test_approximations_follow_it(name, find, exact_moments):
     """A constant moves the intercept of the normal approximation, and nothing else."""
     rates = bd.PerFeature(bd.Beta(2, 2)) if find == "free rates" else bd.Fixed(0.0 if find == "scores" else 0.2)
     plain, known = (problem_of(name, rates, offset) for offset in (None, 0.7))
@@ -186,13 +185,17 @@ def test_approximations_follow_it(name, find):
         found = [normal_approximation(one.settled.model, one.data, np.full(3, 0.2)) for one in (plain, known)]
         parts = [(mean + [0, 0, 0, moved], factor) for (mean, factor), moved in zip(found, (0.0, 0.7), strict=True)]
     elif find == "scores":
-        found = [score_approximation(one.settled.model, one.data) for one in (plain, known)]
-        parts = [(one.mean + moved, one.spread, one.dual) for one, moved in zip(found, (0.0, 0.7), strict=True)]
+        found = [drawn_approximation(one.settled.model, one.data, one.rate_map, True) for one in (plain, known)]
+        parts = [
+            (one.centre + moved * np.eye(4)[3], one.spread, one.precision.curvature)
+            for one, moved in zip(found, (0.0, 0.7), strict=True)
+        ]
     else:
-        found = [noisy_approximation(one.settled.model, one.data, one.rate_map, True) for one in (plain, known)]
+        found = [drawn_approximation(one.settled.model, one.data, one.rate_map, True) for one in (plain, known)]
         size = len(found[0].centre)
         parts = [
-            (one.centre + moved * np.eye(size)[3], one.curvature) for one, moved in zip(found, (0.0, 0.7), strict=True)
+            (one.centre + moved * np.eye(size)[3], one.precision.curvature)
+            for one, moved in zip(found, (0.0, 0.7), strict=True)
         ]
     # They start at an intercept of 0, and stop where a change is small beside the posterior's spread.
     for one, other in zip(*parts, strict=True):
@@ -206,7 +209,9 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
     problem = problem_of(name, bd.Fixed(0.0), offset)
     with jax.enable_x64(True):
         density, operands, *_ = density_of(problem, jnp.zeros((1, 4)))
-        moved = score_operands(problem.settled.model, problem.data, density, operands, 1, 0, "float64", 0.5)
+        moved = score_operands(
+            problem.settled.model, problem.data, problem.rate_map, density, operands, 1, 0, "float64", 0.5
+        )
         kernel, z = ScoreHMCKernel(density), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
         lp = kernel.lp(moved, z, kernel.scores(moved, z))
         difference = lp - density_of(problem, moved.centre[None] + moved.factor.times(z))[2]

@@ -18,12 +18,10 @@ from ...priors.learnt_scale import LearntScale
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
 from ..placing import placed
-from .approximations.drawn import by_draws, drawn_approximation
+from .approximations.drawn import DrawnApproximation, drawn_approximation, of_scores, rounding_width
 from .approximations.drawn_precision import direction_factor
-from .approximations.noisy import noisy_approximation
 from .approximations.normal import Factor, normal_approximation, score_spread
-from .approximations.row_factor import RowFactor, by_rows, row_factor
-from .approximations.scores import rounding_width
+from .approximations.row_factor import by_rows, row_factor, row_gram, row_roots
 from .classes.density import ClassDensity, class_approximation
 from .classes.factor import class_factor
 from .classes.scores import class_scores, of_class_scores
@@ -31,7 +29,7 @@ from .classes.streamed_scores import streamed_class_scores
 from .density import Density, DensityOperands
 from .scales.learnt import best_scales, with_scale_map, with_scales
 from .scales.scale_map import ScaleMap
-from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map, rows_of
+from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
 from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]
@@ -100,16 +98,13 @@ def bind_start(
             model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged)
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
-    if learnt is None and isinstance(density, Density) and start_is_by_rows(model, data, density):
-        centre, by_row = start_by_rows(model, data, rate_map, density, operands, dtype)
-        return Bound(density, operands, density, centre, by_row, False, by_row)
     if learnt is None and isinstance(density, ClassDensity) and of_class_scores(model, data, rate_map, density):
         scores = streamed_class_scores if data.design.is_streamed else class_scores
         found = scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
-    if by_draws(model, data, rate_map, marginalised):
-        return _start_by_draws(model, data, rate_map, density, operands, dtype, rounded)
+    if of_scores(model, data, rate_map, marginalised):
+        return _start_of_scores(model, data, rate_map, density, operands, dtype, rounded)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -121,26 +116,7 @@ def bind_start(
     return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked, factor)
 
 
-def start_is_by_rows(model: Model, data: Dataset, density: Density) -> bool:
-    """True if centre and factor are found and applied by rows."""
-    integrated = density.integrated or not density.has_variance
-    known = isinstance(model.loss.plain if integrated else model.loss, Scored if integrated else Curved)
-    return known and not density.shift and by_rows(model, data)
-
-
-def start_by_rows(
-    model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands, dtype: str
-) -> tuple[Float[np.ndarray, " D"], RowFactor]:
-    """Centre (D,) and a factor of weights, intercept and probits of the free rates, all correlated."""
-    found = noisy_approximation(model, data, rate_map, density.integrated or not density.has_variance)
-    factor = row_factor(
-        data, operands.matrix, found.precision, found.gain, found.curvature, found.roots, model.fit_intercept, dtype,
-        found.rates,
-    )  # fmt: skip
-    return found.centre, factor
-
-
-def _start_by_draws(
+def _start_of_scores(
     model: Model,
     data: Dataset,
     rate_map: RateMap,
@@ -149,14 +125,25 @@ def _start_by_draws(
     dtype: str,
     rounded: bool,
 ) -> Bound:
-    """Density and operands with an approximation of many rows and features."""
-    found = drawn_approximation(model, data, rate_map, density.integrated)
-    factor = direction_factor(found.precision, model.fit_intercept, dtype)
+    """Density and operands with an approximation of a single score and many features, by rows or by directions."""
+    found, intercept = drawn_approximation(model, data, rate_map, density.integrated), model.fit_intercept
+    factor: Any
+    if by_rows(data):
+        p, curvature = len(found.gain), found.precision.curvature
+        weights = found.precision.prior[:p], found.gain, curvature
+        roots = row_roots(row_gram(data.design, *weights, intercept, found.rates), curvature)
+        factor = row_factor(data, operands.matrix, *weights, roots, intercept, dtype, found.rates)
+    else:
+        factor = direction_factor(found.precision, intercept, dtype)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
-        width = rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
-        operands = operands._replace(width=placed(width, dtype))
+        operands = operands._replace(width=placed(_width(model, data, found), dtype))
     return Bound(density, operands, density, found.centre, factor, kinked, factor)
+
+
+def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
+    """Half-widths over which kinks are rounded."""
+    return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
 
 
 def bind_scales(
@@ -173,35 +160,27 @@ def bind_scales(
     """Density and operands with learnt scales by a structured approximation, where there is one."""
     known, p, intercept = at_median(model, data), len(learnt.index), model.fit_intercept
     contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
-    integrated = not marginalised or not density.has_variance
 
     def by_classes(at: Model) -> tuple[Any, ScaleMap]:
         found = class_scores(at, data, rate_map)
         return found, class_scale_map(found, operands, at.weight_prior.precision(p), learnt, dtype)
 
-    def of_rows(at: Model) -> tuple[Any, ScaleMap]:
-        found = noisy_approximation(at, data, rate_map, integrated)
-        return found, row_scale_map(found, data, operands, at, learnt, dtype)
-
-    def of_draws(at: Model) -> tuple[Any, ScaleMap]:
+    def by_scores(at: Model) -> tuple[Any, ScaleMap]:
         found = drawn_approximation(at, data, rate_map, density.integrated)
+        if by_rows(data):
+            return found, row_scale_map(found, data, operands, at, learnt, dtype)
         return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
 
+    fit = by_scores if of_scores(known, data, rate_map, marginalised) else None
     if isinstance(density, ClassDensity):
         held = not data.design.is_streamed and of_class_scores(known, data, rate_map, density)
         fit = by_classes if held else None
-    elif start_is_by_rows(known, data, density):
-        fit = of_rows
-    else:
-        fit = of_draws if by_draws(known, data, rate_map, marginalised) else None
     if fit is None:
         return None
     found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
-        curvature, spread = rows_of(found, intercept)
-        width = rounding_width(model.C * data.weight, curvature, spread, ROUNDED)
-        operands = operands._replace(width=placed(width, dtype))
+        operands = operands._replace(width=placed(_width(model, data, found), dtype))
     whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
     centre = np.concatenate([np.zeros(there.size), likely])
     return Bound(whole, inside, density, centre, factor, kinked, factor)

@@ -105,7 +105,7 @@ class HMC:
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single), score_operands(
-                model, data, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
+                model, data, rate_map, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
             )
         passes = by_draws(at_median(model, data), data, rate_map, marginalised)
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, held=not passes)

@@ -33,11 +33,18 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...data.dataset import Dataset
-from ...losses.protocols import Curved
 from ...model import Model
 from ...rates import RateMap
-from .approximations.row_factor import RowFactor, by_rows, row_factor, row_product, row_roots, without_noise
-from .approximations.scores import rounding_width, score_approximation
+from .approximations.drawn import drawn_approximation, of_scores, rounding_width
+from .approximations.row_factor import (
+    RowFactor,
+    by_rows,
+    row_factor,
+    row_gram,
+    row_product,
+    row_roots,
+    without_noise,
+)
 from .density import Density, DensityOperands
 from .kernel import ACCEPT, DIVERGED, TURN
 from .step_search import StepSearch, draw_length, first_search, searched
@@ -245,26 +252,29 @@ class ScoreHMCKernel:
 
 def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
     """True if this kernel is for the model, without noise, and by rows is the way to less work."""
-    return by_rows(model, data) and without_noise(model, rate_map) and isinstance(model.loss.plain, Curved)
+    return by_rows(data) and without_noise(model, rate_map) and of_scores(model, data, rate_map, True)
 
 
 def score_operands(
-    model: Model, data: Dataset, density: Density, operands: DensityOperands, n_leapfrog_steps: int, tune: int,
-    dtype: str, rounded: float,
+    model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
+    n_leapfrog_steps: int, tune: int, dtype: str, rounded: float,
 ) -> ScoreOperands:  # fmt: skip
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
-    from scipy.linalg import solve_triangular
+    from scipy.linalg import cho_solve, solve_triangular
 
-    found = score_approximation(model, data)
-    intercept, curvature = model.fit_intercept, found.curvature
-    precision, total = model.weight_prior.precision(data.design.shape[1]), curvature.sum()
-    gram, dual = found.gram, found.dual
+    found = drawn_approximation(model, data, rate_map, False)
+    intercept, curvature, precision = model.fit_intercept, found.precision.curvature, found.precision.prior
+    total = curvature.sum()
+    gram = row_gram(data.design, precision, found.gain, curvature, intercept)
     roots, root = row_roots(gram, curvature), np.sqrt(curvature)
-    factor = row_factor(data, operands.matrix, precision, np.ones_like(precision), curvature, roots, intercept, dtype)
-    # The mean of the weights, and the level of the scores that the approximation has.
+    factor = row_factor(data, operands.matrix, precision, found.gain, curvature, roots, intercept, dtype)
+    # The mean of the weights, and the level of the scores, exactly for what the rows say.
+    middle = found.pull.sum() / total if intercept else 0.0
+    residual = found.pull - curvature * middle
+    dual = residual - root * cho_solve((roots.lower, True), root * (gram @ residual), check_finite=False)
     weight = data.design.rmatvec(dual) / precision
     mean = data.design.matvec(weight)
-    level = curvature @ (found.mean - mean) / total if intercept else 0.0
+    level = middle - curvature @ mean / total if intercept else 0.0
     centre = np.append(weight, [level] if intercept else [])
     # The covariance of the scores is K − WᵀW with W = L⁻¹D^½K, and R = 1 − KD^½ND^½.
     inside = solve_triangular(roots.lower, root[:, None] * gram, lower=True, check_finite=False)

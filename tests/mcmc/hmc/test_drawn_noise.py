@@ -15,7 +15,6 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Hinge
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn
 from bayesdrop.mcmc.hmc.approximations import drawn_precision as precise
-from bayesdrop.mcmc.hmc.approximations import noisy as noisy
 from bayesdrop.mcmc.hmc.approximations import noisy_rows, row_factor
 from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading
@@ -98,43 +97,6 @@ def test_the_factor_of_weights_and_rates_is_a_root_of_the_covariance(rates, inte
 
 
 # The approximation.
-
-
-@pytest.fixture
-def exact_moments(monkeypatch):
-    """Instead of draws all unit vectors, scaled: means of products over them are the covariances themselves."""
-
-    def of_draws(n, p, k):
-        rows = np.sqrt(n + p + k + 1) * np.eye(n + p + k + 1)
-        return rows[: p + k], rows[p + k : p + k + n], rows[p + k + n :]
-
-    def of_probes(p, k):
-        rows = np.sqrt(p + k) * np.eye(p + k)
-        return rows[:p], rows[p:]
-
-    monkeypatch.setattr(drawn, "_normals", of_draws)
-    monkeypatch.setattr(noisy, "_probes", of_probes)
-    monkeypatch.setattr(precise.conjugate_gradients, "__defaults__", (1e-13,))
-    for module in (drawn, noisy):
-        monkeypatch.setattr(module, "_STEPS", 400)
-        monkeypatch.setattr(module, "_CLOSE", 1e-10)
-
-
-@pytest.mark.default_cases("shared", "each", "hinge", "poisson")
-@pytest.mark.parametrize("name", MODELS)
-def test_the_approximation_is_the_one_by_rows(name, exact_moments, monkeypatch):
-    """Two statements of one fixed point: by matrices of the rows, and by conjugate gradients."""
-    model = MODELS[name]
-    data = data_of(model)
-    rate_map = model.bind(data.feature_names)
-    found = drawn.drawn_approximation(model, data, rate_map, name != "hinge")
-    other = noisy.noisy_approximation(model, data, rate_map, name != "hinge")
-    np.testing.assert_allclose(found.centre, other.centre, atol=1e-6)
-    prior = other.precision if other.rates is None else np.append(other.precision, other.rates.precision)
-    np.testing.assert_allclose(found.precision.prior, prior, rtol=1e-6)
-    np.testing.assert_allclose(found.precision.curvature, other.curvature, rtol=1e-6)
-    loading = precise.loading_of(other.gain, other.rates)
-    np.testing.assert_allclose(found.precision.loading.toarray(), loading.toarray(), atol=1e-6)
 
 
 def test_the_precision_that_noise_adds_is_the_slope_of_the_variances():

@@ -17,7 +17,6 @@ from scipy import sparse, stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn_approximation
-from bayesdrop.mcmc.hmc.approximations import row_factor
 from bayesdrop.mcmc.hmc.binding import bind_start
 from bayesdrop.mcmc.hmc.classes import scores as class_scores
 from bayesdrop.mcmc.hmc.scales import slices as scale_slices
@@ -58,7 +57,6 @@ def case_of(name, groups=1):
 def small(monkeypatch):
     """Structured approximations of small problems."""
     monkeypatch.setattr(class_scores, "DENSE", 2)
-    monkeypatch.setattr(row_factor, "_MANY", 2)
     monkeypatch.setattr(drawn_approximation, "_MANY", 2)
 
 
@@ -262,7 +260,7 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
     model, data, marginalised, _ = case_of(name)
     moments = []
     for dense in (True, False):
-        for module, label in ((class_scores, "DENSE"), (row_factor, "_MANY"), (drawn_approximation, "_MANY")):
+        for module, label in ((class_scores, "DENSE"), (drawn_approximation, "_MANY")):
             monkeypatch.setattr(module, label, 1500 if dense else 2)
         (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, n_leapfrog_steps=12)
         assert isinstance(operands.factor, StretchFactor) != dense

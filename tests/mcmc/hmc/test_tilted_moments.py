@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.integrate import quad
+from scipy.stats import norm
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Logistic, Squared
-from bayesdrop.mcmc.hmc.approximations import noisy as approximation
+from bayesdrop.mcmc.hmc.approximations import drawn
+from bayesdrop.mcmc.hmc.approximations.noisy_rows import noise_variance
 from bayesdrop.mcmc.hmc.approximations.tilted_moments import tilted_moments
 
 LABEL = np.array([1.0, -1.0, 1.0])
@@ -58,48 +60,49 @@ def data_of(loss, n=12, p=20):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_a_normal_posterior_with_noise_is_found(intercept, monkeypatch):
-    monkeypatch.setattr(approximation, "_STEPS", 200)
-    monkeypatch.setattr(approximation, "_CLOSE", 1e-12)
+def test_a_normal_posterior_with_noise_is_found(intercept, exact_moments):
     model = bd.Model(Squared(), rates=bd.Fixed(0.3), C=2.0, fit_intercept=intercept)
     data = data_of(model.loss)
-    found = approximation.noisy_approximation(model, data, model.bind(data.feature_names), False)
+    found = drawn.drawn_approximation(model, data, model.bind(data.feature_names), False)
     X, weight = data.design.matrix().toarray(), model.C * data.weight
     second = X**2 * model.noise.coefficients(np.full(20, 0.3)).quadratic
     moved = np.column_stack([X * model.noise.coefficients(np.full(20, 0.3)).gain, np.ones((12, int(intercept)))])
     P = np.diag(np.append(1 + weight @ second, np.zeros(int(intercept))))
     mean = np.linalg.solve(P + (moved.T * weight) @ moved, moved.T @ (weight * data.target))
-    np.testing.assert_allclose(found.precision, np.diag(P)[:20], rtol=1e-9)
-    np.testing.assert_allclose(found.curvature[SAYS], weight[SAYS], rtol=1e-6)
+    np.testing.assert_allclose(found.precision.prior, np.diag(P)[:20], rtol=1e-9)
+    np.testing.assert_allclose(found.precision.curvature[SAYS], weight[SAYS], rtol=1e-6)
     np.testing.assert_allclose(found.centre, mean, atol=1e-6)
 
 
 @pytest.mark.parametrize("rates", ["fixed", "shared"])
-def test_the_approximation_has_the_moments_of_every_score(rates, monkeypatch):
+def test_the_approximation_has_the_moments_of_every_score(rates, exact_moments, monkeypatch):
     """At the end mean and variance of a score are those that its row makes of what the others say."""
-    monkeypatch.setattr(approximation, "_STEPS", 400)
-    monkeypatch.setattr(approximation, "_CLOSE", 1e-9)
     seen = []
 
     def spy(*arguments):
         seen[:] = [arguments, tilted_moments(*arguments)]
         return seen[1]
 
-    monkeypatch.setattr(approximation, "tilted_moments", spy)
+    monkeypatch.setattr(drawn, "tilted_moments", spy)
     model = bd.Model(Logistic(), rates=bd.Fixed(0.3) if rates == "fixed" else bd.Shared(bd.Beta(2, 5)))
     model = replace(model, fit_intercept=rates == "fixed")
     data = data_of(model.loss)
-    found = approximation.noisy_approximation(model, data, model.bind(data.feature_names), True)
+    rate_map = model.bind(data.feature_names)
+    found = drawn.drawn_approximation(model, data, rate_map, True)
     mean, spread, curvature, pull = seen[0][:4]
     np.testing.assert_allclose(seen[1].curvature[SAYS], curvature[SAYS], atol=1e-5)
     np.testing.assert_allclose(seen[1].pull, pull, atol=1e-5)
     # The scores are those of the weights, and their variances those of the covariance of all coordinates.
     X, p = data.design.matrix().toarray(), 20
     moved = np.column_stack([X * found.gain, np.ones((12, int(model.fit_intercept)))])
-    P = np.append(found.precision, np.zeros(int(model.fit_intercept)))
+    P = np.append(found.precision.prior[:p], np.zeros(int(model.fit_intercept)))
     if found.rates is not None:
         moved, P = np.column_stack([moved, X @ found.rates.slope]), np.append(P, found.rates.precision)
-    covariance = np.linalg.inv(np.diag(P) + (moved.T * found.curvature) @ moved)
+    covariance = np.linalg.inv(np.diag(P) + (moved.T * found.precision.curvature) @ moved)
     np.testing.assert_allclose(spread[SAYS] ** 2, np.diag(moved @ covariance @ moved.T)[SAYS], rtol=1e-5)
     scores = X @ (found.gain * found.centre[:p]) + (found.centre[p] if model.fit_intercept else 0.0)
     np.testing.assert_allclose(mean, scores, atol=1e-5)
+    # What noise adds is taken at the expected squares of the weights.
+    rate = norm.cdf(found.centre[-1]) if found.rates is not None else 0.3
+    noise, second = model.noise.coefficients(np.full(p, rate)), found.centre[:p] ** 2 + np.diag(covariance)[:p]
+    np.testing.assert_allclose(seen[0][4].args[0], noise_variance(data.design, noise, second), rtol=1e-4)

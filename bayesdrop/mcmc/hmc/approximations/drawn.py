@@ -44,10 +44,10 @@ from .noisy_rows import (
     row_costs,
     variance_slopes,
 )
-from .row_factor import by_rows, without_noise
+from .row_factor import RateLoading, by_rows, without_noise
 from .tilted_moments import FLAT, STILL, tilted_moments
 
-__all__ = ["DrawnApproximation", "by_draws", "drawn_approximation"]
+__all__ = ["DrawnApproximation", "by_draws", "drawn_approximation", "of_scores", "rounding_width"]
 
 # Features from which on.
 _MANY = 1500
@@ -57,22 +57,27 @@ _DRAWS = 16
 _OWN = 0.9
 
 
-def by_draws(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> bool:
-    """True if neither a dense factor nor one by rows is within reach, and this approximation is for the model.
+def of_scores(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> bool:
+    """True if this approximation is for the model, and not one of all coordinates.
 
-    A factor of all coordinates is kept below 1,500 features, and one by rows where
-    :func:`bayesdrop.mcmc.hmc.approximations.row_factor.by_rows` says so. Beyond, a model of a single score, of normal
-    weights of known scales, of noise without a shift, and with rows in memory has this one: a leapfrog step reads
-    ``4kq`` numbers of its ``k`` directions and makes two passes over the matrix.
+    That is from 1,500 features on, of a single score, of normal weights of known scales, of noise without a shift, and
+    with rows in memory.
     """
     possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
-    if not possible or data.design.shape[1] < _MANY or by_rows(model, data):
+    if not possible or data.design.shape[1] < _MANY:
         return False
     if without_noise(model, rate_map):
         return isinstance(model.loss.plain, Curved)
     probe = model.noise.coefficients(np.full(len(rate_map.index), 0.5) if rate_map.is_free else rate_map.initial)
     known = isinstance(model.loss, Curved) if marginalised else isinstance(model.loss.plain, Scored)
     return known and not np.any(probe.shift)
+
+
+def by_draws(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> bool:
+    """True if its factor is one by directions, which makes two passes over the matrix a leapfrog step and reads ``4kq``
+    numbers of ``k`` directions, and not by rows.
+    """
+    return not by_rows(data) and of_scores(model, data, rate_map, marginalised)
 
 
 class DrawnApproximation(NamedTuple):
@@ -86,11 +91,20 @@ class DrawnApproximation(NamedTuple):
         ``H`` of weights and probits.
     spread : array (n,)
         Standard deviations of the scores.
+    pull : array (n,)
+        What each row says beside its curvature ``d``: in place of its cost ``½ d m² − a m`` of a score ``m``.
+    gain : array (p,)
+        What the scores of the weights are multiplied by.
+    rates : RateLoading, optional
+        How free rates come in.
     """
 
     centre: Float[np.ndarray, " D"]
     precision: Precision
     spread: Float[np.ndarray, " n"]
+    pull: Float[np.ndarray, " n"]
+    gain: Float[np.ndarray, " p"]
+    rates: RateLoading | None
 
 
 def drawn_approximation(model: Model, data: Dataset, rate_map: RateMap, integrated: bool) -> DrawnApproximation:
@@ -131,7 +145,9 @@ def drawn_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
             back = variance_slopes(design, told.for_var)
             precision = precision + step * (noisy_precision(prior, noise, back) - precision)
         curvature = curvature + step * (np.maximum(bend, FLAT * (bend.max() or 1.0)) - curvature)
-        if rows is not None:
+        if rows is None:
+            pulled = curvature * mean - slope
+        else:
             slope = curvature * mean - pulled
         if free:
             spent = design.sq_rmatvec(curvature) * own
@@ -161,7 +177,27 @@ def drawn_approximation(model: Model, data: Dataset, rate_map: RateMap, integrat
         still = max(change) < _CLOSE**2 * np.mean(spread**2)
         if still and (number > SETTLED or not free) and np.abs(jump).max(initial=0) < _CLOSE:
             break
-    return DrawnApproximation(np.concatenate([weight, [level] if intercept else [], u]), found, spread)
+    centre = np.concatenate([weight, [level] if intercept else [], u])
+    return DrawnApproximation(centre, found, spread, pulled, np.asarray(gain), rates)
+
+
+def rounding_width(
+    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], most: float
+) -> Float[np.ndarray, " n"]:
+    """Half-widths (n,) over which kinks are rounded, for weights, curvatures and deviations of the scores.
+
+    They are at most so many standard deviations. Wide scores would make the rounded force that of another posterior:
+    the energy that it gets wrong, in all rows about ``Σ c D h³/24`` of variance with ``c`` the weight of a row, is to
+    stay below a quarter.
+
+    Examples
+    --------
+    >>> rounding_width(np.ones(1), np.full(1, 6.0), np.ones(1), 3.0).tolist()
+    [1.0]
+    """
+    wrong = np.sum(weight * curvature * spread**3) / 24
+    share = min(most, float((0.25 / wrong) ** (1 / 3)))
+    return share * np.maximum(spread, 1e-3 * spread.max())
 
 
 def _normals(n: int, p: int, k: int) -> tuple[Float[np.ndarray, "_ m"], ...]:

@@ -35,27 +35,24 @@ from ...matrix import Matrix, backward_product, product
 from ...placing import placed
 
 __all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_cholesky", "row_factor",
-           "row_product", "row_roots", "without_noise"]  # fmt: skip
+           "row_gram", "row_product", "row_roots", "without_noise"]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 
-# Features from which on the rows are the way, and rows up to which.
-_MANY, _MOST_ROWS = 1500, 6000
+# Rows up to which they are the way.
+_MOST_ROWS = 6000
 # Chains up to which products go one by one.
 _FEW = 8
 
 
-def by_rows(model: Model, data: Dataset) -> bool:
-    """True if a factor by rows is possible and less work than one of all coordinates.
+def by_rows(data: Dataset) -> bool:
+    """True if a factor by rows is less work than one of all coordinates or by directions.
 
-    That one is kept below 1,500 features, where it costs little. Beyond, a leapfrog step reads ``2p²`` numbers of it
-    and ``2n²`` of a factor by rows, with two passes over the matrix; to prepare the latter takes about ten times ``n³``
-    operations and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte. It is for a single score,
-    normal weights of known scales, and rows in memory.
+    A leapfrog step reads ``2n²`` numbers of it, with two passes over the matrix; to prepare it takes about ten times
+    ``n³`` operations and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte.
     """
     n, p = data.design.shape
-    possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
-    return possible and p >= _MANY and n <= min(_MOST_ROWS, 1.4 * p)
+    return n <= min(_MOST_ROWS, 1.4 * p)
 
 
 def without_noise(model: Model, rate_map: RateMap) -> bool:
@@ -256,6 +253,19 @@ class RateLoading(NamedTuple):
         spread = csr_array((self.slope, place), shape=(len(self.index), k)).toarray()
         moved = design.matvec(spread / np.sqrt(self.precision))
         return moved @ moved.T
+
+
+def row_gram(
+    design: Design,
+    precision: Float[np.ndarray, " p"],
+    gain: Float[np.ndarray, " p"],
+    curvature: Float[np.ndarray, " n"],
+    intercept: bool,
+    rates: RateLoading | None = None,
+) -> Float[np.ndarray, "n n"]:
+    """``A₀P⁻¹A₀ᵀ`` of weights and free rates."""
+    gram = design.outer_gram(gain**2 / precision)
+    return centred_gram(gram if rates is None else gram + rates.gram(design), curvature, intercept)
 
 
 def row_factor(

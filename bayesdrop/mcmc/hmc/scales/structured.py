@@ -25,15 +25,14 @@ from ....priors.learnt_scale import LearntScale
 from ...placing import placed
 from ..approximations.drawn import DrawnApproximation
 from ..approximations.drawn_precision import direction_factor
-from ..approximations.noisy import NoisyApproximation
-from ..approximations.row_factor import RowRoots, row_factor
+from ..approximations.row_factor import RowRoots, row_cholesky, row_factor, row_gram
 from ..classes.factor import class_factor
 from ..classes.scores import ClassScores
 from ..density import DensityOperands
 from .directions import ClassDirections, DrawnDirections, RowDirections
 from .scale_map import ScaleMap
 
-__all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map", "rows_of"]
+__all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 
 # Approximations at most, and the change of a log scale that asks for no further one.
 _FITS, _CLOSE, _LONGEST = 4, 0.2, 1.5
@@ -141,11 +140,12 @@ def class_scale_map(
 
 
 def row_scale_map(
-    found: NoisyApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
+    found: DrawnApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
 ) -> ScaleMap:
     """The map of a single score and few rows, for a model of known scales."""
-    design, curvature, precision = data.design, found.curvature, found.precision
-    lower, empty = found.roots.lower, np.zeros((0, 0))
+    design, curvature, precision = data.design, found.precision.curvature, found.precision.prior[: len(found.gain)]
+    gram = row_gram(design, precision, found.gain, curvature, model.fit_intercept, found.rates)
+    lower, empty = row_cholesky(gram, curvature), np.zeros((0, 0))
     value, basis = np.linalg.eigh(lower @ lower.T - np.eye(len(lower)))
     value, unit = _units(np.maximum(value, 0))
     factor = row_factor(
@@ -177,20 +177,6 @@ def drawn_scale_map(
     return _scale_map(
         DrawnDirections(factor), own, share[:, None], length[None] ** -2, found.centre, learnt, dtype
     )  # fmt: skip
-
-
-def rows_of(
-    found: NoisyApproximation | DrawnApproximation, intercept: bool
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Curvatures of the rows, and standard deviations of their scores without noise, (n,) each."""
-    if isinstance(found, DrawnApproximation):
-        return found.precision.curvature, found.spread
-    from scipy.linalg import solve_triangular
-
-    lower, curvature = found.roots.lower, found.curvature
-    inverse = solve_triangular(lower, np.eye(len(lower)), lower=True, check_finite=False)
-    told = np.maximum(1 - np.sum(inverse**2, axis=0), 0)
-    return curvature, np.sqrt(told / curvature + (1 / curvature.sum() if intercept else 0.0))
 
 
 def _units(value: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
