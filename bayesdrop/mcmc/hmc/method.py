@@ -20,8 +20,6 @@ from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
 from .classes.costs import ClassCosts
 from .kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
-from .scales.scale_map import StretchFactor
-from .scales.slices import ScaleKernel
 from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
 from .streamed.density import StreamedRows, one_pass
 from .streamed.kernel import StreamedKernel, StreamedOperands
@@ -43,8 +41,8 @@ class HMC:
     leading directions (:mod:`bayesdrop.mcmc.hmc.approximations.drawn`), and Python goes through the rows. Many classes
     share its eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or
     features (:mod:`bayesdrop.mcmc.hmc.classes.factor`). Learnt scales of the weights have each of these too, by a map
-    that decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`); up to eight are also drawn by
-    slices, but of many rows. The scores do not move by themselves there.
+    that decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`). The scores do not move by
+    themselves there.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is
@@ -170,8 +168,7 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        kind = ScaleKernel if isinstance(factor, StretchFactor) else HMCKernel
-        return kind(density=bound.density, trust=trust), HMCOperands(
+        return HMCKernel(density=bound.density, trust=trust), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
