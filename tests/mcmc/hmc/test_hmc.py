@@ -601,7 +601,7 @@ def slope_and_hessian(model):
 def test_approximation_is_the_fit_and_its_curvature(model, monkeypatch):
     """A diagonal one has the same mean, and the Hessian's diagonal, within a factor of three where there is noise."""
     (mean, factor), data, rate = approximation(model)
-    fit = bd.fit(model, data.X, data.target, sample_weight=data.weight, method=bd.Newton(tol=1e-6))
+    fit = bd.fit(model, data.X, data.target, sample_weight=data.weight, method=bd.Newton(tol=1e-9))
     np.testing.assert_allclose(mean, np.append(fit.weight, [fit.intercept] if model.fit_intercept else []), atol=1e-12)
     _, curvature = slope_and_hessian(model)(mean, np.zeros((1, 40)))
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=1e-6)
