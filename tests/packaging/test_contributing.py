@@ -1,6 +1,9 @@
-"""Every recipe of CONTRIBUTING.md runs as it stands there, and none is longer than forty lines."""
+"""Every recipe of CONTRIBUTING.md runs as it stands there, calls all of its parts, and has at most forty lines."""
 
 import re
+import sys
+import threading
+import types
 import warnings
 from pathlib import Path
 
@@ -30,11 +33,31 @@ def test_every_axis_has_a_recipe():
     assert wanted <= {title.removeprefix("A ") for title, _ in recipes()}
 
 
+def parts_of(code):
+    """All functions and classes in a compiled text, at any depth."""
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield part
+            yield from parts_of(part)
+
+
 @pytest.mark.parametrize(("title", "code"), recipes(), ids=[title for title, _ in recipes()])
 def test_a_recipe_runs(title, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     body = [line for line in code.splitlines() if line.strip() and not line.startswith(("import ", "from "))]
     assert len(body) <= 40, f"{title}: {len(body)} lines"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws, for show
-        exec(compile(code, f"CONTRIBUTING.md, {title}", "exec"), {"__name__": "recipe"})
+    whole, called = compile(code, f"CONTRIBUTING.md, {title}", "exec"), set()
+
+    def note(frame, event, argument):
+        called.add(frame.f_code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a few draws, for show
+            exec(whole, {"__name__": "recipe"})
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert [(part.co_qualname, part.co_firstlineno) for part in parts_of(whole) if part not in called] == []

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Float, Int, Shaped
+from ..._validation import offers
 from ...data.dataset import Dataset
-from ...losses.protocols import Augmented
+from ...losses.protocols import Augmented, Simulated
 from ...model import Model
 from ...noise.centre import centre_of
 from ...priors.rate_prior import RateLaw
@@ -64,6 +65,8 @@ def judged(
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
     mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
     attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
+    if not offers(model.loss, Simulated):
+        return groups, attrs  # without the constant of its density there is no exact posterior to compare with
     affordable = THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= _WORK
     if not (correct and affordable):
         kept = groups.get(THINNED, posterior)
