@@ -37,7 +37,7 @@ test: $(VENV)/.lazy
 # the rooms of posteriors without what is arithmetic alone.
 test-arviz: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
-		--ignore=tests/posterior/masks/test_expectation.py --ignore=tests/posterior/scores/test_approximation.py \
+		--ignore=tests/posterior/noise_average/test_expectation.py --ignore=tests/posterior/scores/test_approximation.py \
 		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py tests/packaging/test_week.py \
 		tests/mcmc/run/test_checkpoint.py tests/mcmc/run/test_third_party.py tests/mcmc/test_priors.py \

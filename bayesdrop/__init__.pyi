@@ -47,11 +47,11 @@ from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, Po
 from .posterior.arviz_groups import groups
 from .posterior.diagnostics.diagnosis import Diagnosis, diagnose
 from .posterior.diagnostics.largest_r_hat import largest_r_hat
-from .posterior.draws_table import draws_table
-from .posterior.log_prior import log_prior
+from .posterior.draws.draws_table import draws_table
+from .posterior.draws.log_prior import log_prior
+from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.prediction import Prediction, predict
 from .posterior.sampling import sample
-from .posterior.scores.held_out import Elpd, elpd, kfold
 from .posterior.scores.pointwise import log_likelihood, loo
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws

@@ -24,12 +24,12 @@ from ..fitting.objective.centring import shifted
 from ..fitting.results.summary import rows_of
 from ..noise.centre import centre_of
 from ..posterior.diagnostics.mixing import mixing
-from ..posterior.draws import Draws, blocks
+from ..posterior.draws.draws import Draws, blocks
+from ..posterior.draws.fitted_draws import draws_of_fit
+from ..posterior.draws.new_rows import match_design, match_offset
 from ..posterior.expected_response import expected_response
-from ..posterior.fitted_draws import draws_of_fit
-from ..posterior.masks.class_chances import class_chances
-from ..posterior.masks.probability import class_probability
-from ..posterior.new_rows import match_design, match_offset
+from ..posterior.noise_average.class_chances import class_chances
+from ..posterior.noise_average.probability import class_probability
 from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits
 from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior

@@ -12,9 +12,9 @@ from ..designs import Design
 from ..fitting.overflow import double_range, refuse_overflow
 from ..losses.softmax_forms import log_sum_exp
 from ..model import Model
-from ..posterior.draws import Draws
-from ..posterior.masks.class_chances import class_chances
-from ..posterior.masks.probability import class_probability, costly_probability, few_probabilities, is_quick
+from ..posterior.draws.draws import Draws
+from ..posterior.noise_average.class_chances import class_chances
+from ..posterior.noise_average.probability import class_probability, costly_probability, few_probabilities, is_quick
 from .validation import check_features
 
 __all__ = ["joint_probability", "positive_probability"]

@@ -29,10 +29,10 @@ from ..losses.softmax_forms import FORMS
 from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
-from .criteria import Criterion, OneVersusRest, Softmax
 from .minimisers.lbfgs import LBFGS
 from .minimisers.methods import LatentMethod
 from .minimisers.minibatch import Minibatch
+from .objective.criteria import Criterion, OneVersusRest, Softmax
 from .objective.energy import LatentEnergy, Parameters
 from .objective.rows import Block, blocks_of
 from .rates import class_ratio, learn_rates

@@ -195,7 +195,7 @@ def _band(
     probability: float,
     swapped: bool,
 ) -> None:
-    from ..posterior.draws import read_group
+    from ..posterior.draws.draws import read_group
 
     drawn = read_group(predictive, "posterior_predictive", "predictive")["y"].stack(sample=("chain", "draw"))
     simulated = (np.asarray(drawn.transpose("sample", "obs_id")) > 0) != swapped

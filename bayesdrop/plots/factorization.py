@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..posterior.draws import read_group
+from ..posterior.draws.draws import read_group
 from .style import BLUE, GREY, VERMILLION, new_axes, plain_frame
 
 __all__ = ["active_columns", "singular_values"]

@@ -27,7 +27,7 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
     import xarray as xr
 
     from ..posterior.arviz_groups.summaries import THINNED, not_kept
-    from ..posterior.draws import read_group
+    from ..posterior.draws.draws import read_group
 
     group = post if isinstance(post, xr.Dataset) else read_group(post, "posterior")
     if isinstance(var, str) and not isinstance(post, xr.Dataset) and var in not_kept(post):

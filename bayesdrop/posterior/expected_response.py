@@ -5,7 +5,7 @@ a logarithmic mean, ``N E σ(s)`` for binomial ones. The second is exact for eve
 
     log E e^s = b + Σ_d log E e^{w_d x̃_d},
 
-and the last is to 0.002, as in :mod:`.masks.expectation`.
+and the last is to 0.002, as in :mod:`.noise_average.expectation`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from .._typing import Float
 from ..designs import as_design
 from ..losses import Logistic
-from .draws import Draws, blocks
-from .masks.probability import probability_of
+from .draws.draws import Draws, blocks
+from .noise_average.probability import probability_of
 
 __all__ = ["DrawnScores", "expected_response"]
 

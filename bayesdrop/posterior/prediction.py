@@ -3,8 +3,8 @@ r"""``predict``: what a posterior, or a point fit as a posterior of one draw, sa
 A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
 weights and rates of the draw,
 
-    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.masks.probability`: exact, or to 0.002)
-    many classes  P(y = k | w, b, η) = E softmax(s)_k          (:mod:`.masks.class_chances`: exact, or to about 0.002)
+    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.noise_average`: exact, or to 0.002)
+    many classes  P(y = k | w, b, η) = E softmax(s)_k          (the same: exact, or to about 0.002)
     numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
 
@@ -26,13 +26,13 @@ from .._typing import Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
-from .draws import Draws, blocks
+from .draws.draws import Draws, blocks
+from .draws.fitted_draws import read_result
+from .draws.new_rows import match_columns, match_offset
+from .draws.row_blocks import row_blocks
 from .expected_response import expected_response
-from .fitted_draws import read_result
-from .masks.class_chances import class_chances
-from .masks.probability import class_probability
-from .new_rows import match_columns, match_offset
-from .row_blocks import row_blocks
+from .noise_average.class_chances import class_chances
+from .noise_average.probability import class_probability
 
 if TYPE_CHECKING:
     import xarray as xr

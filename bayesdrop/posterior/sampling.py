@@ -35,10 +35,10 @@ from .arviz_groups.groups import assemble
 from .arviz_groups.responses import observed_group
 from .arviz_groups.summaries import summary_groups
 from .diagnostics.run_warnings import warn_of_run
-from .draws import draws_of
+from .draws.draws import draws_of
+from .draws.row_blocks import RowBlocks
 from .finishing import Finishing
-from .masks.expectation import MASKS
-from .row_blocks import RowBlocks
+from .noise_average.expectation import MASKS
 from .scores.correction import judged
 from .scores.pointwise import check_size, log_likelihood_group, streamed_group
 

@@ -27,9 +27,9 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import model_coords
 from .arviz_groups.groups import assemble, extend
 from .arviz_groups.responses import class_names
-from .draws import Draws, blocks, read_draws, read_group, stored_offset
-from .new_rows import match_columns, match_design, match_offset
-from .row_blocks import RowBlocks, row_blocks
+from .draws.draws import Draws, blocks, read_draws, stored_offset
+from .draws.new_rows import check_rows, match_columns, match_design, match_offset
+from .draws.row_blocks import RowBlocks, row_blocks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -139,16 +139,6 @@ def _of_blocks(
         for place, matrix in rows.parts()
     ]
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
-
-
-def check_rows(post: Any, n: int) -> None:
-    """Raise ValueError unless ``post`` was sampled with ``n`` rows."""
-    observed = read_group(post, "observed_data").sizes.get("obs_id")
-    if observed != n:
-        raise ValueError(
-            f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
-            "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
-        )
 
 
 def _responses(

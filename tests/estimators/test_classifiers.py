@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
-from bayesdrop.posterior.masks.logistic import TOLERANCE
+from bayesdrop.posterior.noise_average.logistic import TOLERANCE
 
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 

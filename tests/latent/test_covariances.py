@@ -8,9 +8,9 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.latent.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.minimisers.whitening import Whitening
 from bayesdrop.latent.objective.covariances import EntryScores, ScoreCovariances
+from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
 from bayesdrop.latent.objective.pairs import UnitPairs
 from bayesdrop.latent.objective.rows import blocks_of

@@ -12,8 +12,8 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.latent.criteria import OneVersusRest, Softmax, unpack
 from bayesdrop.latent.objective import rows as module
+from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax, unpack
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
 from bayesdrop.latent.objective.rows import blocks_of
 from bayesdrop.moments import ScoreMoments

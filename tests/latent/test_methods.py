@@ -8,8 +8,8 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.fitting.driver import Status, Trace
-from bayesdrop.latent.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.minimisers.alternating import output_update
+from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
 from bayesdrop.latent.objective.rows import blocks_of
 from bayesdrop.latent.rates import sign_counts

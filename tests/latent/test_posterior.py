@@ -86,7 +86,7 @@ def test_density_is_the_program(storage):
 )
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
-    from bayesdrop.latent.criteria import OneVersusRest
+    from bayesdrop.latent.objective.criteria import OneVersusRest
     from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
     from bayesdrop.latent.objective.rows import blocks_of
 

@@ -6,7 +6,7 @@ import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
-from bayesdrop.posterior.draws import read_draws
+from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.scores.approximation_error import errors_of
 
 MODELS = {

@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.stats import norm
 
 import bayesdrop as bd
-from bayesdrop.posterior import draws as draws_module
-from bayesdrop.posterior.draws import BLOCK
+from bayesdrop.posterior.draws import draws as draws_module
+from bayesdrop.posterior.draws.draws import BLOCK
 from bayesdrop.priors import InverseGamma
 
 RNG = np.random.default_rng

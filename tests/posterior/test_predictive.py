@@ -161,7 +161,7 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
     "noise", [bd.GaussianNoise(0.7), bd.LaplaceNoise(0.5), bd.MultiplicativeNoise(0.6), bd.PoissonNoise()], ids=repr
 )
 def test_other_noises_have_the_moments_of_their_scores(build, noise, convert, monkeypatch):
-    monkeypatch.setattr("bayesdrop.posterior.draws.BLOCK", 5)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", 5)
     draws, rows = 5_000, np.abs(X)
     post = build(bd.Model(bd.Squared(), noise, C=4.0), np.broadcast_to(WEIGHT, (1, draws, 3)), intercept=0.3)
     y = bd.groups.dataset(bd.posterior_predictive(post, convert(rows), new=True), "predictions")["y"].values[0]

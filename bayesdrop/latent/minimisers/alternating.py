@@ -15,7 +15,7 @@ from ..._typing import Float
 from ..._validation import check_count, check_number
 from ...fitting.driver import Trace, minimise
 from ...fitting.protocols import StepInfo
-from ..criteria import OneVersusRest, unpack
+from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
 from .lbfgs import Evaluated, descend
 from .methods import PLAN, LatentState, Plan

@@ -31,8 +31,8 @@ from ...designs import Design, as_design
 from ...moments import ScoreMoments
 from ...noise import Noise
 from ...noise.centre import require_zero_centre
-from ..criteria import Criterion
 from .covariances import ScoreCovariances
+from .criteria import Criterion
 from .rows import Block, Rows, principal_axes
 
 __all__ = [

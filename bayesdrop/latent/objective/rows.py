@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._typing import Float, Int, MatrixLike
 from ...designs import Design, as_design
-from ..criteria import Targets
+from .criteria import Targets
 
 __all__ = ["Block", "Rows", "blocks_of", "principal_axes"]
 

@@ -16,7 +16,7 @@ from ..._display import Shown
 from ..arviz_groups.groups import dataset, group_names
 from ..arviz_groups.stored_rate_prior import read_rate_prior
 from ..arviz_groups.summaries import SUMMARY, THINNED
-from ..draws import read_group
+from ..draws.draws import read_group
 from .advice import columns_advice, more_draws, shorter_steps
 from .largest_r_hat import draws_to_agree, r_hat_limits
 from .mixing import Extreme, extreme_of, mixing

@@ -10,10 +10,10 @@ That deviation is taken over the posterior of ``exp G`` and over that of ``exp E
 did not go ``T`` may be anything. Draws of the second are those of the first widened, with weights
 (:mod:`.widened`), whose Pareto k counts as well as that of the ratios ``exp T``.
 
-``E`` comes from :mod:`bayesdrop.posterior.masks.expectation`, without random masks. Where there are more rows than can
-be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with independent
-errors: their covariance over draws is the variance of ``T`` without the error of either. There are no weights then; the
-variance over stretched draws counts in the place of the second.
+``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. Where there are more rows
+than can be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with
+independent errors: their covariance over draws is the variance of ``T`` without the error of either. There are no
+weights then; the variance over stretched draws counts in the place of the second.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...losses.protocols import Scored, Simulated, require
 from ...priors.rate_prior import RateLaw
 from ...warnings import AccuracyWarning
 from ..diagnostics.pareto import smoothed_log_weights
-from ..draws import Draws, blocks
+from ..draws.draws import Draws, blocks
 from .pointwise import log_likelihood_group
 from .widened import Widened, stretched, widen
 

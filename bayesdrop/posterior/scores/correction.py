@@ -21,7 +21,7 @@ from ...priors.rate_prior import RateLaw
 from ..arviz_groups.builder import Attributes
 from ..arviz_groups.summaries import SUMMARY, THINNED
 from ..diagnostics.problems import NO_MEAN, approximation_problem
-from ..draws import draws_of
+from ..draws.draws import draws_of
 from .approximation_error import ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
 from .widened import Widened, widen
 

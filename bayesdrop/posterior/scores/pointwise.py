@@ -4,7 +4,7 @@ r"""The log likelihood of each row, its masks summed out, and leave-one-out scor
 
 The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
 masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
-of the logarithm of 0.002 at most (:mod:`.masks.expectation`); no masks are drawn, for the logarithm of an average over
+of the logarithm of 0.002 at most (:mod:`.noise_average`); no masks are drawn, for the logarithm of an average of
 drawn ones is low by half its relative variance, and leave-one-out scores would punish a model for having noise. These
 scores are those of Vehtari, Gelman & Gabry (2017).
 """
@@ -26,13 +26,12 @@ from ...moments import ScoreMoments
 from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from ..arviz_groups.groups import extend, group_names
 from ..arviz_groups.responses import read_response
-from ..draws import Draws, blocks, read_draws, read_group, stored_offset
-from ..masks.class_chances import class_log_likelihood
-from ..masks.expectation import MASKS, expectation
-from ..masks.score_functions import LogLikelihood
-from ..new_rows import match_columns
-from ..row_blocks import RowBlocks, row_blocks
-from ..simulation import check_rows
+from ..draws.draws import Draws, blocks, read_draws, read_group, stored_offset
+from ..draws.new_rows import check_rows, match_columns
+from ..draws.row_blocks import RowBlocks, row_blocks
+from ..noise_average.class_chances import class_log_likelihood
+from ..noise_average.expectation import MASKS, expectation
+from ..noise_average.score_functions import LogLikelihood
 from .smoothed_loo import smoothed_loo
 from .stored_likelihood import GROUP, STEP, open_group, write_group
 
@@ -67,7 +66,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     masks : int
         A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
         summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
-        error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.masks.expectation`.
+        error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
     path : path, optional
         File (netCDF) that the values go to, some rows at a time, rather than into memory; an older one is replaced when
         all is written. The group then reads from it what is asked for, and :func:`bayesdrop.loo` a block of rows after

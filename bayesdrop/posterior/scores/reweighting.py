@@ -5,7 +5,7 @@ r"""``reweight``: draws of the approximation with masks integrated, resampled to
 for draws of the approximation and two more sets that go beyond them, whose common density is ``q``
 (:mod:`.widened`): so that what the approximation missed has a weight as well. The weights are Pareto-smoothed
 (:mod:`bayesdrop.posterior.diagnostics.pareto`). The sum over masks is had without drawing any
-(:mod:`bayesdrop.posterior.masks.expectation`), so that the weights have no noise of their own.
+(:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no noise of their own.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..arviz_groups.stored_rate_prior import read_rate_prior
 from ..diagnostics.problems import NO_MEAN, approximation_problem
-from ..draws import Draws, draws_of, read_draws, stored_offset
-from ..masks.expectation import MASKS
-from ..new_rows import match_columns
-from ..row_blocks import row_blocks
-from ..simulation import check_rows
+from ..draws.draws import Draws, draws_of, read_draws, stored_offset
+from ..draws.new_rows import check_rows, match_columns
+from ..draws.row_blocks import row_blocks
+from ..noise_average.expectation import MASKS
 from .approximation_error import likelihoods_of
 from .correction import count_beyond, resampled
 from .pointwise import log_likelihood_group, observed_response, streamed_group

@@ -14,7 +14,7 @@ import numpy as np
 from ..._interrupts import uninterrupted
 from ..._netcdf import check_file, new_netcdf, reading
 from ..._typing import Float
-from ..draws import Draws
+from ..draws.draws import Draws
 
 if TYPE_CHECKING:
     import xarray as xr

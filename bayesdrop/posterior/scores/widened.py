@@ -29,8 +29,8 @@ from scipy.special import expit, ndtr, ndtri
 from ..._typing import Float, Int
 from ...priors.rate_prior import RateLaw
 from ..diagnostics.pareto import smoothed_log_weights
-from ..draws import Draws
-from ..log_prior import log_prior_terms
+from ..draws.draws import Draws
+from ..draws.log_prior import log_prior_terms
 
 __all__ = ["Widened", "stretched", "widen"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.posterior.draws import draws_of
+from bayesdrop.posterior.draws.draws import draws_of
 from bayesdrop.posterior.scores import approximation_error as approximation
 from bayesdrop.posterior.scores.approximation_error import approximation_error, errors_of
 from bayesdrop.posterior.scores.widened import stretched

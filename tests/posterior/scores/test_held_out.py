@@ -81,7 +81,7 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
         seen.append((features.matrix()[:, 0], list(y), sample_weight, feature_names, options))
         return by_hand()
 
-    monkeypatch.setattr("bayesdrop.posterior.scores.held_out.sample", sample)
+    monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)
     weight = np.arange(1.0, 21.0)
     with pytest.warns(bd.PseudoLikelihoodWarning, match="the row weights raise likelihoods to powers"):
         found = bd.kfold(bd.Model(), X, Y, cv=4, sample_weight=weight, offset=-weight, draws=7)

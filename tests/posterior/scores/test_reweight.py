@@ -14,7 +14,7 @@ import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.posterior.draws import draws_of
+from bayesdrop.posterior.draws.draws import draws_of
 from bayesdrop.warnings import ApproximationWarning, MixingWarning
 
 MASKS = np.array(list(itertools.product((0, 1), repeat=3)))

@@ -10,7 +10,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.posterior.draws import read_draws
+from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.scores.approximation_error import approximation_error, errors_of, likelihoods_of
 from bayesdrop.posterior.scores.widened import widen
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...losses.protocols import Classifying, PiecewiseLinear
-from ..draws import Draws
+from ..draws.draws import Draws
 from .enumeration import LinearPieces
 
 __all__ = ["LogLikelihood", "Probability", "ScoreFunction"]

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .._typing import Float, Int, Num
-from ..losses.softmax_forms import FORMS, expected_softmax, log_sum_exp
+from ..._typing import Float, Int, Num
+from ...losses.softmax_forms import FORMS, expected_softmax, log_sum_exp
 
 __all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "unpack"]
 

@@ -31,7 +31,7 @@ import numpy as np
 from ..._typing import Float, Int
 from ...designs import as_design
 from ...warnings import AccuracyWarning, warn
-from ..draws import Draws, blocks
+from ..draws.draws import Draws, blocks
 from .enumeration import all_masks, by_halves, log_sum
 from .score_functions import ScoreFunction
 from .score_law import Exact, NearNormal, TwoPoint, integrate, saddle_tilt

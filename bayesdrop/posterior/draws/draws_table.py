@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_choice, extra, shown
+from ..._validation import check_choice, extra, shown
 from .draws import read_group
 
 if TYPE_CHECKING:

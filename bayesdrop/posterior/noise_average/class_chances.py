@@ -35,7 +35,7 @@ from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ...warnings import AccuracyWarning, warn
-from ..draws import BLOCK, Draws, blocks
+from ..draws.draws import BLOCK, Draws, blocks
 from .enumeration import log_sum
 from .expectation import ERROR, MASKS
 from .score_pairs import LEAST, POINTS, Pairs, has_factor, log_totals

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float
-from .._validation import check_matrix
-from ..data.column_facts import ColumnFacts, in_order
-from ..data.dataset import check_offset
-from ..designs import Design, as_local_design, checking
-from ..model import Model
-from ..noise.centre import centre_of
-from .draws import Draws
+from ..._typing import Float
+from ..._validation import check_matrix
+from ...data.column_facts import ColumnFacts, in_order
+from ...data.dataset import check_offset
+from ...designs import Design, as_local_design, checking
+from ...model import Model
+from ...noise.centre import centre_of
+from .draws import Draws, read_group
 
-__all__ = ["centred_matrix", "check_width", "match_columns", "match_design", "match_offset"]
+__all__ = ["centred_matrix", "check_rows", "check_width", "match_columns", "match_design", "match_offset"]
 
 
 def match_offset(draws: Draws, offset: Any, n: int) -> Float[np.ndarray, " n"] | None:
@@ -78,4 +78,14 @@ def check_width(design: Design, names: list[str]) -> None:
         raise ValueError(
             f"X: expected {len(names)} columns, as were fitted ({names[:3]} …), got {design.shape[1]}; give the same "
             "columns."
+        )
+
+
+def check_rows(post: Any, n: int) -> None:
+    """Raise ValueError unless ``post`` was sampled with ``n`` rows."""
+    observed = read_group(post, "observed_data").sizes.get("obs_id")
+    if observed != n:
+        raise ValueError(
+            f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
+            "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
         )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from bayesdrop.posterior.masks.enumeration import LinearPieces, all_masks, by_halves
-from bayesdrop.posterior.masks.score_law import TwoPoint, integrate, saddle_tilt
+from bayesdrop.posterior.noise_average.enumeration import LinearPieces, all_masks, by_halves
+from bayesdrop.posterior.noise_average.score_law import TwoPoint, integrate, saddle_tilt
 
 N = 6
 

@@ -9,10 +9,10 @@ from scipy.special import expit, log_expit
 from scipy.stats import binom
 
 import bayesdrop as bd
-from bayesdrop.posterior.draws import read_draws
-from bayesdrop.posterior.masks import probability
-from bayesdrop.posterior.masks.logistic import TOLERANCE, average_logistic
-from bayesdrop.posterior.masks.probability import class_probability
+from bayesdrop.posterior.draws.draws import read_draws
+from bayesdrop.posterior.noise_average import probability
+from bayesdrop.posterior.noise_average.logistic import TOLERANCE, average_logistic
+from bayesdrop.posterior.noise_average.probability import class_probability
 
 P = 10
 

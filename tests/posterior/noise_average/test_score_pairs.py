@@ -10,11 +10,11 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.losses.softmax_forms import log_sum_exp
-from bayesdrop.posterior.draws import Draws
-from bayesdrop.posterior.masks import class_chances as module
-from bayesdrop.posterior.masks.class_chances import class_chances
-from bayesdrop.posterior.masks.expectation import ERROR
-from bayesdrop.posterior.masks.score_pairs import Pairs, few_points
+from bayesdrop.posterior.draws.draws import Draws
+from bayesdrop.posterior.noise_average import class_chances as module
+from bayesdrop.posterior.noise_average.class_chances import class_chances
+from bayesdrop.posterior.noise_average.expectation import ERROR
+from bayesdrop.posterior.noise_average.score_pairs import Pairs, few_points
 
 K, P, RATE = 20, 8, 0.3
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float
-from ..priors.rate_prior import RateLaw
-from .arviz_groups.groups import extend, group_names
-from .arviz_groups.stored_rate_prior import read_rate_prior
+from ..._typing import Float
+from ...priors.rate_prior import RateLaw
+from ..arviz_groups.groups import extend, group_names
+from ..arviz_groups.stored_rate_prior import read_rate_prior
 from .draws import Draws, read_draws, read_group
 
 __all__ = ["log_prior", "log_prior_terms"]

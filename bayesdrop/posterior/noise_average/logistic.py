@@ -29,7 +29,7 @@ from jaxtyping import Complex
 from scipy.sparse import csr_array, issparse
 
 from ..._typing import Float, Int
-from ..draws import blocks
+from ..draws.draws import blocks
 
 __all__ = ["TOLERANCE", "average_logistic"]
 

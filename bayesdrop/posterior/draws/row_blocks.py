@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .._typing import PerRow
-from ..data.column_facts import column_order, read_alike
-from ..designs import Design, as_streamed_design
-from ..model import Model
+from ..._typing import PerRow
+from ...data.column_facts import column_order, read_alike
+from ...designs import Design, as_streamed_design
+from ...model import Model
 from .draws import Draws
 from .new_rows import centred_matrix, check_width, match_design
 
@@ -61,7 +61,7 @@ def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
     --------
     >>> import numpy as np
     >>> import bayesdrop as bd
-    >>> from bayesdrop.posterior.fitted_draws import draws_of_fit
+    >>> from bayesdrop.posterior.draws.fitted_draws import draws_of_fit
     >>> X, y = np.array([[-1.0], [-2.0], [1.0], [3.0]]), ["no", "no", "yes", "yes"]
     >>> draws = draws_of_fit(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))
     >>> row_blocks(X, draws) is None

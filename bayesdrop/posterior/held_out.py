@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from ..._display import Shown
-from ..._typing import Float, PerRow
-from ..._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
-from ...data.counts import check_responses
-from ...data.dataset import as_dataset, check_offset
-from ...designs import as_design, as_local_design, as_sampling_design
-from ...designs.rows import check_sample_weight
-from ...fitting.tuning.folds import shuffled_folds
-from ...model import Model, check_model
-from ..draws import Draws, read_draws
-from ..fitted_draws import read_result
-from ..new_rows import match_columns, match_offset
-from ..row_blocks import row_blocks
-from ..sampling import sample
-from .pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
+from .._display import Shown
+from .._typing import Float, PerRow
+from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
+from ..data.counts import check_responses
+from ..data.dataset import as_dataset, check_offset
+from ..designs import as_design, as_local_design, as_sampling_design
+from ..designs.rows import check_sample_weight
+from ..fitting.tuning.folds import shuffled_folds
+from ..model import Model, check_model
+from .draws.draws import Draws, read_draws
+from .draws.fitted_draws import read_result
+from .draws.new_rows import match_columns, match_offset
+from .draws.row_blocks import row_blocks
+from .sampling import sample
+from .scores.pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
 
 __all__ = ["Elpd", "elpd", "kfold"]
 

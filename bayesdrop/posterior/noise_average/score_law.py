@@ -30,7 +30,7 @@ from jaxtyping import Complex
 from scipy.special import expit
 
 from ..._typing import Bool, Float, Int, Shaped
-from ..draws import blocks
+from ..draws.draws import blocks
 from .enumeration import log_chances
 
 __all__ = ["Exact", "Law", "NearNormal", "TwoPoint", "integrate", "saddle_tilt"]

@@ -12,10 +12,10 @@ from scipy import sparse
 from scipy.stats import binom, laplace, norm, poisson
 
 import bayesdrop as bd
-from bayesdrop.posterior.draws import read_draws
-from bayesdrop.posterior.masks import score_law
-from bayesdrop.posterior.masks.expectation import ERROR
-from bayesdrop.posterior.masks.probability import class_probability
+from bayesdrop.posterior.draws.draws import read_draws
+from bayesdrop.posterior.noise_average import score_law
+from bayesdrop.posterior.noise_average.expectation import ERROR
+from bayesdrop.posterior.noise_average.probability import class_probability
 from bayesdrop.warnings import AccuracyWarning
 
 RNG = np.random.default_rng
@@ -219,7 +219,7 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
     post, X, y = _setting(build, bd.Logistic(), 1.0, 9, 1.0, False, 7)
     X[X < -0.5] = 0.0
     whole = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values
-    monkeypatch.setattr("bayesdrop.posterior.draws.BLOCK", 300)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", 300)
     for matrix in (X, sparse.csr_array(X), sparse.coo_matrix(X)):
         pieces = bd.groups.dataset(bd.log_likelihood(post, matrix, y), "log_likelihood")["y"].values
         np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-12)

@@ -19,7 +19,7 @@ from scipy.special import expit
 from ..._typing import Bool, Float, Int
 from ...designs import as_design
 from ...losses.protocols import Classifying, require
-from ..draws import Draws, blocks
+from ..draws.draws import Draws, blocks
 from .expectation import MASKS, expectation
 from .logistic import TOLERANCE, average_logistic
 from .score_functions import Probability
