@@ -79,14 +79,9 @@ types: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.linear
-	$(BIN)/python -m benchmarks.alternatives
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.scaling classes
-	$(BIN)/python -m benchmarks.limits
-	$(BIN)/python -m benchmarks.tall
-	$(BIN)/python -m benchmarks.quantiles
 	$(BIN)/python -m benchmarks.fits
-	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.missing
 	$(BIN)/python -m benchmarks.missing variants
 	$(BIN)/python -m benchmarks.polya_gamma
@@ -100,7 +95,6 @@ bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.sampler
 	$(BIN)/python -m benchmarks.small_truth
 	$(BIN)/python -m benchmarks.masks
-	$(BIN)/python -m benchmarks.first_draw
 
 # From disk under a cap, on Dask workers, over processes of JAX, and on a GPU where there is one.
 bench-scale: $(STAMP)
@@ -113,7 +107,6 @@ bench-scale: $(STAMP)
 # Ours beside what users would pick instead, in hours; a stopped run goes on where it was.
 bench-peers: $(STAMP)
 	$(BIN)/python -m benchmarks.peers
-	$(BIN)/python -m benchmarks.structures
 
 # The published tables from real data; a stopped run goes on where it was.
 reproduce: $(STAMP)
