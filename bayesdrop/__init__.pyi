@@ -17,9 +17,9 @@ from .estimators import (
 from .estimators.robustness import delete_features, deletion_scorer
 from .factorization import DropoutMatrixFactorization, sample_factorization
 from .fitting.fit import fit
-from .fitting.minimisers.em import EM
-from .fitting.minimisers.newton import Newton
 from .fitting.results.result import Fit
+from .fitting.solvers.em import EM
+from .fitting.solvers.newton import Newton
 from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.minimisers.alternating import Alternating
 from .latent.minimisers.lbfgs import LBFGS

@@ -29,9 +29,9 @@ from .._typing import Float
 from ..designs import Design
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import default_names
-from ..fitting.block import fit_block
-from ..fitting.driver import Status
-from ..fitting.minimisers.newton import Newton
+from ..fitting.problems.block import fit_block
+from ..fitting.solvers.driver import Status
+from ..fitting.solvers.newton import Newton
 from ..losses import Squared
 from ..model import Model
 from ..moments import ScoreMoments

@@ -33,9 +33,9 @@ from ..designs import Design, as_design
 from ..estimators.classes import agreeing, chosen_by, shares
 from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
-from ..fitting.block import fit_block
-from ..fitting.driver import Status
-from ..fitting.minimisers.newton import Newton
+from ..fitting.problems.block import fit_block
+from ..fitting.solvers.driver import Status
+from ..fitting.solvers.newton import Newton
 from ..losses import Derivatives, Logistic, Loss
 from ..losses.base import Responses, Scores
 from ..model import Model

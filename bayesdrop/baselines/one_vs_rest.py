@@ -15,7 +15,7 @@ from ..designs import Design, as_design
 from ..estimators.classes import check_rows, chosen_by, merge_rows, signs
 from ..estimators.intact import intact
 from ..estimators.validation import check_new_matrix
-from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..warnings import warn
 
 __all__ = ["OneVsRest", "check_options"]

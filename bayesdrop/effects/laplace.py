@@ -24,9 +24,9 @@ from ..data.column_facts import in_order
 from ..data.counts import paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..designs import as_local_design
-from ..fitting.many_classes import softmax_energy
 from ..fitting.objective.centring import settle
 from ..fitting.objective.energy import Energy
+from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.results.result import Fit
 from ..model import Model
 from ..moments import ScoreMoments

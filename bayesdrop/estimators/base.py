@@ -14,17 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
-from ..fitting.block import ProblemFit
-from ..fitting.class_parts import fit_in_parts
-from ..fitting.driver import announce
-from ..fitting.minimisers.newton import Newton
-from ..fitting.minimisers.online import Online
 from ..fitting.objective.centring import Settled, moved, settle
 from ..fitting.objective.exponential_moments import moments_for
-from ..fitting.overflow import double_range, refuse_overflow
-from ..fitting.protocols import check_minimiser
-from ..fitting.rate_update import SignCounts
+from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..fitting.problems.block import ProblemFit
+from ..fitting.problems.class_parts import fit_in_parts
+from ..fitting.problems.online import Online
 from ..fitting.results.result import RatePosterior
+from ..fitting.solvers.driver import announce
+from ..fitting.solvers.newton import Newton
+from ..fitting.solvers.protocols import check_minimiser
+from ..fitting.solvers.rate_update import SignCounts
 from ..fitting.tuning.blocks import Start
 from ..fitting.tuning.choose import choose_strength, first_rates
 from ..fitting.tuning.copies import Origins

@@ -139,7 +139,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         """Take one step on a block of rows, by the update of Wager, Wang & Liang (2013).
 
         The weights move by the gradient over the running diagonal curvature, and learnt rates follow the counts so
-        far. See :mod:`bayesdrop.fitting.minimisers.online`. A block has no folds: rates by default are the choice of an
+        far. See :mod:`bayesdrop.fitting.problems.online`. A block has no folds: rates by default are the choice of an
         earlier ``fit``, else those of ``bd.PerFeature()``. The softmax keeps the rates of an earlier ``fit``, or those
         from which learning would start, 0.5 by default.
 
@@ -273,9 +273,9 @@ class DropoutLogisticRegression(DropoutClassifier):
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str
         What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
-        rates that they share, learnt by :mod:`bayesdrop.fitting.many_classes`; ``"one_vs_rest"`` has rates of each
-        class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there are no
-        more features than rows, as its log loss is less on tables, and else one against the rest, which on words
+        rates that they share, learnt by :mod:`bayesdrop.fitting.problems.many_classes`; ``"one_vs_rest"`` has rates of
+        each class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there
+        are no more features than rows, as its log loss is less on tables, and else one against the rest, which on words
         predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
     {class_weight}
     {common}

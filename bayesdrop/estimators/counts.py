@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from .._typing import AnyArray, Float, PerRow
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight
-from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
 from .parameters import set_parameters, with_parameters
 from .regressor import DropoutRegressor

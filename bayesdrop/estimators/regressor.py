@@ -80,7 +80,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
 
     @intact
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:
-        """Take one step on a block of rows; see :mod:`bayesdrop.fitting.minimisers.online`.
+        """Take one step on a block of rows; see :mod:`bayesdrop.fitting.problems.online`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Softmax fit of a classifier; the fit is that of :mod:`bayesdrop.fitting.many_classes`."""
+"""Softmax fit of a classifier; the fit is that of :mod:`bayesdrop.fitting.problems.many_classes`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from .._typing import Float, PerRow
 from ..designs import Design
-from ..fitting.driver import announce
-from ..fitting.many_classes import centred, class_posterior, fit_classes, softmax_energy
 from ..fitting.objective.centring import Settled
+from ..fitting.problems.many_classes import centred, fit_classes, softmax_energy
+from ..fitting.results.classes import class_posterior
 from ..fitting.softmax.energy import SoftmaxEnergy
+from ..fitting.solvers.driver import announce
 from ..fitting.tuning.copies import Origins
 from ..losses import Softmax
 from ..model import Model

@@ -16,7 +16,7 @@ from .._validation import check_random_state, takes_random_state
 from ..designs import in_memory
 from ..estimators.intact import intact
 from ..estimators.validation import FLOATS, match_rows
-from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..warnings import warn
 from .alternating import alternate
 from .entries import Complete, Entries, Observed, is_sparse, ridge

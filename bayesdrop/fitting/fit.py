@@ -15,17 +15,17 @@ from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
-from .block import fit_block
 from .by_formula import offset_beside, stated
-from .driver import announce
-from .many_classes import fit_dataset
-from .minimisers.newton import Newton
 from .objective.centring import settle
 from .objective.energy import Energy
-from .protocols import FitMethod, check_minimiser
-from .results.auxiliary import first_problem
+from .problems.block import fit_block
+from .results.classes import fit_dataset
 from .results.result import Fit, RatePosterior
-from .state import SolverState
+from .solvers.auxiliary import first_problem
+from .solvers.driver import announce
+from .solvers.newton import Newton
+from .solvers.protocols import FitMethod, check_minimiser
+from .solvers.state import SolverState
 from .tuning.choose import choose_strength, first_rates
 from .tuning.copies import origins_of
 from .tuning.task import Task

@@ -20,8 +20,8 @@ from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, m
 from ..estimators.intact import intact
 from ..estimators.parameters import set_parameters, with_parameters
 from ..estimators.validation import check_new_matrix, default_names
-from ..fitting.driver import Trace, announce
-from ..fitting.overflow import double_range, refuse_overflow
+from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..fitting.solvers.driver import Trace, announce
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require

@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from .._typing import Float
 from ..designs import as_design
-from ..fitting.driver import Status, Trace
+from ..fitting.solvers.driver import Status, Trace
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .minimisers.methods import LatentMethod, Plan

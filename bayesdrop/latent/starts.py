@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..fitting.driver import Trace
-from ..fitting.overflow import refuse_overflow
+from ..fitting.objective.overflow import refuse_overflow
+from ..fitting.solvers.driver import Trace
 from .minimisers.methods import LatentMethod
 from .objective.energy import LatentEnergy, Parameters
 

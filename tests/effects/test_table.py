@@ -9,8 +9,8 @@ from scipy.stats import binom
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.effects.laplace import laplace_covariance
-from bayesdrop.fitting.many_classes import softmax_energy
 from bayesdrop.fitting.objective.energy import Energy
+from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.moments import ScoreMoments
 
 

@@ -6,9 +6,9 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting import alike
-from bayesdrop.fitting.alike import columns_alike
-from bayesdrop.fitting.block import fit_block
+from bayesdrop.fitting.problems import alike
+from bayesdrop.fitting.problems.alike import columns_alike
+from bayesdrop.fitting.problems.block import fit_block
 from bayesdrop.selection.scoring import fits_along
 
 TOL = 1e-11

@@ -9,9 +9,9 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting import class_parts
-from bayesdrop.fitting.block import fit_block
-from bayesdrop.fitting.class_parts import fit_in_parts
+from bayesdrop.fitting.problems import class_parts
+from bayesdrop.fitting.problems.block import fit_block
+from bayesdrop.fitting.problems.class_parts import fit_in_parts
 
 K = 7
 

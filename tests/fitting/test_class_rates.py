@@ -6,7 +6,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.many_classes import softmax_energy
+from bayesdrop.fitting.problems.many_classes import softmax_energy
 
 N, P, K = 60, 4, 3
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.fitting.driver import Status, Trace
+from bayesdrop.fitting.solvers.driver import Status, Trace
 from bayesdrop.latent.minimisers.alternating import output_update
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters

@@ -15,7 +15,7 @@ from scipy import sparse, stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.fitting.many_classes import softmax_energy
+from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.classes.density import contrasts
 from bayesdrop.mcmc.run.runner import as_key, run

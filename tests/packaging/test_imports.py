@@ -23,7 +23,7 @@ FLOORS = (
     ("noise", "losses", "rates"),
     ("designs",),
     ("data",),
-    ("moments", "model"),
+    ("moments", "model", "linalg"),
     ("description",),
     ("fitting",),
     ("mcmc",),

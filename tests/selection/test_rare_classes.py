@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.block import fit_block
-from bayesdrop.fitting.minimisers.newton import Newton
 from bayesdrop.fitting.objective.leave_one_out import left_out_scores
+from bayesdrop.fitting.problems.block import fit_block
+from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.tuning.scores import RowLosses
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, Stratifi
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.minimisers.newton import Newton
+from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.tuning import choose
 from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held
 from bayesdrop.fitting.tuning.copies import origins_of

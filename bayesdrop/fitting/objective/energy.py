@@ -23,7 +23,7 @@ from ...losses import Derivatives, Loss
 from ...losses.base import Pseudo
 from ...losses.protocols import Augmented, Curved, PiecewiseLinear
 from ...moments import ScoreMoments
-from ..shapes import FeatureBlock, ProblemVector, WeightBlock
+from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = ["Curvature", "Energy"]
 

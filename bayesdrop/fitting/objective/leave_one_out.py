@@ -27,9 +27,9 @@ from scipy import linalg
 from ..._typing import Float, PerRow
 from ...losses import Derivatives
 from ...moments import ScoreMoments
-from ..overflow import double_range, refuse_overflow
-from ..shapes import WeightBlock
 from .energy import Energy
+from .overflow import double_range, refuse_overflow
+from .shapes import WeightBlock
 
 __all__ = ["left_out_scores"]
 

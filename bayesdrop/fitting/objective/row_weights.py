@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._typing import PerRow
 from ...model import Model
-from ..shapes import ProblemVector
+from .shapes import ProblemVector
 
 __all__ = ["row_weights"]
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from ...data.formulas.formula import FormulaDesign
     from ...model import Model
-    from ..driver import Status
+    from ..solvers.auxiliary import Auxiliary
+    from ..solvers.driver import Status
     from ..tuning.selection import Selection
-    from .auxiliary import Auxiliary
 
 __all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
 
@@ -200,7 +200,7 @@ class Fit(Shown):
     def auxiliary(self) -> Auxiliary:
         """Expected auxiliary variable of each row at the optimum, found by EM or not; its ``omega`` is (n,).
 
-        See :class:`bayesdrop.fitting.results.auxiliary.Auxiliary`; ``bd.plots.row_weights`` draws it.
+        See :class:`bayesdrop.fitting.solvers.auxiliary.Auxiliary`; ``bd.plots.row_weights`` draws it.
 
         Raises
         ------

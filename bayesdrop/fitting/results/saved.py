@@ -12,7 +12,7 @@ from ..._stored import stored_count, stored_names, stored_numbers
 from ...data.column_facts import ColumnFacts
 from ...description import attributes, stored_classes, stored_model
 from ...priors.stored import stored_update
-from ..driver import Status
+from ..solvers.driver import Status
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -22,10 +22,11 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...designs.pieces import add_scaled, weighted_products
+from ...linalg.conjugate_gradients import Apply
 from ...losses.base import choose_form
 from ...losses.softmax_forms import FORMS, log_sum_exp
 from ...moments import ScoreMoments
-from ..solvers.preconditioners import Apply, choose_preconditioner
+from ..solvers.preconditioners import choose_preconditioner
 from .curvature import ByEntries, ByFeature, NoiseCurvature
 
 __all__ = ["SoftmaxEnergy"]

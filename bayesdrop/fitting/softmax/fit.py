@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float
-from ..driver import Trace, minimise
-from ..overflow import double_range
-from ..protocols import OneProblem, StepInfo
-from ..solvers.preconditioners import Apply, conjugate_gradient
-from ..solvers.secants import Pair, remember, two_loops
+from ...linalg.conjugate_gradients import Apply, conjugate_gradient
+from ...linalg.secants import Pair, remember, two_loops
+from ..objective.overflow import double_range
+from ..solvers.driver import Trace, minimise
+from ..solvers.protocols import OneProblem, StepInfo
 from .curvature import NoiseCurvature
 from .energy import SoftmaxEnergy
 
@@ -78,7 +78,7 @@ class SoftmaxState(OneProblem):
 
     @property
     def objective(self) -> Float[np.ndarray, " 1"]:
-        """The energy; see :class:`bayesdrop.fitting.protocols.State`."""
+        """The energy; see :class:`bayesdrop.fitting.solvers.protocols.State`."""
         return self.value
 
 
@@ -100,7 +100,7 @@ class SoftmaxNewton:
     max_inner: int = 500
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
-        """See :class:`bayesdrop.fitting.protocols.Minimiser`."""
+        """See :class:`bayesdrop.fitting.solvers.protocols.Minimiser`."""
         return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:

@@ -24,7 +24,7 @@ from scipy import linalg
 from ..._typing import Float
 from ...losses.softmax_cumulants import ClassMoments, class_moments, mean_curvature
 from ...losses.softmax_forms import FORMS, log_sum_exp
-from ..overflow import double_range, refuse_overflow
+from ..objective.overflow import double_range, refuse_overflow
 from .energy import SoftmaxEnergy
 
 __all__ = ["MOST_COORDINATES", "RowTerms", "SoftmaxHessian", "noised_rows"]

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._typing import Float, PerRow
-from ..overflow import double_range
+from ..objective.overflow import double_range
 from .energy import SoftmaxEnergy
 from .hessian import RowTerms, SoftmaxHessian, noised_rows
 

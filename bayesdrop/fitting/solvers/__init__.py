@@ -1,1 +1,1 @@
-"""Linear systems of a step: factors, preconditioners, conjugate gradients, and pairs of secants."""
+"""Ways down the energy (EM, Newton's steps, normal equations), the driver that runs them, and rates that follow."""

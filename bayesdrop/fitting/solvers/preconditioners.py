@@ -1,27 +1,27 @@
 """Linear systems ``(D + MᵀΩM) x = r`` with a symmetric positive definite matrix.
 
-One conjugate-gradient loop for a block of ``K`` systems, and three preconditioners chosen by shape: a Cholesky
+Three preconditioners of conjugate gradients (:mod:`bayesdrop.linalg.conjugate_gradients`), chosen by shape: a Cholesky
 factor of the matrix (few columns), the Woodbury identity on an n × n matrix (few rows) and the diagonal (sparse or
 large). With one of the first two the loop is iterative refinement and ends after a step or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from ..._typing import Float, Int, PerRow
+from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
-from ...designs.pieces import by_number, in_pieces, inner_products, scaled
+from ...designs.pieces import by_number, scaled
+from ...linalg.conjugate_gradients import Apply
+from ...linalg.factors import Factor, factor, solved
 from ...moments import ScoreMoments
-from ..overflow import refuse_overflow
-from ..shapes import FeatureBlock, ProblemVector, WeightBlock
-from .factors import Factor, factor, solved
+from ..objective.overflow import refuse_overflow
+from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = [
     "Cholesky",
@@ -31,7 +31,6 @@ __all__ = [
     "Woodbury",
     "check_settings",
     "choose_preconditioner",
-    "conjugate_gradient",
     "factored",
     "rows_taken",
 ]
@@ -44,10 +43,6 @@ _SHARE = 14.0
 # Where all rows cost no more than so many multiplications, all are taken.
 _ENOUGH = 6e7
 Vector: TypeAlias = Float[np.ndarray, "..."]
-# Numbers of a block from which on it is worth leaving columns out, and the share of them that then are few.
-_LARGE, _FEW = 1 << 16, 0.7
-Apply = Callable[[WeightBlock], WeightBlock]
-Product = Callable[[WeightBlock], tuple[WeightBlock, tuple[PerRow, ...]]]
 
 
 @runtime_checkable
@@ -277,112 +272,3 @@ class Woodbury:
 
             solvers.append(solve)
         return lambda r: np.stack([solvers[k](r[:, k]) for k in range(r.shape[1])], axis=1)
-
-
-def conjugate_gradient(
-    product: Product,
-    right: WeightBlock,
-    precondition: Apply,
-    tolerance: ProblemVector,
-    max_iter: int,
-    persist: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
-    select: Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None = None,
-) -> tuple[WeightBlock, tuple[PerRow, ...], int]:
-    """Solve ``A x = right`` for a block of columns, each with its own step lengths.
-
-    Parameters
-    ----------
-    product : callable
-        ``u ↦ (A u, extras)``; the extras are linear in ``u`` and are returned for the solution ``x``.
-    right : array (q, K)
-        Right-hand sides.
-    precondition : callable
-        ``r ↦ z``, approximate inverse of A.
-    tolerance : array (K,)
-        Relative residual in the preconditioned norm at which a column stops.
-    max_iter : int
-        Most products.
-    persist : callable, optional
-        ``Design.persist``, for extras that are vectors over its rows.
-    select : callable, optional
-        The products and the preconditioner of some columns, by their numbers (L,), which a large block goes on with
-        when the others have stopped. The extras are then arrays.
-
-    Returns
-    -------
-    x : array (q, K)
-    extras : tuple of arrays
-    iterations : int
-    """
-    x = np.zeros_like(right)
-    extras: tuple[PerRow, ...] = ()
-    residual = right.copy()
-    z = precondition(residual)
-    direction = z.copy()
-    rho = inner_products(residual, z)
-    limit = tolerance**2 * rho
-    active = rho > 0
-    iteration = 0
-    # All columns, and which of them are worked on, where that is not all.
-    whole: tuple[Vector, ...] | None = None
-    live = np.arange(right.shape[1])
-    while iteration < max_iter and np.any(active):
-        if select and iteration and right.size >= _LARGE and np.sum(active) <= _FEW * len(live):
-            if whole is None:
-                whole = x, *extras
-            else:
-                _put_back(whole, live, (x, *extras))
-            keep = np.flatnonzero(active)
-            live = live[keep]
-            x, residual, direction, *rest = (part[:, keep] for part in (x, residual, direction, *extras))
-            extras, rho, limit, active = tuple(rest), rho[keep], limit[keep], active[keep]
-            product, precondition = select(live)
-        applied, parts = product(direction)
-        curvature = inner_products(direction, applied)
-        bent = active & ~(curvature > 0)
-        active &= curvature > 0
-        alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
-        if iteration == 0:
-            # The matrix is not positive along the first direction: take that direction, for the caller to search.
-            alpha = np.where(bent, 1.0, alpha)
-        in_pieces(partial(_go, (x, residual), (direction, applied), alpha), *x.shape)
-        extras = persist(
-            *(alpha * part for part in parts)
-            if iteration == 0
-            else (total + alpha * part for total, part in zip(extras, parts, strict=True))
-        )
-        iteration += 1
-        z = precondition(residual)
-        fresh = inner_products(residual, z)
-        active &= fresh > limit
-        if not np.any(active):
-            break
-        beta = np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0)
-        in_pieces(partial(_turn, direction, z, beta), *x.shape)
-        rho = fresh
-    if whole is None:
-        return x, extras, iteration
-    _put_back(whole, live, (x, *extras))
-    return whole[0], whole[1:], iteration
-
-
-def _put_back(whole: tuple[Vector, ...], live: Int[np.ndarray, " L"], parts: tuple[Vector, ...]) -> None:
-    """The columns that were worked on, (·, L), in their places among all, (·, K)."""
-    for block, part in zip(whole, parts, strict=True):
-        block[:, live] = part
-
-
-def _go(
-    place: tuple[WeightBlock, WeightBlock], step: tuple[WeightBlock, WeightBlock], alpha: ProblemVector, some: slice
-) -> None:
-    """Some rows of ``x + αd`` and ``r − αAd``, in their places."""
-    (x, residual), (direction, applied) = place, step
-    x[some] += alpha * direction[some]
-    residual[some] -= alpha * applied[some]
-
-
-def _turn(direction: WeightBlock, z: WeightBlock, beta: ProblemVector, some: slice) -> None:
-    """Some rows of ``z + βd``, in the place of ``d``."""
-    part = direction[some]
-    part *= beta
-    part += z[some]

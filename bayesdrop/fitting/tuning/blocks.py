@@ -16,8 +16,8 @@ import numpy as np
 from ..._typing import Float
 from ...designs import Design
 from ...model import Model
-from ..block import fit_block
 from ..objective.leave_one_out import left_out_scores
+from ..problems.block import fit_block
 from .families import Family
 from .folds import Fold
 

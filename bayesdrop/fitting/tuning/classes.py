@@ -16,8 +16,8 @@ from ..._typing import Float, PerRow
 from ...designs import Design
 from ...losses.softmax_forms import expected_softmax
 from ...model import Model
-from ..many_classes import ClassFit, class_chances, fit_classes, softmax_energy
 from ..objective.row_weights import row_weights
+from ..problems.many_classes import ClassFit, class_chances, fit_classes, softmax_energy
 from ..softmax.leave_one_out import left_out_classes
 from .blocks import Block, Held, Start
 from .families import Family
@@ -53,7 +53,7 @@ class JointSolver:
     names : sequence of p str
         Names of the columns.
     tol, max_iter
-        As in :func:`bayesdrop.fitting.many_classes.fit_classes`.
+        As in :func:`bayesdrop.fitting.problems.many_classes.fit_classes`.
     corrupted_inputs : bool
         Whether held-out rows come noised already.
     unlabelled : (int, float), optional

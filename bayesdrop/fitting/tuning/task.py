@@ -13,8 +13,8 @@ from ..._typing import Float, Num, PerRow
 from ...designs import Design
 from ...losses.protocols import Curved
 from ...model import Model
-from ..minimisers.newton import Newton
 from ..softmax.hessian import MOST_COORDINATES
+from ..solvers.newton import Newton
 from ..solvers.preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .calibration import HeldOut

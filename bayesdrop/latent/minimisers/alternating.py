@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.driver import Trace, minimise
-from ...fitting.protocols import StepInfo
+from ...fitting.solvers.driver import Trace, minimise
+from ...fitting.solvers.protocols import StepInfo
 from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
 from .lbfgs import Evaluated, descend
@@ -78,7 +78,7 @@ class Alternating:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns as a :class:`bayesdrop.fitting.protocols.Minimiser`; done where one gains no more than ``least``."""
+    """The turns as a minimiser of :mod:`bayesdrop.fitting.solvers.driver`; done where one gains ``least`` or less."""
 
     criterion: OneVersusRest
     steps: int

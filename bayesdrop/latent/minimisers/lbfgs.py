@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 from ..._progress import step
 from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.driver import LOOSE, Status, Trace
+from ...fitting.solvers.driver import LOOSE, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
 from .methods import PLAN, WINDOW, Plan
 from .whitening import MOST_INPUTS, Axes, Whitening

@@ -1,7 +1,8 @@
 """What a minimiser of the energy of a hidden layer must offer, and how it divides its steps.
 
 There are three: :mod:`.lbfgs` takes all weights at once, by SciPy; :mod:`.alternating` is the algorithm of Chen, Zhu,
-Chen & Chen (2015), and :mod:`.minibatch` works on random rows: :mod:`bayesdrop.fitting.driver` makes the steps of both.
+Chen & Chen (2015), and :mod:`.minibatch` works on random rows: :mod:`bayesdrop.fitting.solvers.driver` makes the steps
+of both.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..._typing import Float
-from ...fitting.driver import Trace
-from ...fitting.protocols import OneProblem
+from ...fitting.solvers.driver import Trace
+from ...fitting.solvers.protocols import OneProblem
 from ..objective.energy import LatentEnergy, Parameters
 
 __all__ = ["PLAN", "WINDOW", "LatentMethod", "LatentState", "Plan"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._typing import Float
 from ..._validation import check_count, check_number, check_seed
-from ...fitting.driver import Status, Trace, minimise
-from ...fitting.protocols import StepInfo
+from ...fitting.solvers.driver import Status, Trace, minimise
+from ...fitting.solvers.protocols import StepInfo
 from ..objective.energy import LatentEnergy, Parameters
 from .methods import WINDOW, LatentState, Plan
 
@@ -85,7 +85,7 @@ class Adam(NamedTuple):
 
 @dataclass(frozen=True)
 class _Epochs:
-    """The epochs as a :class:`bayesdrop.fitting.protocols.Minimiser`; whether it is done is asked of the last."""
+    """The epochs as a minimiser of :mod:`bayesdrop.fitting.solvers.driver`; whether it is done is asked of the last."""
 
     settings: Minibatch
     epochs: int

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.fitting.driver import Status
+from bayesdrop.fitting.solvers.driver import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.driver import Status
-from bayesdrop.fitting.many_classes import fit_classes
+from bayesdrop.fitting.problems.many_classes import fit_classes
+from bayesdrop.fitting.solvers.driver import Status
 
 N, P, K = 90, 5, 3
 

@@ -12,7 +12,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
-from bayesdrop.fitting.many_classes import softmax_energy
+from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.mcmc.hmc.classes import hessian as class_hessian
 from bayesdrop.mcmc.hmc.classes import scores as class_scores
 from bayesdrop.mcmc.hmc.classes.density import class_approximation, class_fit, contrasts

@@ -23,9 +23,9 @@ import numpy as np
 
 from ...._typing import Float, PerRow
 from ....data.dataset import Dataset
-from ....fitting.block import fit_block
-from ....fitting.minimisers.newton import Newton
 from ....fitting.objective.energy import Energy
+from ....fitting.problems.block import fit_block
+from ....fitting.solvers.newton import Newton
 from ....model import Model
 from ....moments import ScoreMoments
 from ....rates import Fixed

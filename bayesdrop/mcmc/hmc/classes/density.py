@@ -21,7 +21,7 @@ import numpy as np
 
 from ...._typing import Float, PerRow
 from ....data.dataset import Dataset
-from ....fitting.many_classes import fit_classes, softmax_energy
+from ....fitting.problems.many_classes import fit_classes, softmax_energy
 from ....fitting.softmax.curvature import NoiseCurvature
 from ....fitting.softmax.energy import SoftmaxEnergy
 from ....losses.softmax_forms import JITTER, normal_points

@@ -1,0 +1,126 @@
+r"""A bound on how far a point is above the optimum of a kinked loss, from the slopes at that point.
+
+Every form of a kinked loss is a maximum over intervals, with noise of variance ``v``
+
+    c φ(y, s, v) = Σ max { β(t − s) + √v τ(β) : l <= β <= u },
+
+with ``τ`` concave and zero at both ends: ``√((β − l)(u − β))`` of the augmentation bound, ``(u − l)`` times the normal
+density at the quantile ``(β − l)/(u − l)`` of the Gaussian form. The ``β`` of the maximum are minus the slopes in the
+scores. Where the loss is smoothed by ``ε`` they are those at ``r = √(v + ε²)``, and as in :mod:`.dual` any ``β`` within
+the intervals with ``Σβ = 0`` (if there is an intercept), at any weights ``w``, bound the energy from below by
+
+    U >= Σtβ − ½ρᵀP⁻¹ρ,        ρ = Mᵀβ − q(τ(β)/r)∘w.
+
+At the optimum ``ρ = Pw``, and the bound is the energy; at a gradient ``g`` it is less by ``½gᵀP⁻¹g``. It asks for no
+constant of the data, as an estimate by the decrement of Newton's method does, and no rule of thumb can be wrong.
+
+Where the noise vanishes on many rows, as of a rare class, a small gradient is hard to have and not needed: there
+``κ = τ(β)/r`` is less than it may be, ``τ(β)/√v``, and other weights take up the gradient, for the same bound holds
+with any ``κ`` up to that at those,
+
+    ω = (P + q(κ))⁻¹Mᵀβ,        ρ = Mᵀβ − q(κ')∘ω,        κ' = min { κ, τ(β)/√v(ω) }.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._typing import PerRow
+from ..._validation import offers
+from ...losses.protocols import PiecewiseLinear
+from ..objective.energy import Energy
+from ..objective.shapes import ProblemVector, WeightBlock
+
+__all__ = ["best_constant", "lower_bound"]
+
+
+def lower_bound(
+    energy: Energy,
+    weights: WeightBlock,
+    mean: PerRow,
+    var: PerRow,
+    smoothing: ProblemVector,
+    elsewhere: bool = False,
+) -> ProblemVector | None:
+    """Bound the minimum of each problem from below.
+
+    Parameters
+    ----------
+    energy : Energy
+        Of K problems.
+    weights : array (p + 1, K)
+        Any; near the optimum the bound is near the minimum.
+    mean, var : array (n, K)
+        Moments of their scores' linear parts.
+    smoothing : array (K,)
+        The ``ε`` at which the slopes are taken.
+    elsewhere : bool
+        Whether to look at other weights too, which take up a gradient at the cost of half a product.
+
+    Returns
+    -------
+    array (K,) or None
+        None where there is none: losses without kinks, rows without labels, columns without a prior, rows elsewhere.
+    """
+    loss: Any = energy.loss
+    here = energy.has_all_rows and energy.plain_weight is None
+    if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
+        return None
+    moments, root = energy.moments, np.sqrt(var + smoothing**2)
+    kinks = energy.kinks
+    slacks = [centre - mean for centre, _, _ in kinks]
+    parts = [loss.form.derivatives(slack, root * root) for slack in slacks]
+    pulls = [low + (high - low) * part.mean for (_, low, high), part in zip(kinks, parts, strict=True)]
+    if moments.fit_intercept:
+        # What an intercept would do that is a little off: the rows near a kink give way, which costs next to nothing.
+        give = [(high - low) * part.mean_mean for (_, low, high), part in zip(kinks, parts, strict=True)]
+        pulls = _balanced(pulls, give, kinks)
+    pull, tension = sum(pulls), np.zeros(mean.shape)
+    if moments.has_variance:
+        for (_, low, high), beta in zip(kinks, pulls, strict=True):
+            size = high - low
+            share = (beta - low) / np.where(size > 0, size, 1.0)
+            tension += size * loss.form.tension(np.clip(share, 0.0, 1.0))
+    pressed = tension / np.where(root > 0, root, 1.0)
+    rest, spread = moments.adjoint(weights, pull, -0.5 * pressed)
+    value = sum(np.sum(centre * beta, axis=0) for (centre, _, _), beta in zip(kinks, pulls, strict=True))
+    bound = np.asarray(value - 0.5 * _square(rest, energy))
+    if elsewhere and moments.has_variance:
+        spread = -2 * spread
+        other = rest[:-1] + weights[:-1] * spread
+        back, other = other, other / (energy.precision[:-1] + spread)
+        there = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
+        rest[:-1] = back - other * moments.spread(np.minimum(pressed, tension / there))
+        bound = np.maximum(bound, value - 0.5 * _square(rest, energy))
+    return bound
+
+
+def _square(rest: WeightBlock, energy: Energy) -> ProblemVector:
+    """``ρᵀP⁻¹ρ``, (K,)."""
+    return np.asarray(np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
+
+
+def _balanced(pulls: list[PerRow], give: list[PerRow], kinks: list[tuple[PerRow, PerRow, PerRow]]) -> list[PerRow]:
+    """The ``β`` brought to ``Σβ = 0``: where rows can give way, and what is left by scaling the larger side down."""
+    total = sum(np.sum(beta, axis=0) for beta in pulls)
+    room = sum(np.sum(part, axis=0) for part in give)
+    shift = np.where(room > 0, total / np.where(room > 0, room, 1.0), 0.0)
+    moved = [
+        np.clip(beta - shift * part, low, high) for beta, part, (_, low, high) in zip(pulls, give, kinks, strict=True)
+    ]
+    above = sum(np.sum(np.maximum(beta, 0.0), axis=0) for beta in moved)
+    below = sum(np.sum(np.maximum(-beta, 0.0), axis=0) for beta in moved)
+    common = np.minimum(above, below)
+    up, down = (common / np.where(side > 0, side, 1.0) for side in (above, below))
+    return [np.where(beta > 0, up * beta, down * beta) for beta in moved]
+
+
+def best_constant(energy: Energy) -> ProblemVector:
+    """The intercept of zero weights, (K,): the first kink past which the slope of the energy is not below zero."""
+    kinks, low, high = (np.concatenate(part, axis=0) for part in zip(*energy.kinks, strict=True))
+    order = np.argsort(kinks, axis=0, kind="stable")
+    rise = np.cumsum(np.take_along_axis(high - low, order, axis=0), axis=0)
+    first = np.argmax(rise >= np.sum(high, axis=0), axis=0)
+    return np.take_along_axis(np.take_along_axis(kinks, order, axis=0), first[None], axis=0)[0]

@@ -1,0 +1,116 @@
+r"""The dual of a piecewise-linear loss without noise: two ways to solve it, which one, and what its solution says.
+
+A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals,
+
+    c φ(y, s) = Σ max { β(t − s) : l <= β <= u },
+
+so that the energy is the maximum over ``β`` of what is quadratic in ``w``, at ``w = P⁻¹Mᵀβ``; an offset of the scores
+is taken off ``t``. Any ``β`` with ``Σβ = 0`` (if there is an intercept) bounds the energy from below,
+
+    U >= Σtβ − ½ρᵀP⁻¹ρ,     ρ = Mᵀβ,
+
+and the difference to the energy at some ``w`` bounds its suboptimality. With noise Newton's method goes down the
+energy itself, its kinks smoothed.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from ..._typing import PerRow
+from ..._validation import offers
+from ...losses.protocols import PiecewiseLinear
+from ..objective.energy import Energy
+from ..objective.shapes import WeightBlock
+from .coordinates import solve_by_coordinates
+from .interior import has_steps, solve_interior
+from .problem import LEAST, Dual, DualLimits
+
+__all__ = ["on_their_kinks", "solve_dual"]
+
+# Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
+_KINK = 1e-9
+_FAR = 1e-6
+
+
+def solve_dual(energy: Energy, weights: WeightBlock, tol: float, limits: DualLimits | None = None) -> Dual | None:
+    """Minimise the energy of piecewise-linear losses without noise by their dual.
+
+    Dense rows go to interior points, which take a dozen or two of steps whatever the ``C``; sparse ones to coordinate
+    descent, which reads an entry twice a pass, unless they are tall, and to interior points if that has not ended.
+
+    Parameters
+    ----------
+    energy : Energy
+        Of K problems.
+    weights : array (p + 1, K)
+        Where to start, of which the intercepts alone are taken.
+    tol : float
+        Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+    limits : DualLimits, optional
+        Sizes.
+
+    Returns
+    -------
+    Dual or None
+        None where it does not apply: other losses, noise, columns without a prior, rows elsewhere, no compiler.
+    """
+    if not _applies(energy):
+        return None
+    limits = DualLimits() if limits is None else limits
+    design = energy.moments.design
+    n, p = design.shape
+    dense = not design.is_sparse and design.compressed() is None
+    inside = has_steps(energy) and (dense or n * p**2 <= limits.multiplications)
+    first = inside and (dense or n > limits.tall * p)
+    found: Dual | None = None
+    for interior in (True, False) if first else (False, True):
+        if interior:
+            other = solve_interior(energy, weights, tol) if inside else None
+        else:
+            other = solve_by_coordinates(energy, weights, tol, limits)
+        if other is not None and (found is None or np.sum(other.gap) < np.sum(found.gap)):
+            found = other
+        if found is not None and _has_ended(energy, found, tol):
+            break
+    return found
+
+
+def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:
+    mean, var = energy.moments.scores(found.weights)
+    value = energy.value(found.weights, mean, var, np.zeros(len(found.gap)))
+    return bool(np.all(found.gap <= tol * np.abs(value)))
+
+
+def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
+    """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
+
+    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies.
+    """
+    weight = np.broadcast_to(energy.weight, mean.shape)
+    centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
+    centre = centre if energy.offset is None else centre - energy.offset
+    # With a width there are two kinks, and β is between zero and one of the ends.
+    above = (width > 0) & ((pull > 0) | ((pull == 0) & (mean < centre)))
+    below = (width > 0) & ~above
+    low, high = np.where(above, 0.0, low), np.where(below, 0.0, high)
+    kink = centre - np.where(above, width, 0.0) + np.where(below, width, 0.0)
+    share = np.clip((pull - low) / np.maximum(high - low, LEAST), _FAR, 1 - _FAR)
+    place = _KINK * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
+    distance = kink - mean
+    end = np.where(share == _FAR, np.minimum(distance, place), np.maximum(distance, place))
+    return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
+
+
+def _applies(energy: Energy) -> bool:
+    """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
+    moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
+    gain, shift = moments.coefficients[:2]
+    # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
+    if not (loss.kinked and offers(loss, PiecewiseLinear)) or energy.plain_weight is not None:
+        return False
+    if moments.has_variance or np.any(shift) or not np.all(gain > 0):
+        return False
+    return bool(np.all(energy.precision[:-1] > 0))

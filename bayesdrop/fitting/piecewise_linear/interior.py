@@ -1,0 +1,290 @@
+r"""Interior-point method for kinked losses without noise, where a Gram matrix of the columns or rows is cheap.
+
+The dual of :mod:`.dual` is a quadratic programme in a box then. At its optimum, with multipliers ``x, z >= 0``,
+
+    Pw = Mᵀβ,    Σβ = 0,    t − s + x − z = 0,    (β − l)x = 0,    (u − β)z = 0,        s = Mw + b.
+
+The products are held at a common ``μ``, which falls to zero. A Newton step for all five is a weighted least squares
+problem in ``w`` and ``b``,
+
+    (diag(P, 0) + M̃ᵀDM̃) d = M̃ᵀβ − (Pw, 0) + M̃ᵀDq,        D = 1/(x/(β − l) + z/(u − β)),        M̃ = [M, 1],
+
+with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice or thrice with one factor: for the step to ``μ = 0``, which
+tells how far ``μ`` can fall, with the second-order terms of that step (Mehrotra 1992), and once more where it is cut
+short, with products that lag pushed back (Gondzio 1996). Ferris & Munson (2002) have the same for support vector
+machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is told by the gap of
+:class:`.kinked.problem.KinkedProblem`, which is a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..._typing import Float
+from ...designs import Design
+from ...linalg.factors import Factor, factor, solved
+from ..objective.energy import Energy
+from ..objective.shapes import WeightBlock
+from .problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
+
+__all__ = ["has_steps", "solve_interior"]
+
+_STEPS = 60
+# Columns whose Gram matrix is affordable wherever there are as many rows: 8 MB.
+_COLUMNS = 1000
+# Gaps that are looked at: rounding, which grows as μ falls, may leave more than is wanted.
+_CHECKS = 5
+# Share of the wanted μ below which none is aimed at.
+_AIM = 0.2
+# Share of the tolerance that is wanted: weights are off by the root of the gap, and one more step, the last of which
+# leave a tenth or less each, makes them the same whichever way the rows are written.
+_CLOSER = 0.01
+# Share of the way to the nearest wall that a step goes.
+_SHORT = 0.995
+# The step to μ = 0 has to be longer than this for its second-order terms to count.
+_TELLING = 0.1
+# A step longer than this is not corrected again; one that is aims so much further, at products within so much of μ.
+_LONG = 0.9
+_FURTHER = 0.3
+_NEAR = 10.0
+# A step that is shorter has met the limits of double precision.
+_STUCK = 1e-6
+
+Rows: TypeAlias = Float[np.ndarray, "kinks n"]
+Vector: TypeAlias = Float[np.ndarray, " _"]
+Inverse: TypeAlias = Callable[[Vector], Vector]
+Step: TypeAlias = tuple[Vector, Vector, tuple[Rows, ...]]
+
+
+class _Point(NamedTuple):
+    """Distances ``β − l`` and ``u − β`` from the ends, and the multipliers ``x`` and ``z``; (kinks, n) each."""
+
+    below: Rows
+    above: Rows
+    low_price: Rows
+    high_price: Rows
+
+    @classmethod
+    def centred(cls, slack: Rows, size: Rows, mu: float) -> _Point:
+        """The point of products ``μ`` at scores that are ``slack`` short of the kinks, in intervals of a ``size``."""
+        # The multiplier of the end that the row is drawn to is μ over its distance, which is small: no difference.
+        far = np.abs(slack)
+        large = (2 * mu + size * far + np.sqrt((size * far) ** 2 + 4 * mu * mu)) / (2 * size)
+        small = mu * large / (size * large - mu)
+        low_price, high_price = np.where(slack > 0, small, large), np.where(slack > 0, large, small)
+        return cls(mu / low_price, mu / high_price, low_price, high_price)
+
+    def mean_product(self) -> float:
+        """``μ``."""
+        total = np.vdot(self.below, self.low_price) + np.vdot(self.above, self.high_price)
+        return float(total) / (2 * self.below.size)
+
+    def moved(self, length: float, change: Rows, low: Rows, high: Rows) -> _Point:
+        """After a step of which the changes of the multipliers are relative."""
+        return _Point(
+            self.below + length * change,
+            self.above - length * change,
+            self.low_price * (1 + length * low),
+            self.high_price * (1 + length * high),
+        )
+
+
+def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
+    """Minimise the energy of kinked losses without noise; see :func:`.dual.solve_dual`.
+
+    Returns
+    -------
+    Dual or None
+        None where it does not apply (noise, many columns and rows, rows elsewhere).
+    """
+    if not has_steps(energy):
+        return None
+    K = weights.shape[1]
+    return joined(_solve(KinkedProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K))
+
+
+def has_steps(energy: Energy) -> bool:
+    """Whether it applies: rows in memory without noise, and few columns, or few rows."""
+    here = energy.has_all_rows and not energy.moments.has_variance
+    return here and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
+
+
+def _by_gram(design: Design) -> bool:
+    """Whether a step is a factor of a Gram matrix of the columns, be the entries of the rows fewer than that has."""
+    n, p = design.shape
+    return design.prefers_gram or p <= min(n, _COLUMNS)
+
+
+class _System:
+    """The factor of one step, and what it solves."""
+
+    def __init__(self, task: KinkedProblem, point: _Point, short: Vector) -> None:
+        self.task, self.short = task, short
+        self.low, self.high = point.low_price, point.high_price
+        self.per_below, self.per_above = 1 / point.below, 1 / point.above
+        self.elastic = 1 / (self.low * self.per_below + self.high * self.per_above)
+        omega = self.elastic.sum(axis=0)
+        self.inverse = _by_columns(task, omega) if _by_gram(task.design) else _by_rows(task, omega)
+
+    def solve(self, low: Rows | float, high: Rows | float) -> Step:
+        """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these.
+
+        The wanted changes of the products, over the distances from the ends, are ``low − x`` and ``high − z``.
+        """
+        # Of rows on a kink both are small and accurate, as the difference of the kink and the score is not.
+        pull = (self.high - high) - (self.low - low)
+        drawn = (self.elastic * pull).sum(axis=0)
+        right = self.short + np.append(self.task.design.rmatvec(drawn), drawn.sum() if self.task.fitted else 0.0)
+        step = self.inverse(right)
+        score = self.task.design.matvec(step[:-1]) + step[-1]
+        change = self.elastic * (pull - score)
+        below, above = change * self.per_below, change * self.per_above
+        return step, score, (change, low / self.low - 1 - below, high / self.high - 1 + above, below, above)
+
+
+def _by_columns(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
+    """Inverse of ``diag(P, 0) + M̃ᵀΩM̃`` by a factor of it."""
+    p = len(task.precision)
+    matrix = np.zeros((p + 1, p + 1))
+    matrix[:p, :p] = task.design.gram(omega)
+    matrix[np.arange(p), np.arange(p)] += task.precision
+    matrix[p, p] = omega.sum() if task.fitted else 1.0
+    if task.fitted:
+        matrix[p, :p] = matrix[:p, p] = task.design.rmatvec(omega)
+    known = _factor(matrix)
+    return lambda right: solved(known, right)
+
+
+def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
+    """The same by the Woodbury identity, of fewer rows than columns."""
+    root, scale = np.sqrt(omega), 1 / task.precision
+    matrix = task.design.outer_gram(scale) * (root[:, None] * root)
+    matrix[np.diag_indices(len(root))] += 1.0
+    known = _factor(matrix)
+
+    def within(right: Vector) -> Vector:
+        first = scale * right
+        inside = solved(known, root * task.design.matvec(first))
+        return np.asarray(first - scale * task.design.rmatvec(root * inside))
+
+    if not task.fitted:
+        return lambda right: np.append(within(right[:-1]), 0.0)
+    border = task.design.rmatvec(omega)
+    through = within(border)
+    rest = omega.sum() - border @ through
+
+    def inverse(right: Vector) -> Vector:
+        first = within(right[:-1])
+        last = (right[-1] - border @ first) / rest
+        return np.append(first - through * last, last)
+
+    return inverse
+
+
+def _factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
+    """Cholesky factor, with a relative ridge at round-off where it takes that."""
+    try:
+        return factor(matrix.copy())
+    except np.linalg.LinAlgError:
+        matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
+        return factor(matrix)
+
+
+def _length(parts: tuple[Rows, ...]) -> float:
+    """How far a step can go until the first of the distances and multipliers is zero, at most 1."""
+    _, low, high, below, above = parts
+    return 1 / max(1.0, *(-float(part.min()) for part in (low, high, below)), float(above.max()))
+
+
+def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
+    """The step of predictor and correctors from a point of mean product ``μ`` to one that is ``least`` or more."""
+    _, _, parts = system.solve(0.0, 0.0)
+    length = _length(parts)
+    change, low, high, below, above = parts
+    predicted = point.moved(length, change, low, high).mean_product()
+    aim = max((predicted / mu) ** 3 * mu, least)
+    # Second-order terms: products of two changes, over the distance. Those of a step that cannot be made say nothing.
+    second = float(length > _TELLING)
+    low = aim * system.per_below - second * point.low_price * below * low
+    high = aim * system.per_above + second * point.high_price * above * high
+    best = system.solve(low, high)
+    reached = _length(best[2])
+    if reached < _LONG:
+        length = min(1.0, reached + _FURTHER)
+        there = point.moved(length, *best[2][:3])
+        pushes = []
+        for distance, price in ((there.below, there.low_price), (there.above, there.high_price)):
+            product = distance * price
+            pushes.append(np.maximum(np.clip(product, aim / _NEAR, aim * _NEAR) - product, -_NEAR * aim))
+        more = system.solve(low + pushes[0] * system.per_below, high + pushes[1] * system.per_above)
+        if _length(more[2]) > reached:
+            return more
+    return best
+
+
+def _feasible(task: KinkedProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
+    """A ``β`` that meets the constraint: rows near their kinks give way, at next to no cost."""
+    if not task.fitted:
+        return beta.T
+    give = 1 / (point.low_price / point.below + point.high_price / point.above)
+    beta = beta - float(beta.sum()) / float(give.sum()) * give
+    return task.feasible(np.clip(beta.T, task.low, task.high))
+
+
+def _lacking(task: KinkedProblem, weights: Vector, beta: Rows) -> Vector:
+    """``Mᵀβ − Pw`` and ``Σβ``, which are zero at the optimum, (p + 1,)."""
+    back = task.design.rmatvec(beta.sum(axis=0)) - task.precision * weights[:-1]
+    return np.append(back, float(beta.sum()) if task.fitted else 0.0)
+
+
+def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
+    """One problem; None where no energy is left to hold the gap against."""
+    weighed = np.any(task.high > task.low, axis=1)
+    if not np.all(weighed):
+        found = _solve(task.of_rows(weighed), intercept, tol)
+        return found and found.among(weighed)
+    p = len(task.precision)
+    centre, start, size = task.centre.T.copy(), task.low.T.copy(), (task.high - task.low).T.copy()
+    weights, score = np.append(np.zeros(p), intercept), np.full(len(task.centre), intercept)
+    slack = centre - score
+    mu = float(np.mean(size * np.abs(slack)))
+    if mu <= LEAST:
+        return None
+    first = task.energy(weights[:-1], slack.T)
+    point = _Point.centred(slack, size, mu)
+    best, least, floor = weights, np.inf, -np.inf
+    pull = np.zeros_like(centre)
+    short, checks = _lacking(task, weights, start + point.below), 0
+    for _ in range(_STEPS):
+        mu = point.mean_product()
+        value = task.energy(weights[:-1], slack.T)
+        if value < least:
+            best, least = weights, value
+        # Products and what the constraints lack are all of the gap, but for terms of second order.
+        enough = _CLOSER * tol * least / (2 * slack.size)
+        if mu <= enough:
+            beta = start + point.below
+            short = _lacking(task, weights, beta)
+            floor = max(floor, task.bound(_feasible(task, point, beta)))
+            pull = beta.sum(axis=0)
+            checks += 1
+            if least - floor <= tol * least or checks == _CHECKS:
+                break
+        system = _System(task, point, short)
+        step, along, parts = _corrected(system, point, mu, _AIM * enough)
+        length = min(1.0, _SHORT * _length(parts))
+        if length < _STUCK:
+            break
+        weights, score = weights + length * step, score + length * along
+        slack, point = centre - score, point.moved(length, *parts[:3])
+        short = (1 - length) * short
+    if least < NO_RESIDUAL * first:
+        return None
+    if not np.isfinite(floor):
+        beta = start + point.below
+        floor, pull = task.bound(_feasible(task, point, beta)), beta.sum(axis=0)
+    best = np.append(best[:-1] / task.gain, best[-1])
+    return Dual(best[:, None], np.array([max(least - floor, 0.0)]), pull[:, None])

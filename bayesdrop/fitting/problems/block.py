@@ -1,0 +1,309 @@
+"""Fit a block of problems that share a matrix, at fixed rates or with the rates learnt around it.
+
+Free rates follow the signs of the weights until these stand (:mod:`.learning`).
+
+Problems are the classes one against the rest, or the folds and candidates of a choice (:mod:`.tuning`): each may weigh
+the rows in its own way and have its own ``C``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from ..._progress import waiting
+from ..._typing import Float, Num, PerRow
+from ...designs import Design
+from ...model import Model
+from ...noise import Noise
+from ...priors.rate_prior import UpdatedRateLaw
+from ...rates import RateMap
+from ..objective.energy import Energy
+from ..objective.exponential_moments import moments_for
+from ..objective.overflow import double_range, refuse_overflow
+from ..objective.row_weights import row_weights
+from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
+from ..solvers.auxiliary import Auxiliary, auxiliary_at
+from ..solvers.driver import Status, Trace, least_weights, minimise, status_at
+from ..solvers.learning import Learning, learn
+from ..solvers.newton import Newton
+from ..solvers.protocols import FitMethod, check_minimiser
+from ..solvers.rate_update import SignCounts
+from ..solvers.state import SolverState
+from .alike import Alike, columns_alike
+
+__all__ = ["BlockFit", "ProblemFit", "fit_block"]
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+# Accuracy of weights that are a start for those of a form that is harder to minimise.
+_MODEST = 1e-3
+
+
+@dataclass(frozen=True)
+class ProblemFit:
+    """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
+    rates (k, K) and the counts of signs that it follows from, None where no rate is free.
+    """
+
+    weights: WeightBlock
+    rates: FeatureBlock
+    posterior: UpdatedRateLaw | None
+    counts: SignCounts | None
+    occurrences: Num[np.ndarray, "k K"] | None
+    trace: Float[np.ndarray, "iterations K"]
+    status: Status
+    iterations: int
+
+
+@dataclass(frozen=True)
+class BlockFit(ProblemFit):
+    """The same with the rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
+    their auxiliary variables; ``energy`` is what was minimised, at the last rates.
+    """
+
+    mean: PerRow
+    var: PerRow
+    energy: Energy
+    auxiliary: Auxiliary | None = None
+
+
+def _at_work(fit: Callable[Concatenate[Model, Design, P], Result]) -> Callable[Concatenate[Model, Design, P], Result]:
+    """Hold the design at work during a fit."""
+
+    @wraps(fit)
+    def held(model: Model, design: Design, /, *rest: P.args, **options: P.kwargs) -> Result:
+        with design.at_work():
+            return fit(model, design, *rest, **options)
+
+    return held
+
+
+@double_range()
+@waiting("fit", "step")
+@_at_work
+def fit_block(
+    model: Model,
+    design: Design,
+    rate_map: RateMap,
+    target: PerRow,
+    weight: PerRow,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
+    unlabelled: tuple[int, float] | None = None,
+    strength: ProblemVector | None = None,
+    rate: FeatureBlock | None = None,
+    many: bool | None = None,
+    offset: PerRow | None = None,
+) -> BlockFit:
+    """Fit ``K`` problems that share a matrix, as one block.
+
+    Parameters
+    ----------
+    model : Model
+        Loss, noise, priors and C.
+    design : Design
+        Checked matrix, n rows and p columns.
+    rate_map : RateMap
+        ``model.bind(feature_names)``.
+    target : array (n, K)
+        Labels as −1 and +1, or numbers.
+    weight : array (n,) or (n, K)
+        Row weights, of each problem if they differ.
+    method : Newton or EM
+        Minimiser.
+    start : (array (p + 1, K), array (p, K)), optional
+        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin where the
+        signs of the weights put them; of weights that are all zero, at the means over their features.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
+    strength : array (K,), optional
+        ``C`` of each problem, in place of the model's.
+    rate : array (p, K), optional
+        Fixed rates of each problem, in place of those of ``rate_map``.
+    many : bool, optional
+        Whether the problems are those of one class against the rest; by default where there are several.
+    offset : array (n,), optional
+        Known part of every row's score.
+    """
+    check_minimiser(method)
+    _check_domain(model.noise, design)
+    several = target.shape[1] > 1 if many is None else many
+    precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+    rows = row_weights(model, weight, unlabelled, strength)
+    problem = _Problem(model, design, rate_map, target, rows, offset, precision, rate, several or not model.loss.binary)
+    if start is None and unlabelled is not None and model.loss.convex:
+        # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
+        some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
+        found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
+        start = found.weights, found.rates
+    return _fit_distinct(problem, method, start)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.row_weights.row_weights`
+    has them, the prior ``precision`` of the weights (p + 1, 1), and how many features each column stands for.
+    """
+
+    model: Model
+    design: Design
+    rate_map: RateMap
+    target: PerRow
+    rows: tuple[PerRow, PerRow, PerRow | None]
+    offset: PerRow | None
+    precision: Float[np.ndarray, "q 1"]
+    rate: FeatureBlock | None
+    many: bool
+    copies: Float[np.ndarray, " p"] | None = None
+
+    def first_rows(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
+        """The first so many rows alone, of these weights."""
+        here = (np.arange(len(self.target)) < count).astype(float)
+        design, _, target, offset, *parts = self.design.drop_zero_weight(
+            here, self.target, here if self.offset is None else self.offset, *rows[:2]
+        )
+        offset = None if self.offset is None else offset
+        return replace(self, design=design, target=target, offset=offset, rows=(*parts, None))
+
+    def distinct(self, alike: Alike) -> _Problem:
+        """The same with one column for all that are alike."""
+        rate = None if self.rate is None else alike.of_features(self.rate)
+        return replace(
+            self, design=alike.design, rate_map=alike.rate_map, precision=alike.precision_of(self.precision), rate=rate,
+            copies=alike.columns.copies,
+        )  # fmt: skip
+
+
+def _fit_distinct(
+    problem: _Problem,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
+) -> BlockFit:
+    """Fit with one column for all that are alike, where the model treats them alike."""
+    model, design, rate_map, precision = problem.model, problem.design, problem.rate_map, problem.precision
+    # Exact exponential moments are sums over the entries, which they see one by one.
+    alike = (
+        None
+        if model.loss.exponential
+        else columns_alike(design, rate_map, problem.target.shape[1], precision, problem.rate)
+    )
+    if alike is None:
+        return _fit(problem, method, start)
+    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
+    found = _fit(problem.distinct(alike), method, some)
+    rates = alike.all_features(found.rates)
+    moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
+    return replace(
+        found,
+        weights=alike.all_weights(found.weights),
+        rates=rates,
+        posterior=alike.all_rates(found.posterior),
+        counts=alike.all_counts(found.counts),
+        occurrences=alike.all_rates(found.occurrences),
+        energy=replace(found.energy, moments=moments, precision=precision),
+    )
+
+
+def _fit(
+    problem: _Problem,
+    method: FitMethod[Energy, SolverState],
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
+) -> BlockFit:
+    """Fit with the columns as they are."""
+    model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
+    offset, precision, rate, copies = problem.offset, problem.precision, problem.rate, problem.copies
+    p, K = design.shape[1], target.shape[1]
+    known = None if offset is None else offset[:, None]
+    votes = model.loss.votes(target) if rate_map.is_free else None
+    if votes is not None and known is not None:
+        votes = votes[0], votes[1] * model.loss.exposure(known)
+    if rate_map.is_free and votes is None:
+        raise ValueError(
+            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
+            f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
+            "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
+        )
+    if model.loss.variance_prior is not None:
+        raise ValueError(
+            f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
+            "out variance_prior and set C, or use bd.sample, which draws the variance."
+        )
+    weight, noisy, plain = problem.rows
+    if rate is None:
+        rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
+    weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
+    if start is None and model.fit_intercept and model.loss.largest_count is not None:
+        total = design.total(weight)
+        total = np.where(total > 0, total, 1.0)
+        weights[-1] = model.loss.first_score(design.total(weight * target) / total)
+        if known is not None:
+            weights[-1] -= design.total(weight * known) / total
+    learner, counts, status = None, None, None
+    if votes is not None:
+        counts = SignCounts.of_votes(design, votes, weight)
+        learner = counts.learner(rate_map, problem.many)
+        if start is not None and np.any(weights[:-1]):
+            # Those of the signs that the weights have: under another prior the earlier ones are no start.
+            learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
+            rate = rate_map.expand(learner.rates())
+        elif start is not None:
+            rate = rate_map.mean(start[1])
+
+    def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept, copies=copies)
+        # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
+        loss = model.loss if moments.has_variance else model.loss.plain
+        return Energy(moments, loss, target, noisy, precision, plain, known)
+
+    energy, trace = energy_at(rate), Trace()
+    easier = energy.starting_energy()
+    if start is None and easier is not None:
+        first, _ = minimise(
+            method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
+        )
+        weights = first.weights
+    newton = method if isinstance(method, Newton) else None
+    if learner is not None:
+        learning = Learning(learner, energy_at, energy)
+        state = newton.init_learning(learning, weights) if newton else method.init(energy, weights)
+        state, status = learn(learning, state, method, trace)
+        energy = learning.energy
+    else:
+        state = method.init(energy, weights)
+        begun = state
+        state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
+        if model.loss.kinked:
+            state = state.no_worse_than(begun, energy)
+            trace.values[-1] = state.objective
+    refuse_overflow(weights=state.weights, energy=state.value)
+    values = np.array(trace.values).reshape(-1, K)
+    # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+    least = least_weights(state.weights[:-1], values.max(axis=0), precision[:-1], energy.squares)
+    return BlockFit(
+        weights=state.weights,
+        rates=np.broadcast_to(energy.moments.rate, (p, K)),
+        posterior=learner.posterior() if learner else None,
+        counts=counts,
+        occurrences=learner.occurrences if learner else None,
+        trace=values,
+        status=status_at(state.weights[:-1], least, trace.status if status is None else status),
+        iterations=trace.iterations,
+        mean=state.mean,
+        var=state.var,
+        energy=energy,
+        auxiliary=auxiliary_at(energy, state),
+    )
+
+
+def _check_domain(noise: Noise, design: Design) -> None:
+    """Raise ValueError if the noise is none for such data; most is for any, and no smallest entry is looked for."""
+    try:
+        noise.check(-np.inf)
+    except ValueError:
+        noise.check(design.minimum())

@@ -1,0 +1,334 @@
+r"""Point fit of many classes jointly, at rates that are given or learnt, shared by the classes or each class's own.
+
+**Learnt rates.** Given the scores, the augmentation of every class is a pseudo-observation ``κ_ik = y_ik − ½`` of its
+score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of them. Keeping it adds
+
+    Σ_k κ_ik w_dk x_id = x_id (w_{d,y_i} − ½ Σ_k w_dk) = x_id w_{d,y_i}
+
+to their exponent, for weights that sum to zero over the classes as those of a fit do. So the rule of Zhuo, Zhu & Zhang
+(2015, equations 15, 17 and 22) counts as spoken against its weight every entry with ``x_id w_{d,y_i} < 0``,
+
+    n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
+
+whatever the number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
+speaks against ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
+ratio of the classes (theirs, section 4.3). With shared masks and two classes it is theirs too: ``w_{d,1} = −w_{d,0}``
+and the sign of ``w_{d,y_i}`` is that of ``y_i w_d``. The counts of signs by class are taken once, and an update costs
+O(pK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._memory import check_memory
+from ..._progress import waiting
+from ..._typing import Float, Num, PerRow
+from ...designs import Design
+from ...losses.softmax_forms import expected_softmax
+from ...model import Model
+from ...moments import ScoreMoments
+from ...priors.rate_prior import UpdatedRateLaw
+from ...rates import RateMap
+from ..objective.overflow import refuse_overflow
+from ..objective.row_weights import row_weights
+from ..softmax.energy import SoftmaxEnergy
+from ..softmax.fit import fit_softmax
+from ..solvers.driver import LOOSE, Status, least_weights, status_at
+from ..solvers.rate_update import RateLearner, SignCounts
+from .alike import columns_alike
+
+__all__ = [
+    *("ClassFit", "ClassRates", "centred", "class_chances", "fit_classes"),
+    "softmax_energy",
+]
+
+# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
+_MODEST = 1e-3
+_MOST_UPDATES = 100
+# Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
+_LITTLE = 0.25
+# Rows whose covariances are held at once when probabilities are asked for.
+_ROWS = 2048
+
+
+@dataclass
+class ClassRates(RateLearner):
+    """Sign counts of all classes and the rates that follow from the weights of all of them.
+
+    ``agree`` and ``against`` (p, K) are the weighted numbers of entries above and below zero in the rows of each class:
+    one above zero agrees with a weight of its row's class that is. What classes count is added up: they share rates.
+    """
+
+    @classmethod
+    def take(cls, design: Design, code: PerRow, weight: PerRow, n_classes: int, rate_map: RateMap) -> ClassRates:
+        """Count in one pass over the data; class (n,) and weight (n,) of each row."""
+        above, below = design.sign_sums(weight[:, None] * (code[:, None] == np.arange(n_classes)))
+        return cls(rate_map, above, below)
+
+    def _total(self, some: slice) -> Float[np.ndarray, "some 1"]:
+        """Weighted number of the entries of some features, of all classes."""
+        return super()._total(some).sum(axis=1, keepdims=True)
+
+    def _opposed(self, some: slice) -> Float[np.ndarray, "some 1"]:
+        """Weighted number of those that speak against their weights, of all classes."""
+        return super()._opposed(some).sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class ClassFit:
+    """Fit of all classes: weights (p + 1, K), rates (p,) or each class's (p, K), and what the free rates follow from;
+    None where no rate is free. With shared rates the rows of the weights sum to zero, else the intercepts alone.
+    """
+
+    weights: Float[np.ndarray, "q K"]
+    rates: Float[np.ndarray, "p ..."]
+    posterior: UpdatedRateLaw | None
+    occurrences: Num[np.ndarray, "k _"] | None
+    trace: Float[np.ndarray, " iterations"]
+    status: Status
+    iterations: int
+
+
+def softmax_energy(
+    model: Model,
+    design: Design,
+    rate: Float[np.ndarray, "p ..."],
+    code: PerRow,
+    n_classes: int,
+    loss_weight: PerRow,
+    noise_weight: PerRow,
+    precision: Float[np.ndarray, "q 1"] | None = None,
+    copies: Float[np.ndarray, " p"] | None = None,
+) -> SoftmaxEnergy:
+    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax.
+
+    Columns that stand for several ``copies`` come with the ``precision`` of their weights.
+    """
+    loss: Any = model.loss
+    rate = rate[:, None] if rate.ndim == 1 else rate
+    if loss.class_rates:
+        rate = np.broadcast_to(rate, (len(rate), n_classes))
+    model.noise.check(design.minimum())
+    return SoftmaxEnergy(
+        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept, copies=copies),
+        form=loss.expectation,
+        n_classes=n_classes,
+        code=code,
+        loss_weight=loss_weight,
+        noise_weight=noise_weight,
+        precision=_precision(model, design) if precision is None else precision,
+        class_masks=loss.class_rates,
+    )
+
+
+def _precision(model: Model, design: Design) -> Float[np.ndarray, "q 1"]:
+    return np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+
+
+@waiting("fit", "step")
+def fit_classes(
+    model: Model,
+    design: Design,
+    rate_map: RateMap,
+    code: PerRow,
+    weight: PerRow,
+    n_classes: int,
+    *,
+    tol: float,
+    max_iter: int,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
+    unlabelled: tuple[int, float] | None = None,
+) -> ClassFit:
+    """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
+
+    Parameters
+    ----------
+    model : Model
+        Loss (a softmax), noise, priors and C.
+    design : Design
+        Checked matrix, n rows and p columns.
+    rate_map : RateMap
+        ``model.bind(feature_names)``.
+    code, weight : array (n,)
+        Class number and weight of each row.
+    n_classes : int
+        ``K``.
+    tol, max_iter
+        Relative tolerance of the energy, and most steps of a fit at fixed rates.
+    start : (array (p + 1, K), array (p,) or (p, K)), optional
+        Weights and rates of an earlier fit.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each.
+    """
+    check_room(n_classes, design)
+    known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
+    precision = _precision(model, design)
+
+    def fit(
+        design: Design,
+        rate_map: RateMap,
+        precision: Float[np.ndarray, "q 1"],
+        start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
+        copies: Float[np.ndarray, " p"] | None = None,
+    ) -> ClassFit:
+        def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
+            return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy, precision, copies)
+
+        return _fit_classes(
+            design, rate_map, code, known, n_classes, tol, max_iter, start, model.loss.class_rates, energy_at
+        )
+
+    alike = columns_alike(design, rate_map, n_classes, precision)
+    if alike is None:
+        return fit(design, rate_map, precision, start)
+    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
+    found = fit(alike.design, alike.rate_map, alike.precision_of(precision), some, alike.columns.copies)
+    return replace(
+        found,
+        weights=alike.all_weights(found.weights),
+        rates=alike.all_features(found.rates),
+        posterior=alike.all_rates(found.posterior),
+        occurrences=alike.all_rates(found.occurrences),
+    )
+
+
+def _fit_classes(
+    design: Design,
+    rate_map: RateMap,
+    code: PerRow,
+    known: PerRow,
+    n_classes: int,
+    tol: float,
+    max_iter: int,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
+    own: bool,
+    energy_at: Callable[[Float[np.ndarray, "p _"]], SoftmaxEnergy],
+) -> ClassFit:
+    """The same, given the energy at rates (p, 1) or (p, K), weights (n,) of rows with a label, and whether each class
+    has its ``own`` rates.
+    """
+    p, learner = design.shape[1], None
+    rate = rate_map.initial[:, None]
+    weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
+    if start is not None and rate_map.is_free:
+        rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
+
+    energy = energy_at(rate)
+
+    @cache
+    def squares() -> Float[np.ndarray, "p 1"]:
+        return np.asarray(design.sq_rmatvec(energy.loss_weight[:, None]))
+
+    if not rate_map.is_free:
+        weights, trace = fit_softmax(energy, weights, tol, max_iter)
+        unsettled, values, steps = False, trace.values, trace.iterations
+    else:
+        if own:
+            member = np.where(known > 0, code, -1)[:, None] == np.arange(n_classes)
+            counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
+            learner = counts.learner(rate_map, many=True)
+        else:
+            learner = ClassRates.take(design, code, known, n_classes, rate_map)
+        unsettled, values, steps, coarse, ended = True, [], 0, max(tol, _MODEST), np.inf
+        for _ in range(_MOST_UPDATES):
+            weights, trace = fit_softmax(energy, weights, coarse, max_iter)
+            values, steps = values + trace.values, steps + trace.iterations
+            before, ended = ended, float(trace.values[-1][0])
+            seen = centred(weights, own)[:-1]
+            least = least_weights(seen, np.full(n_classes, ended), energy.precision[:-1], squares)
+            moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
+            new = rate_map.expand(learner.rates())
+            stands = not moved and np.array_equal(new, rate)
+            rate, energy = new, energy if stands else energy_at(new)
+            little = _LITTLE * coarse * abs(ended)
+            steady = abs(ended - before) <= little
+            if coarse > tol:
+                # Where an update changes less than the weights are accurate to, signs would go on changing.
+                coarse = tol if stands else max(tol, coarse / 10) if steady else coarse
+                continue
+            if not stands and steady and tol >= LOOSE:
+                # What changes sign at the end of a loose fit is too near zero to matter.
+                here = energy.begin(weights)[0]
+                if stands := abs(here - ended) <= little:
+                    values[-1] = np.array([here])
+            if stands:
+                unsettled = False
+                break
+    refuse_overflow(weights=weights, energy=values[-1])
+    least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
+    status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
+    return ClassFit(
+        weights=centred(weights, own),
+        rates=np.broadcast_to(rate, (p, n_classes)).copy() if own else rate[:, 0].copy(),
+        posterior=None if learner is None else learner.posterior(),
+        occurrences=None if learner is None else learner.occurrences,
+        trace=np.array(values)[:, 0],
+        # One energy of all classes, whose weights lie in one block.
+        status=status_at(weights[:-1].reshape(-1, 1), least.reshape(-1, 1), status),
+        iterations=steps,
+    )
+
+
+def class_chances(
+    model: Model,
+    design: Design,
+    weights: Float[np.ndarray, "q K"],
+    rates: Float[np.ndarray, "p ..."],
+    corrupted_inputs: bool,
+) -> Float[np.ndarray, "m K"]:
+    """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
+
+    Rows that come corrupted have no more noise.
+    """
+    noise, K, found, own = model.noise, weights.shape[1], {}, model.loss.class_rates
+    for rows, part in design.parts(_ROWS):
+        moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
+        n = part.shape[0]
+        if corrupted_inputs:
+            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            continue
+        nothing = np.zeros(n)
+        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), own)
+        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
+    # Of rows that several processes hold these are this process's, whose devices may come in any order.
+    return np.concatenate([found[start] for start in sorted(found)])
+
+
+def check_room(n_classes: int, design: Design) -> None:
+    """Raise ValueError if a joint fit of so many classes to rows in memory has no room.
+
+    It holds five numbers at least for each row and class, twice as many with noise, and four for each feature and
+    class: weights, gradient, curvature and a step.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from bayesdrop.designs import as_design
+    >>> check_room(10**7, as_design(csr_array((10**7, 20))))
+    Traceback (most recent call last):
+    ...
+    ValueError: y: a joint fit of 10,000,000 classes takes at least 4,000,007 GB, and this process may have ...
+    """
+    n, p = design.shape
+    check_memory(
+        f"y: a joint fit of {n_classes:,} classes takes at least",
+        8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
+        'join rare classes, take fewer rows, or multiclass="one_vs_rest" of the estimators.',
+    )
+
+
+def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
+    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share.
+
+    Where each class has masks of its own the noised scores share no more than their intercepts.
+    """
+    mean = weights.mean(axis=1, keepdims=True)
+    if class_masks:
+        mean[:-1] = 0.0
+    return weights - mean

@@ -1,0 +1,204 @@
+"""One driver for every minimiser of an energy, and the status that it ends with.
+
+It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and of a hidden layer
+alternating updates and minibatches; SciPy runs its L-BFGS. The ascent of the mean field
+(:mod:`bayesdrop.variational_bayes.squarem`) stays apart: a cycle of it passes two points or one, its limit counts the
+rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..._progress import step
+from ..._typing import Bool, Float
+from ...warnings import warn
+from ..objective.shapes import FeatureBlock, ProblemVector
+from .protocols import Minimiser
+
+__all__ = ["LOOSE", "Status", "Trace", "announce", "least_weights", "minimise", "status_at"]
+
+_log = logging.getLogger("bayesdrop")
+
+# A weight is zero where its part of the energy is below this share of it.
+_ROUND_OFF = 1e-20
+# Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
+# for, and though signs of tiny weights, and the rates with them, have just changed.
+LOOSE = 1e-4
+
+
+class Status(Enum):
+    """How a fit ended; the value says what to do."""
+
+    CONVERGED = "Converged: the relative suboptimality is below tol."
+    MAX_ITERATIONS = (
+        "Stopped at max_iter, or where no step led on, before the tolerance was met: raise max_iter, loosen tol, or "
+        "standardise the features."
+    )
+    ROUND_OFF = (
+        "No further decrease in double precision: the optimum is reached to round-off, and tol is tighter than that."
+    )
+    RATES_UNSETTLED = (
+        "The learnt rates did not settle: some weights keep changing sign. A prior with more strength, a smaller C "
+        "or shared or group rates steady them."
+    )
+    MAX_EPOCHS = (
+        "Stopped after the passes over the data that were allowed, the energy still falling: raise epochs, change "
+        "step_size, or loosen tol."
+    )
+    ALL_ZERO = (
+        "Converged with all weights zero (of one class at least, if there are several): the features say nothing of y "
+        "at these rates and this C, and every prediction is that of the intercept. Look for features that are zero, "
+        "constant or unrelated to y; else raise C, lower the rates or loosen the weight prior."
+    )
+
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        """The call that makes it again: skops, unlike pickle, asks for it under this name alone."""
+        return type(self), (self.value,)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the fit ended before the optimum, which is worth a warning."""
+        return self in (Status.MAX_ITERATIONS, Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
+
+
+@dataclass
+class Trace:
+    """Objective of each problem per iteration, (K,) each, and how the run ended."""
+
+    values: list[ProblemVector] = field(default_factory=list)
+    status: Status = Status.MAX_ITERATIONS
+    iterations: int = 0
+
+
+def minimise(
+    method: Minimiser[Any, Any],
+    energy: Any,
+    state: Any,
+    tol: float,
+    max_iter: int,
+    trace: Trace,
+    done: Bool[np.ndarray, " K"] | None = None,
+) -> tuple[Any, Bool[np.ndarray, " K"]]:
+    """Step until each problem's estimated suboptimality is below its goal, ``tol`` times its energy or less.
+
+    Parameters
+    ----------
+    method : Minimiser
+        What makes the steps.
+    energy
+        What its states are states of; of several problems those that are left are its ``select(columns)``.
+    state : State
+        Where to start, ``method.init(energy, weights)``.
+    tol : float
+        Relative suboptimality.
+    max_iter : int
+        Most steps.
+    trace : Trace
+        Gets the objectives after every step, and the status.
+    done : bool array (K,), optional
+        Problems that are left as they are.
+
+    Returns
+    -------
+    state : State
+        Where it ended.
+    done : bool array (K,)
+        Which problems are done.
+    """
+    K = len(state.value)
+    # Some problems may have ended before the first step.
+    goal = state.goal(energy, tol)
+    ended = state.has_ended(energy, goal)
+    done, stuck = ended | (False if done is None else done), ended & (state.remaining > goal)
+    if np.all(done):
+        trace.iterations += 1
+        trace.values.append(state.objective)
+        trace.status = _end(stuck, state)
+        return state, done
+    for _ in range(max_iter):
+        live = np.flatnonzero(~done)
+        whole = len(live) == K
+        part, block = (state, energy) if whole else (state.select(live), energy.select(live))
+        goal = part.goal(block, tol)
+        part, info = method.step(block, part, goal)
+        part, rough = part.refine(block, goal, info.moved)
+        stuck[live] = ~info.moved & (part.remaining > goal)
+        done[live] = ((part.remaining <= goal) | ~info.moved) & ~rough
+        state = part if whole else state.merge(live, part)
+        trace.iterations += 1
+        trace.values.append(state.objective)
+        step()
+        if _log.isEnabledFor(logging.DEBUG):
+            left = float(np.max(state.remaining / np.maximum(np.abs(state.value), np.finfo(float).tiny)))
+            _log.debug(
+                "iteration %d: objective %.10g, relative suboptimality %.1e, %d of %d problems left",
+                trace.iterations, np.sum(state.objective), left, K - int(np.sum(done)), K,
+            )  # fmt: skip
+        if np.all(done):
+            trace.status = _end(stuck, state)
+            return state, done
+    trace.status = Status.MAX_ITERATIONS
+    return state, done
+
+
+def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
+    """How steps ended of which some problems are ``stuck`` above their goals: near their optimum, or anywhere."""
+    if not np.any(stuck):
+        return Status.CONVERGED
+    near = state.remaining <= LOOSE * np.abs(state.value)
+    return Status.ROUND_OFF if np.all(near | ~stuck) else Status.MAX_ITERATIONS
+
+
+def announce(status: Status, iterations: int) -> None:
+    """Log how a fit ended, and warn of one that is not finished."""
+    _log.info("fit after %d iterations: %s", iterations, status.value)
+    if status.is_unfinished:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warn(status.value, ConvergenceWarning)
+
+
+def least_weights(
+    weights: FeatureBlock,
+    value: ProblemVector,
+    precision: Float[np.ndarray, "p 1"],
+    squares: Callable[[], FeatureBlock],
+) -> FeatureBlock:
+    """Sizes (p, K) up to which weights are zero but for rounding, in the units of their features.
+
+    The curvature of the energy in a weight is of the size of ``h = P + (X²)ᵀc``, and ``½w²h`` is compared with the
+    energy: features in other units have other weights, and the same predictions.
+
+    Parameters
+    ----------
+    weights : array (p, K)
+        Weights without the intercepts.
+    value : array (K,)
+        Energies.
+    precision : array (p, 1)
+        The ``P``.
+    squares : function
+        Gives ``(X²)ᵀc``, (p, K) or (p, 1); asked for where a weight is zero beside its prior.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> [bool((abs(w) <= least_weights(w, one[0], one, lambda: 1e24 * one))[0, 0]) for w in (1e-12 * one, 1e-24 * one)]
+    [False, True]
+    """
+    level = _ROUND_OFF * np.abs(value)
+    least = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
+    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= least) else least
+
+
+def status_at(weights: FeatureBlock, least: FeatureBlock, status: Status) -> Status:
+    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
+    zero = np.all(np.abs(weights) <= least, axis=0)
+    return Status.ALL_ZERO if bool(np.any(zero)) and not status.is_unfinished else status

@@ -1,0 +1,135 @@
+"""Expectation-maximisation, as in the papers.
+
+E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ`` with
+``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 10-16, 24-26 and 31-35; Zhuo, Zhu &
+Zhang 2015, eq. 20). The energy never rises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...designs.pieces import inner_products
+from ...linalg.conjugate_gradients import conjugate_gradient
+from ...losses.protocols import Augmented, require
+from ..objective.energy import Curvature, Energy
+from ..objective.shapes import ProblemVector
+from ..piecewise_linear.dual import solve_dual
+from .preconditioners import Preconditioner, check_settings, choose_preconditioner
+from .protocols import StepInfo
+from .state import PerProblem, SolverState
+
+__all__ = ["EM"]
+
+
+@dataclass(frozen=True)
+class EMMemory(PerProblem):
+    """What EM keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    decrement
+        ``gᵀA⁻¹g`` before the last step, for the gradient ``g`` and the matrix ``A`` of its M-step; NaN where it tells
+        nothing of the next.
+    smoothing
+        At which that was.
+    """
+
+    decrement: ProblemVector
+    smoothing: ProblemVector
+
+
+@dataclass(frozen=True)
+class EM:
+    """Expectation-maximisation.
+
+    Parameters
+    ----------
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop, as in :class:`bayesdrop.Newton`.
+    max_iter : int
+        Most iterations; EM converges linearly and may need hundreds at small rates.
+    preconditioner : Preconditioner, optional
+        How the M-step is solved: ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` (conjugate gradients) of
+        :mod:`bayesdrop.fitting.solvers.preconditioners`; by default chosen by shape.
+    max_inner : int
+        Most conjugate-gradient steps in one M-step.
+
+    Examples
+    --------
+    >>> EM(max_iter=50).tol
+    1e-08
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+    preconditioner: Preconditioner | None = None
+    max_inner: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+
+    def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
+        """See :class:`bayesdrop.fitting.solvers.protocols.Minimiser`; raise ValueError if there is no such bound."""
+        require(energy.loss, Augmented, "EM", "use bd.Newton(), which needs derivatives only")
+        if not energy.loss.augmented or energy.plain_weight is not None:
+            raise ValueError(
+                f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), "
+                "which minimises every form."
+            )
+        # Without noise steps near the kinks only slowly, and a dual is there.
+        dual = solve_dual(energy, weights, self.tol)
+        if dual is None:
+            state = SolverState.at(energy, weights, None, earlier)
+        else:
+            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+        return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
+
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+        """One E-step and one M-step; see :class:`bayesdrop.fitting.solvers.protocols.Minimiser`."""
+        moments = energy.moments
+        omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
+        right = moments.mean_adjoint(kappa)
+        diagonal = np.broadcast_to(energy.precision, right.shape).copy()
+        diagonal[:-1] += moments.spread(omega)
+        curvature = Curvature(omega, diagonal)
+        solver = self.preconditioner or choose_preconditioner(moments.design)
+        precondition = solver.prepare(moments, omega, diagonal)
+        # Solve for the change of w: the tolerance is then relative to the step and not lost near the optimum.
+        current, _ = energy.product(state.weights, curvature, state.weights)
+        change, _, _ = conjugate_gradient(
+            lambda u: energy.product(state.weights, curvature, u),
+            right - current,
+            precondition,
+            np.full(right.shape[1], 1e-6),
+            self.max_inner,
+        )
+        weights = state.weights + change
+        mean, var = moments.scores(weights)
+        value = energy.value(weights, mean, var, state.smoothing)
+        # The residual of the M-step is minus the gradient, which tells what is left where energies no longer do.
+        decrement = inner_products(right - current, change)
+        # After a large change of the smoothing the last one is no sign of how fast steps contract.
+        before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.decrement, np.nan)
+        slack = 8 * np.finfo(float).eps * np.abs(state.value)
+        spent = (decrement <= slack) & (decrement > 0.999 * before)
+        better = (value <= state.value + slack) & (decrement > 0) & ~spent
+        # Linear convergence: errors fall by ρ at each step, decrements by ρ², and with ``H = (1 − ρ)A`` along the
+        # slowest of them the energy is ``ρ² gᵀA⁻¹g / 2(1 − ρ)`` above its least after the step.
+        known = better & (before > 0)
+        ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
+        left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
+        ended = SolverState(
+            weights=np.where(better, weights, state.weights),
+            mean=np.where(better, mean, state.mean),
+            var=np.where(better, var, state.var),
+            value=np.where(better, value, state.value),
+            smoothing=state.smoothing,
+            remaining=np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0)),
+            floor=state.floor,
+            memory=EMMemory(np.where(better, decrement, np.nan), state.smoothing),
+        )
+        return ended, StepInfo(better)

@@ -1,0 +1,330 @@
+"""Newton's method on the marginalised energy itself, by inexact conjugate gradients.
+
+The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
+steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
+bends downwards. Two things keep the steps cheap and safe:
+
+- early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*, one at the
+  start and gone as soon as full steps succeed;
+- the terms of the Hessian in ``φ_mv`` and ``φ_vv`` double the passes over the data and change the step little, so
+  they are left out until a step contracts the error by less than a factor of ten. Where a factor of all rows is what a
+  step costs they are there from the start, and the damping is gone after one full step: one or two steps fewer of five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._typing import Bool, Int, PerRow
+from ...designs.pieces import by_number, inner_products, weighted_products
+from ...linalg.conjugate_gradients import Apply, Product, conjugate_gradient
+from ...losses.protocols import Curved, require
+from ..objective.energy import Curvature, Energy
+from ..objective.shapes import ProblemVector, WeightBlock
+from ..piecewise_linear.dual import solve_dual
+from .learning import Learning
+from .least_squares import solve_least_squares
+from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
+from .preconditioners import (
+    Cholesky,
+    DiagonalInverse,
+    Jacobi,
+    Preconditioner,
+    check_settings,
+    choose_preconditioner,
+    rows_taken,
+)
+from .protocols import StepInfo, accuracy
+from .state import SolverState
+
+__all__ = ["Newton"]
+
+# Where there is hardly any noise the fit without it is the start, to this accuracy.
+_NEAR = 1e-3
+# Accuracy of the weights that learning of the rates starts from.
+_ROUGH = 1.0
+# Share of the goal that the last step aims at.
+_AIM = 0.25
+# A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
+_IDLE = 1e-2
+# Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
+_HEAVY = 1.5
+# Products of a step up to which its preconditioner serves the next one too.
+_PRODUCTS = 6
+# Columns from which on a factor costs more than the products that a fresh one would save.
+_WIDE = 32
+# A step that gains more than the first share of its slope (a perfect model gains half) goes on, to where the second is
+# left of the slope.
+_FAR, _FLAT = 0.55, 0.2
+# Times that a step is halved before it is cut to a tenth.
+_HALVINGS = 10
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Inexact Newton's method; for kinked losses on sparse rows after coordinate descent on the dual (:mod:`.dual`).
+
+    Parameters
+    ----------
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop. Of smooth losses the weights, and the
+        gradient, are as near as that: in units in which the curvature is one the distance to the optimum is below
+        ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of kinked
+        losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
+    max_iter : int
+        Most Newton steps.
+    preconditioner : Preconditioner, optional
+        ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
+    max_inner : int
+        Most conjugate-gradient steps in one Newton step.
+
+    Examples
+    --------
+    >>> Newton(tol=1e-10).max_iter
+    200
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 200
+    preconditioner: Preconditioner | None = None
+    max_inner: int = 500
+
+    def __post_init__(self) -> None:
+        check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+
+    def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
+        """See :class:`.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
+        require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
+        if earlier is not None:
+            state = SolverState.at(energy, weights, None, earlier)
+            memory = NewtonMemory.blank(state.smoothing, earlier.memory)
+            return state.changed(memory=self._all_terms_if_small(energy, memory))
+        exact = None if self.preconditioner else solve_least_squares(energy, weights, accuracy(self.tol))
+        if exact is not None:
+            return exact.state.changed(memory=NewtonMemory.of_quadratic(exact.size))
+        begun = bool(np.any(weights[:-1]))
+        if (dual := solve_dual(energy, weights, self.tol)) is not None:
+            # Where it has not ended, all of the smoothing stays.
+            state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
+            state = self._fresh(energy, state, False)
+            return state.changed(memory=state.memory.changed(pull=dual.pull))
+        if not begun and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
+            return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
+        return self._fresh(energy, SolverState.at(energy, weights, None), begun)
+
+    def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
+        """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
+        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
+        return replace(self, tol=max(self.tol, _ROUGH)).init(learning.energy, weights)
+
+    def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
+        """Before the first step, at weights that may have been ``begun`` by a fit nearby."""
+        memory = NewtonMemory.blank(state.smoothing, None)
+        if begun:
+            # Full steps succeed at once; those that do not bring the damping back.
+            memory = memory.changed(damping=np.zeros_like(memory.damping))
+        return state.changed(memory=self._all_terms_if_small(energy, memory))
+
+    def _all_terms_if_small(self, energy: Energy, memory: NewtonMemory) -> NewtonMemory:
+        small = self.preconditioner is None and self._is_small(energy)
+        return memory.changed(slow=np.ones_like(memory.slow)) if small else memory
+
+    @staticmethod
+    def _is_small(energy: Energy) -> bool:
+        """Whether a step costs a factor of all rows, beside which products are nothing."""
+        design = energy.moments.design
+        return energy.convex and design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
+
+    @staticmethod
+    def _preconditioner(energy: Energy) -> Preconditioner:
+        """That of the shape; the diagonal where much noise on kinks makes that most of the matrix, at many columns."""
+        solver = choose_preconditioner(energy.moments.design)
+        gain, _, quadratic, _, _ = energy.moments.coefficients
+        many = isinstance(solver, Cholesky) and energy.moments.design.shape[1] >= solver.shared_from
+        heavy = energy.loss.kinked and many and np.all(quadratic >= _HEAVY * gain**2)
+        return Jacobi() if heavy else solver
+
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+        """One damped Newton step with Armijo back-tracking; see :class:`.protocols.Minimiser`."""
+        memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
+        first = memory.first_order or FirstOrder.at(energy, state)
+        memory = memory.changed(first_order=first, pull=None)
+        slopes, gradient, spread = first
+        exact = bool(memory.slow.any())
+        curvature = energy.curvature(slopes, spread, memory.damping, exact)
+        # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
+        upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
+        solver = self.preconditioner or self._preconditioner(energy)
+        precondition = memory.precondition or solver.prepare(energy.moments, upward, curvature.diagonal)
+        size = square(gradient, precondition)
+        remaining = state.remaining
+        doubted = np.isfinite(state.floor) & (remaining > goal)
+        if (memory.calibration > 0).all():
+            # The rates or the smoothing may have moved by too little to matter.
+            remaining = SAFETY * memory.calibration * size
+            if ((remaining <= goal) & ~doubted).all():
+                return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+        reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
+        memory = memory.changed(reference=reference)
+        forcing = np.minimum(0.2, (size / reference) ** 0.15)
+        # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
+        left = np.maximum(SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        left = np.where(doubted, np.maximum(left, state.remaining), left)
+        forcing = np.where(
+            memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
+        )
+        direction, tangent, products = conjugate_gradient(
+            lambda u: energy.product(state.weights, curvature, u),
+            -gradient,
+            precondition,
+            forcing,
+            self.max_inner,
+            energy.moments.design.persist,
+            _of_columns(energy, state.weights, curvature, precondition),
+        )
+        if not tangent:  # the gradient is exactly zero
+            ended = state.changed(remaining=np.zeros_like(size), memory=memory)
+            return ended, StepInfo(np.zeros(size.shape, dtype=bool))
+        slope = inner_products(gradient, direction)
+        ended, length = _search(energy, state, direction, tangent, slope)
+        first = FirstOrder.at(energy, ended)
+        memory = learn_from(memory, length, -0.5 * slope, size, first)
+        after = square(first.gradient, precondition)
+        # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
+        unseen = 0.0 if energy.loss.kinked else np.finfo(float).eps * np.abs(ended.value)
+        idle = (doubted & (-0.5 * slope <= _IDLE * goal)) | (-0.5 * slope <= unseen)
+        spent = idle & (after > 0.5 * size)
+        remaining = SAFETY * memory.calibration * after
+        # Kinks without noise are sharpened from step to step, and their curvature with them.
+        smooth = not energy.loss.kinked or energy.moments.has_variance
+        costly = energy.moments.design.shape[1] >= _WIDE and not isinstance(precondition, DiagonalInverse)
+        memory = memory.changed(precondition=precondition if smooth and costly and products <= _PRODUCTS else None)
+        return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
+
+
+def _of_columns(
+    energy: Energy, weights: WeightBlock, curvature: Curvature, precondition: Apply
+) -> Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None:
+    """Products and preconditioner of some of the problems; None where rows are elsewhere or factors are not alone."""
+    if not (isinstance(precondition, DiagonalInverse) and energy.has_all_rows):
+        return None
+
+    def select(columns: Int[np.ndarray, " L"]) -> tuple[Product, Apply]:
+        some, around, model = energy.select(columns), weights[:, columns], curvature.select(columns)
+        return lambda u: some.product(around, model, u), precondition.select(columns)
+
+    return select
+
+
+class _Place(NamedTuple):
+    """Weights (p + 1, K) on the way, the moments of their scores (n, K), and the slope of the variance if asked."""
+
+    weights: WeightBlock
+    mean: PerRow
+    var: PerRow
+    var_slope: Callable[[], PerRow]
+
+
+def _search(
+    energy: Energy, state: SolverState, direction: WeightBlock, tangent: tuple[PerRow, ...], slope: ProblemVector
+) -> tuple[SolverState, ProblemVector]:
+    """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
+
+    The mean scores are linear in the length, and their variances quadratic, so that other lengths cost no pass over the
+    data (:mod:`.exponential_moments` apart). A full step
+    that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
+    halved. One that gains much more goes on to where the slope ends, as those of a logistic loss do whose rows leave
+    the bend of the loss one after the other.
+    """
+    moments = energy.moments
+    slack = 8 * np.finfo(float).eps * np.abs(state.value)
+    length = np.ones_like(slope)
+    weights = by_number(np.add, state.weights, direction)
+    mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
+    value = energy.value(weights, mean, var, state.smoothing)
+    good = value <= state.value + GAIN * slope + slack
+    # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
+    free = energy.convex and (moments.has_variance or not energy.loss.kinked)
+    far = free & (value < state.value + _FAR * slope - slack)
+    if np.all(good & ~far):
+        return state.changed(weights=weights, mean=mean, var=var, value=value), length
+    path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
+
+    def at(length: ProblemVector) -> _Place:
+        var, var_slope = path(length)
+        mean, var = moments.design.persist(state.mean + length * tangent[0], var)
+        weights = by_number(lambda w, u: w + length * u, state.weights, direction)
+        return _Place(weights, mean, var, var_slope)
+
+    def slope_at(length: ProblemVector) -> ProblemVector:
+        weights, mean, var, var_slope = at(length)
+        parts = energy.derivatives(mean, var, state.smoothing)
+        inside = energy.moments.design.total(parts.mean * tangent[0] + parts.var * var_slope())
+        return np.asarray(inside + weighted_products(energy.precision, weights, direction))
+
+    if np.any(far):
+        length = _lengthen(slope_at, slope, far)
+    if not np.all(good):
+        length = np.where(good, length, _shorten(slope_at, slope))
+    # What goes on is to gain more than it did.
+    most, share = np.where(far, value, state.value), np.where(far, 0.0, 1e-4)
+    for attempt in range(40):
+        # Where the energy is all but flat a direction may be any number of times too long.
+        shorter = 0.5 if attempt < _HALVINGS else 0.1
+        weights, mean, var, _ = at(length)
+        value = energy.value(weights, mean, var, state.smoothing)
+        settled = value <= most + share * length * slope + slack
+        if np.all(settled):
+            break
+        length = np.where(settled, length, np.where(length > 1, 1.0, shorter * length))
+    else:
+        length = np.where(settled, length, 0.0)
+        weights, mean, var = (
+            np.where(settled, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
+        )
+        value = np.where(settled, value, state.value)
+    return state.changed(weights=weights, mean=mean, var=var, value=value), length
+
+
+def _lengthen(
+    slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector, far: Bool[np.ndarray, " K"]
+) -> ProblemVector:
+    """Length from 1 on near where the energy along the direction is flat, of those that go ``far``; 1 of the others.
+
+    Secants of the slope lead there, at most four times as far at once; a fifth of the first slope is flat enough.
+    """
+    low, at_low, best = np.zeros_like(slope), slope, np.ones_like(slope)
+    probe = np.where(far, 2.0, 1.0)
+    for _ in range(4):
+        here = slope_at(probe)
+        secant = low + (probe - low) * at_low / np.where(here > at_low, at_low - here, -np.inf)
+        best = np.where(far, np.where(here > 0, np.maximum(secant, 1.0), probe), best)
+        far = far & (here < _FLAT * slope)
+        if not np.any(far):
+            break
+        low, at_low = np.where(far, probe, low), np.where(far, here, at_low)
+        probe = np.where(far, np.clip(secant, 1.5 * probe, 4 * probe), probe)
+    return best
+
+
+def _shorten(slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector) -> ProblemVector:
+    """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
+    low, high = np.zeros_like(slope), np.ones_like(slope)
+    at_low, at_high = slope.copy(), slope_at(high)
+    crossing = at_high > 0
+    best = high.copy()
+    for _ in range(4):
+        safe = np.where(crossing, at_high - at_low, 1.0)
+        best = np.where(crossing, high - at_high * (high - low) / safe, high)
+        here = slope_at(best)
+        up = here > 0
+        # The end that stays counts half, so that it moves at the next step.
+        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        low, high = np.where(up, low, best), np.where(up, best, high)
+        if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
+            break
+    return best

@@ -1,0 +1,137 @@
+"""What Newton's method keeps from step to step, and what it learns from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._typing import Bool, PerRow
+from ...designs.pieces import inner_products
+from ...linalg.conjugate_gradients import Apply
+from ...losses import Derivatives
+from ..objective.energy import Energy
+from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
+from .state import PerProblem, SolverState
+
+__all__ = ["GAIN", "SAFETY", "SLOW", "FirstOrder", "NewtonMemory", "learn_from", "square"]
+
+SLOW = 0.1
+# A step that gains less than this share of its slope (a perfect model gains half) is shortened.
+GAIN = 0.3
+# The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
+SAFETY = 4.0
+# Steps above this length count as full.
+_FULL = 0.7
+# Steps below it ask for more damping.
+_SHORT = 0.2
+# What is of all problems together, and cheaper to make anew than to take apart.
+_ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
+
+
+class FirstOrder(NamedTuple):
+    """Derivatives of the loss (n, K), gradient (p + 1, K) and ``q(c φ_v)`` (p, K) at a state."""
+
+    slopes: Derivatives
+    gradient: WeightBlock
+    spread: FeatureBlock
+
+    @classmethod
+    def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
+        """Evaluate them."""
+        slopes = energy.derivatives(state.mean, state.var, state.smoothing)
+        return cls(slopes, *energy.gradient(state.weights, slopes))
+
+
+@dataclass(frozen=True)
+class NewtonMemory(PerProblem):
+    """What Newton's method keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    damping
+        Share of the EM matrix in the second-order model.
+    reference
+        Size of the first gradient; 0 before the first step.
+    calibration
+        Largest ratio of a decrement to the size of its gradient; 0 before the first step.
+    decrement
+        That of the last full step; NaN where it tells nothing of the next.
+    slow
+        Whether steps contract the error slowly, or would: the model then has all terms of the Hessian.
+    smoothing
+        At which the last step was made.
+    first_order : FirstOrder or None
+        That of the state, if it is known.
+    precondition : callable, optional
+        That of the last step, while it serves.
+    pull : array (n, K), optional
+        The dual variables, where the weights come from those.
+    """
+
+    damping: ProblemVector
+    reference: ProblemVector
+    calibration: ProblemVector
+    decrement: ProblemVector
+    slow: Bool[np.ndarray, " K"]
+    smoothing: ProblemVector
+    first_order: FirstOrder | None = None
+    precondition: Apply | None = None
+    pull: PerRow | None = None
+
+    @classmethod
+    def blank(cls, smoothing: ProblemVector, earlier: NewtonMemory | None) -> NewtonMemory:
+        """Before the first step; of an earlier run the damping and the scales still hold."""
+        K = len(smoothing)
+        zero = np.zeros(K)
+        damping, reference, calibration = (
+            (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
+        )
+        no = np.zeros(K, dtype=bool)
+        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing)
+
+    @classmethod
+    def of_quadratic(cls, size: ProblemVector) -> NewtonMemory:
+        """After the solution of quadratic energies by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
+        zero, no = np.zeros_like(size), np.zeros(len(size), dtype=bool)
+        return cls(zero, size, zero + 0.5, zero + np.nan, no, zero)
+
+    def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
+        """Forget what no longer holds where the smoothing is another than at the last step."""
+        if np.array_equal(smoothing, self.smoothing):
+            return self
+        # After a large change the next decrement is no sign of how fast steps contract.
+        decrement = np.where(smoothing >= 0.5 * self.smoothing, self.decrement, np.nan)
+        return self.changed(decrement=decrement, smoothing=smoothing, first_order=None)
+
+    def select(self, columns: Any) -> NewtonMemory:
+        """Some of the problems; the derivatives are cheaper to compute anew."""
+        return PerProblem.select(self.changed(**_ANEW), columns)
+
+    def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
+        """All of the problems, some of them from ``part``."""
+        return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
+
+
+def learn_from(
+    memory: NewtonMemory, length: ProblemVector, decrement: ProblemVector, size: ProblemVector, first: FirstOrder
+) -> NewtonMemory:
+    """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
+    full = length > _FULL
+    damping = memory.damping
+    # A step that went on shows the EM matrix, which made it short, to be of no use here.
+    relaxed = np.where((damping > 0.05) & ~memory.slow & (length <= 1), 0.2 * damping, 0.0)
+    firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
+    return memory.changed(
+        damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),
+        calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
+        decrement=np.where(full, decrement, np.nan),
+        slow=memory.slow | (full & (damping == 0) & (decrement > SLOW * memory.decrement)),
+        first_order=first,
+    )
+
+
+def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
+    """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
+    return inner_products(gradient, precondition(gradient))

@@ -1,0 +1,317 @@
+"""Where a minimiser of ``K`` linear problems is: weights, the moments of their scores, the energy, and the smoothing.
+
+A kinked loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it costs, which is
+known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended, a bound
+(:mod:`.certificate`) is asked whether that is so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..._typing import Bool, PerRow
+from ..objective.energy import Energy
+from ..objective.shapes import ProblemVector, WeightBlock
+from ..piecewise_linear.certificate import best_constant, lower_bound
+from .driver import LOOSE
+from .protocols import accuracy
+
+__all__ = ["PerProblem", "SolverState", "end_at_zero"]
+
+Own = TypeVar("Own", bound="PerProblem")
+
+# Before the smoothing costs less than this share of the energy no bound is near it.
+_CHEAP = 3e-3
+
+# Of a margin: a kinked loss starts with so much smoothing.
+_SMOOTHING = 0.1
+# A gap above this share of the energy is open, whatever the tolerance.
+_CLOSED = 1e-2
+# And one below this is what double precision left of it.
+_DUAL = 1e-9
+# Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step would
+# find no slope there.
+_STEP, _GAUSSIAN_STEP = 0.1, 0.3
+# Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
+_SMOOTHER = 0.3
+_SMOOTH_ENOUGH = 0.1
+
+
+class PerProblem:
+    """Base of frozen dataclasses whose fields are arrays (…, K), or such dataclasses in their turn, or None."""
+
+    def changed(self: Own, **parts: Any) -> Own:
+        """The same with other fields: ``dataclasses.replace`` at a third of the time, of which a step has many.
+
+        No field may be computed from others when it is made.
+        """
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), **parts)
+        return other
+
+    def select(self: Own, columns: Any) -> Own:
+        """Some of the problems."""
+        return self.changed(**{name: _take(part, columns) for name, part in vars(self).items()})
+
+    def merge(self: Own, columns: Any, part: Own) -> Own:
+        """All of the problems, some of them from ``part``."""
+        other = vars(part)
+        return self.changed(**{name: _put(own, columns, other[name]) for name, own in vars(self).items()})
+
+
+def _take(block: Any, columns: Any) -> Any:
+    if block is None or isinstance(block, PerProblem):
+        return block and block.select(columns)
+    return block[..., columns]
+
+
+def _put(block: Any, columns: Any, part: Any) -> Any:
+    if block is None or isinstance(block, PerProblem):
+        return block and block.merge(columns, part)
+    result = block.copy()
+    result[..., columns] = part
+    return result
+
+
+@dataclass(frozen=True)
+class SolverState(PerProblem):
+    """State of a minimiser of :class:`bayesdrop.fitting.objective.energy.Energy`; see
+    :class:`bayesdrop.fitting.solvers.protocols.State`.
+
+    Attributes
+    ----------
+    weights : array (p + 1, K)
+        The weights, the intercepts last.
+    mean, var : array (n, K)
+        Moments of their scores, without the offset of the energy.
+    value : array (K,)
+        Energies, smoothed.
+    smoothing : array (K,)
+        The ``ε`` of a kinked loss; 0 for others.
+    remaining : array (K,)
+        Estimated suboptimality, or the gap to ``floor`` where the estimate was doubted.
+    floor : array (K,)
+        Bound from below on the least energy without smoothing; −∞ where none was asked for.
+    memory : PerProblem
+        What the method keeps from step to step.
+    """
+
+    weights: WeightBlock
+    mean: PerRow
+    var: PerRow
+    value: ProblemVector
+    smoothing: ProblemVector
+    remaining: ProblemVector
+    floor: ProblemVector
+    memory: Any
+
+    @classmethod
+    def at(cls, energy: Energy, weights: Any, memory: Any, earlier: SolverState | None = None) -> SolverState:
+        """Evaluate the energy at the weights, at the smoothing of an earlier state if there is one."""
+        K = weights.shape[1]
+        first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
+        smoothing = first if earlier is None else earlier.smoothing
+        mean, var = energy.moments.scores(weights)
+        if energy.moments.has_variance:
+            # An earlier fit may have ended at zero weights, which are a kink with noise too.
+            smoothing = np.where(smoothing == 0, first, smoothing)
+        value = energy.value(weights, mean, var, smoothing)
+        return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
+
+    def smoothed(self, energy: Energy, share: Any, remaining: ProblemVector | None = None) -> SolverState:
+        """The same with a share of the smoothing, and with what remains, (K,), where that is known."""
+        smoothing = share * self.smoothing
+        value = energy.value(self.weights, self.mean, self.var, smoothing)
+        remaining = self.remaining if remaining is None else remaining
+        return self.changed(value=value, smoothing=smoothing, remaining=remaining)
+
+    def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
+        """The same without smoothing where the ``gap`` (K,) to a dual without noise is closed.
+
+        A state without smoothing whose gap is above a goal is one that double precision lets nobody improve.
+        """
+        plain = self.smoothed(energy, 0.0, gap)
+        self, plain = (state.changed(floor=plain.value - gap) for state in (self, plain))
+        # A smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
+        closed = gap <= max(min(tol, _CLOSED), _DUAL) * np.abs(plain.value)
+        return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
+
+    def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
+        """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.
+
+        Smoothing leads away from a dual, or from an earlier fit, before it leads back.
+        """
+        none = np.zeros_like(self.smoothing)
+        own, other = (energy.value(at.weights, at.mean, at.var, none) for at in (self, begun))
+        better = other < own
+        if not np.any(better):
+            return self
+        weights, mean, var, value, smoothing = (
+            np.where(better, *both)
+            for both in (
+                (begun.weights, self.weights), (begun.mean, self.mean), (begun.var, self.var), (other, self.value),
+                (none, self.smoothing),
+            )
+        )  # fmt: skip
+        return self.changed(weights=weights, mean=mean, var=var, value=value, smoothing=smoothing)
+
+    def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
+        """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
+        :class:`bayesdrop.fitting.solvers.protocols.State`.
+        """
+        sharp = energy.loss.kinked and not energy.moments.has_variance
+        return np.asarray((self.smoothing == 0) & ((self.remaining <= goal) | (np.isfinite(self.floor) & sharp)))
+
+    @property
+    def objective(self) -> ProblemVector:
+        """The energies; see :class:`.protocols.State`."""
+        return self.value
+
+    def goal(self, energy: Energy, tol: float) -> ProblemVector:
+        """Small enough for the gradient too, where there is one; see :class:`.protocols.State`."""
+        share = tol if energy.loss.kinked else accuracy(tol)
+        return share * np.maximum(np.abs(self.value), np.finfo(float).tiny)
+
+    def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        """Smooth less, and doubt an estimate; see :class:`.protocols.State`."""
+        if not energy.loss.kinked:
+            return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
+        bias, tight = self._cost_of_smoothing(energy, goal)
+        state = end_at_zero(energy, self, goal, bias)
+        bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
+        state, rough = state._less_smooth(energy, goal, moved, bias, tight)
+        return state._held_to_bound(energy, goal, moved, rough)
+
+    def _less_smooth(
+        self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
+    ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        rough = bias > goal
+        if np.any(self.smoothing < 1e-6 * _SMOOTHING):
+            # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
+            exact = self.value <= self._round_off(energy)
+            rough, self = rough & ~exact, self.changed(remaining=np.where(exact, 0.0, self.remaining))
+        # Steps that are cut short would be so all the more at sharper kinks.
+        short = moved & (self.remaining > goal) & self._cut_short(energy)
+        tight = np.where(short, np.inf, tight)
+        shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
+        if not (np.any(shrink) or np.any(tight < self.smoothing)):
+            return self, rough
+        least = (_STEP if energy.loss.augmented else _GAUSSIAN_STEP) * self.smoothing
+        smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
+        value = energy.value(self.weights, self.mean, self.var, smoothing)
+        return self.changed(smoothing=smoothing, value=value), rough
+
+    def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
+        """End least squares whose residuals are round-off of the scores: no share of their energy means anything."""
+        if not (energy.loss.quadratic and np.any(self.remaining > goal)):
+            return self
+        unit = 8 * float(np.finfo(np.float64).eps)
+        exact = self.value <= 0.5 * energy.moments.design.total(energy.weight * (unit * energy.scores(self.mean)) ** 2)
+        return self.changed(remaining=np.where(exact, 0.0, self.remaining))
+
+    def _cut_short(self, energy: Energy) -> Bool[np.ndarray, " K"]:
+        """Which problems with noise made no full step, as far as the method says."""
+        decrement = getattr(self.memory, "decrement", None)
+        if decrement is None or not energy.moments.has_variance:
+            return np.zeros(len(self.value), dtype=bool)
+        return np.isnan(decrement)
+
+    def _held_to_bound(
+        self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
+    ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        """What remains by a bound where it seems to be little, and which problems are to go on for that."""
+        ended = ~rough & (self.remaining <= goal) & (goal < LOOSE * np.abs(self.value))
+        if not np.any(ended):
+            return self, rough
+        plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
+        # No energy is below zero, and none that is round-off need be shown to be the least.
+        ended &= (plain > self._round_off(energy)) & (plain - self.floor > goal)
+        if not np.any(ended):
+            return self, rough
+        # Others may be at zero weights, without smoothing.
+        bound = lower_bound(energy, self.weights, self.mean, self.var, np.where(ended, self.smoothing, 1.0))
+        if bound is None:
+            return self, rough
+        floor = np.where(ended, np.maximum(self.floor, bound), self.floor)
+        gap = np.maximum(plain - floor, 0.0)
+        doubted = ended & (gap > goal)
+        # The smoothing has a part in the gap that is as large as what it adds to the energy.
+        share = np.where(doubted & (self.value - plain > _SMOOTH_ENOUGH * goal), _SMOOTHER, 1.0)
+        # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
+        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(self.value)))
+        state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
+        return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
+
+    def _round_off(self, energy: Energy) -> ProblemVector:
+        """Energy of residuals that are round-off of the scores, (K,)."""
+        sums = energy.moments.design.total
+        unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
+        return unit * np.maximum(_SMOOTHING * sums(energy.weight), sums(energy.weight * size))
+
+    def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
+        """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.
+
+        Where the noise itself rounds off the kink for nearly all of the weight, smoothing has nothing to do.
+        """
+        bias = self.value - energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
+        wanted = self.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
+        sums = energy.moments.design.total
+        total = sums(energy.weight)
+        rounded = sums(energy.weight * (self.var > (10 * wanted) ** 2)) >= 0.95 * total
+        typical = sums(energy.weight * np.sqrt(self.var)) / total
+        return bias, np.where(rounded, np.maximum(wanted, 0.03 * typical), np.inf)
+
+
+def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: ProblemVector) -> SolverState:
+    """End the problems that are shown to have their optimum at zero weights.
+
+    Of a rare class, or with much noise, every row of the other class may end on its kink. With the weights the smoothed
+    energy nears zero by a factor at each step; so zero weights with the best intercept are put to a bound as soon as
+    the scores are nearly constant. What is missing is of the second order in the smoothing then, where the smoothing
+    itself costs the first.
+
+    Parameters
+    ----------
+    energy : Energy
+        Of K problems, with noise.
+    state : SolverState
+        After a step.
+    goal, bias : array (K,)
+        Suboptimality that is wanted, and what the smoothing adds to the energy.
+
+    Returns
+    -------
+    SolverState
+        Problems that have ended are there without smoothing, and with the gap that remains.
+    """
+    smooth = (state.smoothing > 0) & (bias <= _CHEAP * np.abs(state.value))
+    here = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
+    if not (here and np.any(smooth)):
+        return state
+    # A row's cost changes by no more than its score and the standard deviation of that do.
+    apart = np.sum(energy.weight * (np.abs(state.mean - state.weights[-1]) + np.sqrt(state.var)), axis=0)
+    columns = np.flatnonzero(smooth & (apart <= np.abs(state.value)))
+    if not len(columns):
+        return state
+    energy, before = energy.select(columns), state.select(columns)
+    weights, zero = np.zeros_like(before.weights), np.zeros_like(before.smoothing)
+    if energy.moments.fit_intercept:
+        weights[-1] = best_constant(energy)
+    mean, var = np.broadcast_to(weights[-1], before.mean.shape), np.zeros_like(before.var)
+    value = energy.value(weights, mean, var, zero)
+    # No bound is above the energy without smoothing where the state is.
+    if np.all(value > (state.value - bias + goal)[columns]):
+        return state
+    floor = lower_bound(energy, before.weights, before.mean, before.var, before.smoothing, elsewhere=True)
+    if floor is None:
+        return state
+    floor = np.maximum(floor, before.floor)
+    part = before.changed(
+        weights=weights, mean=mean, var=var, value=value, smoothing=zero, floor=floor,
+        remaining=np.maximum(value - floor, 0.0),
+    )  # fmt: skip
+    ended = np.flatnonzero(part.remaining <= goal[columns])
+    return state.merge(columns[ended], part.select(ended)) if len(ended) else state

@@ -1,0 +1,1 @@
+"""Linear algebra that every minimiser shares: conjugate gradients, Cholesky factors, secants."""
