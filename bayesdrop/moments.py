@@ -17,7 +17,6 @@ import numpy as np
 
 from ._typing import AnyArray, Float, PerRow
 from .designs import Design
-from .designs.pieces import by_number, in_pieces, scaled
 from .noise import Coefficients, Noise
 
 __all__ = ["ScoreMoments"]
@@ -101,9 +100,9 @@ class ScoreMoments:
         """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
         gain, shift, quadratic, linear, constant = self.coefficients
         has = self._has
-        times = scaled(gain, mean_weight)
+        times = gain * mean_weight
         if has.quadratic:
-            mean, var = self.design.pair_matvec(times, scaled(quadratic, var_weight))
+            mean, var = self.design.pair_matvec(times, quadratic * var_weight)
         else:
             mean = self.design.matvec(times)
             var = np.zeros_like(mean)
@@ -121,11 +120,11 @@ class ScoreMoments:
         if not np.any(weights[:-1]):
             zero = self.design.zeros(weights.shape[1])
             return zero + weights[-1], zero
-        return self._forward(weights[:-1], by_number(np.square, weights[:-1]), weights[-1])
+        return self._forward(weights[:-1], np.square(weights[:-1]), weights[-1])
 
     def mean(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Mean alone: the linear map ``M w + b``, (n, K)."""
-        return self.design.matvec(scaled(self.coefficients.gain, weights[:-1])) + self._offset(weights)
+        return self.design.matvec(self.coefficients.gain * weights[:-1]) + self._offset(weights)
 
     def mean_adjoint(self, residual: PerRow) -> Float[np.ndarray, "q K"]:
         """Adjoint of :meth:`mean`: ``Mᵀr`` as a block (p + 1, K)."""
@@ -133,13 +132,13 @@ class ScoreMoments:
 
     def variance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Variance alone: the quadratic form ``v(u)``, (n, K)."""
-        return self.covariance(by_number(np.square, weights[:-1]))
+        return self.covariance(np.square(weights[:-1]))
 
     def covariance(self, square: Float[np.ndarray, "p L"]) -> PerRow:
         """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
         _, _, quadratic, linear, constant = self.coefficients
         has, design = self._has, self.design
-        var = design.sq_matvec(scaled(quadratic, square)) if has.quadratic else design.zeros(square.shape[1])
+        var = design.sq_matvec(quadratic * square) if has.quadratic else design.zeros(square.shape[1])
         if self._has.linear:
             var += self.design.matvec(linear * square)
         if self._has.constant:
@@ -148,7 +147,7 @@ class ScoreMoments:
 
     def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Directional derivatives ``(dm, dv)`` of the scores along ``direction``."""
-        along = by_number(lambda w, u: 2 * w * u, weights[:-1], direction[:-1])
+        along = 2 * weights[:-1] * direction[:-1]
         return self._forward(direction[:-1], along, direction[-1])
 
     def adjoint(
@@ -164,23 +163,13 @@ class ScoreMoments:
             var_part = np.zeros_like(mean_part)
         by_mean = design.rmatvec(for_var) if has.linear else None
         total, level = design.total(for_mean), design.total(for_var) if has.constant else None
-        result = np.empty_like(weights)
-
-        def finish(some: slice) -> None:
-            spread, part = var_part[some], result[:-1][some]
-            spread *= quadratic[some]
-            if by_mean is not None:
-                spread += linear[some] * by_mean[some]
-            if level is not None:
-                spread += constant[some] * level
-            np.multiply(weights[:-1][some], spread, out=part)
-            part *= 2
-            part += gain[some] * mean_part[some]
-            if has.shift:
-                part += shift[some] * total
-
-        in_pieces(finish, *var_part.shape)
-        result[-1] = total if self.fit_intercept else 0.0
+        var_part *= quadratic
+        if by_mean is not None:
+            var_part += linear * by_mean
+        if level is not None:
+            var_part += constant * level
+        result = self._mean_block(mean_part, total)
+        result[:-1] += 2 * weights[:-1] * var_part
         return result, var_part
 
     def path(
@@ -209,7 +198,7 @@ class ScoreMoments:
         self, direction: Float[np.ndarray, "q K"], between: Callable[[slice, PerRow], PerRow]
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """``Mu`` (n, K) and ``Mᵀr`` (p + 1, K) in one pass, for ``r = between(rows, Mu)`` of the given rows."""
-        times, offset = scaled(self.coefficients.gain, direction[:-1]), self._offset(direction)
+        times, offset = self.coefficients.gain * direction[:-1], self._offset(direction)
         mean, _, back, _, total, _ = self.design.normal_product(
             times, times[:, :0], lambda rows, part, nothing: (between(rows, part + offset), nothing)
         )
@@ -228,39 +217,17 @@ class ScoreMoments:
         if self._has.linear or not self._has.quadratic:
             tangent = self.tangent(weights, direction)
             return *tangent, self.adjoint(weights, *between(slice(None), *tangent))[0]
-        gain, shift, quadratic, _, constant = self.coefficients
-        p, K = direction.shape[0] - 1, direction.shape[1]
-        times, along = np.empty((p, K)), np.empty((p, K))
-
-        def prepare(some: slice) -> Any:
-            np.multiply(gain[some], direction[some], out=times[some])
-            part = along[some]
-            np.multiply(weights[some], direction[some], out=part)
-            part *= 2
-            level = (constant[some] * part).sum(axis=0) if self._has.constant else 0.0
-            part *= quadratic[some]
-            return level
-
-        level = sum(in_pieces(prepare, p, K))
-        offset = self._offset(direction)
+        gain, _, quadratic, _, constant = self.coefficients
+        along, offset = 2 * weights[:-1] * direction[:-1], self._offset(direction)
+        level = (constant * along).sum(axis=0) if self._has.constant else 0.0
         mean, var, back, spread, total, var_total = self.design.normal_product(
-            times, along, lambda rows, m, v: between(rows, m + offset, v + level)
+            gain * direction[:-1], quadratic * along, lambda rows, m, v: between(rows, m + offset, v + level)
         )
-        result = np.empty((p + 1, K))
-
-        def finish(some: slice) -> None:
-            part = quadratic[some] * spread[some]
-            if self._has.constant:
-                part += constant[some] * var_total
-            part *= weights[some]
-            part *= 2
-            part += gain[some] * back[some]
-            if self._has.shift:
-                part += shift[some] * total
-            result[some] = part
-
-        in_pieces(finish, p, K)
-        result[-1] = total if self.fit_intercept else 0.0
+        spread *= quadratic
+        if self._has.constant:
+            spread += constant * var_total
+        result = self._mean_block(back, total)
+        result[:-1] += 2 * weights[:-1] * spread
         return mean + offset, var + level, result
 
     def _offset(self, weights: Float[np.ndarray, "q K"]) -> Float[AnyArray, " K"]:
@@ -272,7 +239,7 @@ class ScoreMoments:
     def _mean_block(self, back: Float[np.ndarray, "p K"], total: Float[np.ndarray, " K"]) -> Float[np.ndarray, "q K"]:
         """``Mᵀr`` as a block (p + 1, K), from ``Xᵀr`` and ``Σr``."""
         result = np.empty((back.shape[0] + 1, back.shape[1]))
-        scaled(self.coefficients.gain, back, result[:-1])
+        np.multiply(self.coefficients.gain, back, out=result[:-1])
         if self._has.shift:
             result[:-1] += self.coefficients.shift * total
         result[-1] = total if self.fit_intercept else 0.0
@@ -356,7 +323,7 @@ class ScoreMoments:
         gain, shift, _, _, _ = self.coefficients
         result = np.empty((self.design.shape[1] + 1, omega.shape[1]))
         total = self.design.total(omega)
-        result[:-1] = by_number(lambda squares, g: g**2 * squares, self.design.sq_rmatvec(omega), gain)
+        result[:-1] = gain**2 * self.design.sq_rmatvec(omega)
         if self._has.shift:
             result[:-1] += 2 * gain * shift * self.design.rmatvec(omega) + shift**2 * total
         result[-1] = total if self.fit_intercept else 1.0

@@ -9,7 +9,6 @@ where they are. Letters: n rows, p columns, K problems.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -63,12 +62,6 @@ class Design(Protocol):
         """One column for all that are alike; None if there are few such, or columns are not looked at."""
 
     # Products
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """To be held while many products are asked for, and BLAS beside them.
-
-        BLAS has one thread where others would take the cores from threads of the products, or wait at full load.
-        """
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X w``: (p,) or (p, K) to (n,) or (n, K)."""

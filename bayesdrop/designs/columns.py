@@ -15,8 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import AnyArray, Bool, Float, MatrixLike, Num
-from .block_threads import side_by_side
 from .distinct import DistinctColumns
+from .threads import side_by_side
 
 __all__ = ["ColumnSummary", "ColumnsElsewhere", "ColumnsInMemory", "merge_summaries", "summarise"]
 

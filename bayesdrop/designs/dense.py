@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .blas_threads import has_one_thread, one_thread, summed
 from .columns import ColumnsInMemory
 from .jit import available
 from .products import CompiledProducts, as_block, compress
 from .rows import Between, LocalRows, RowFunction
 from .shifting import shift
+from .threads import summed
 
 __all__ = ["DenseDesign"]
 
@@ -24,7 +23,7 @@ _BLOCK = 1 << 17
 # Below this many entries the square is kept: the block loop would cost more than the memory.
 _KEEP_SQUARE = 1 << 21
 _GRAM_COLUMNS = 2000
-# Entries from which on blocks of rows go in threads, and BLAS has one.
+# Entries from which on blocks of rows go in threads.
 _THREADED = 1 << 19
 # Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
 _FEW = 0.3
@@ -117,14 +116,9 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             part = slice(start, min(start + rows, n))
             yield part, self._some(part).astype(np.float64, copy=False)
 
-    def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread beside those of compiled products and of blocks of rows, and where rows are few."""
-        compiled = self._products is not None or available()
-        return one_thread() if compiled or self._source.size < _THREADED else nullcontext()
-
     def _whole(self) -> bool:
         """True if BLAS is to go through all rows at once."""
-        return self._wide and (self._source.size < _THREADED or not has_one_thread())
+        return self._wide and self._source.size < _THREADED
 
     def _in_blocks(
         self, shapes: Sequence[tuple[int, ...]], add: Callable[..., None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,8 +17,8 @@ from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
-from .block_threads import cores, shares, side_by_side
 from .jit import compiled
+from .threads import cores, side_by_side
 
 __all__ = ["CompiledProducts", "Products", "ScipyProducts", "as_block", "compress"]
 
@@ -139,7 +140,7 @@ class CompiledProducts:
     ) -> Float[np.ndarray, "p _"]:
         """Sum to which ``add(rows, total)`` adds, in parts if there are so many products."""
         count = products // (self._worth * int(np.prod(shape)) + 1) if products >= self._threaded else 1
-        parts = shares(self._pointers, int(np.clip(count, 1, _PARTS)))
+        parts = _shares(self._pointers, int(np.clip(count, 1, _PARTS)))
         sums = np.zeros((max(len(parts), 1), *shape))
         side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
@@ -177,7 +178,7 @@ class CompiledProducts:
     def _gathered(self, loop: Any, block: Num[np.ndarray, "p K"], squared: Any) -> Float[np.ndarray, "n K"]:
         block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
         run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
-        parts = shares(self._pointers, cores() if products >= self._threaded else 1)
+        parts = _shares(self._pointers, cores() if products >= self._threaded else 1)
         side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
         return result
 
@@ -222,6 +223,19 @@ class CompiledProducts:
         entries = len(self._entries[0])
         lower = self._summed((p, p), entries * (entries // max(2 * self.shape[0], 1)), add)
         return lower + np.tril(lower, -1).T
+
+
+def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
+    """Compressed rows in so many parts of like numbers of entries, at most.
+
+    Examples
+    --------
+    >>> _shares(np.array([0, 5, 6, 7, 10]), 2)
+    [slice(0, 1, None), slice(1, 4, None)]
+    """
+    lines, entries = len(pointers) - 1, int(pointers[-1])
+    ends = np.searchsorted(pointers, np.arange(1, count) * (entries / count))
+    return [slice(a, b) for a, b in pairwise([0, *ends.tolist(), lines]) if b > a]
 
 
 def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:

@@ -8,7 +8,6 @@ are NumPy arrays; a design whose rows lie elsewhere keeps them there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from .._validation import (
     refuse_surrogates,
     shown,
 )
-from .pieces import in_pieces, pieces
+from .threads import in_pieces
 
 __all__ = [
     "ALL_ZERO",
@@ -141,10 +140,6 @@ class LocalRows:
     sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
     __getitem__: Callable[..., Any]
 
-    def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has its threads."""
-        return nullcontext()
-
     def _responses(self, y: Any) -> PerRow:
         """Labels or numbers as a vector, one for each row."""
         return one_per_row(y, self.shape[0])
@@ -201,23 +196,10 @@ class LocalRows:
         of ``rows``.
         """
         n, width = len(rows[0]), max(vector[0].size for vector in rows) if len(rows[0]) else 0
-        first, *rest = pieces(n, width)
-        if not rest:
-            return function(*rows)
-
-        def at(some: slice) -> Sequence[PerRow]:
-            made = function(*(vector[some] for vector in rows))
-            return (made,) if widths is None else made
-
-        head = at(first)
-        results = [np.empty((n, *piece.shape[1:])) for piece in head]
-
-        def put(some: slice) -> None:
-            for result, piece in zip(results, at(some) if some.start else head, strict=True):
-                result[some] = piece
-
-        in_pieces(put, n, width)
-        return results[0] if widths is None else tuple(results)
+        made = in_pieces(lambda some: function(*(vector[some] for vector in rows)), n, width)
+        if len(made) == 1:
+            return made[0]
+        return np.concatenate(made) if widths is None else tuple(map(np.concatenate, zip(*made, strict=True)))
 
     def total(self, rows: PerRow) -> Num[AnyArray, ...]:
         """Sum over the rows, (K,) for (n, K)."""

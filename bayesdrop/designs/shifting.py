@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import Float, Num
-from .block_threads import side_by_side
 from .kernels import ROUNDING
 from .products import Products
+from .threads import side_by_side
 
 __all__ = ["ShiftedProducts", "shift", "shift_columns"]
 

@@ -6,7 +6,6 @@ Products are scipy's, or compiled ones for a large matrix if Numba is installed:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .blas_threads import one_thread
 from .columns import ColumnsInMemory, ColumnSummary, merge_summaries, summarise
 from .distinct import DistinctColumns, first_of_alike
 from .jit import available
@@ -122,10 +120,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """BLAS has one thread: others would take the cores from those of the products."""
-        return one_thread()
 
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from .._typing import Float, Int, PerRow
-from ..designs.pieces import in_pieces, inner_products
 
 __all__ = ["Apply", "Product", "conjugate_gradient"]
 
@@ -61,7 +59,7 @@ def conjugate_gradient(
     residual = right.copy()
     z = precondition(residual)
     direction = z.copy()
-    rho = inner_products(residual, z)
+    rho = np.einsum("ij,ij->j", residual, z)
     limit = tolerance**2 * rho
     active = rho > 0
     iteration = 0
@@ -80,14 +78,15 @@ def conjugate_gradient(
             extras, rho, limit, active = tuple(rest), rho[keep], limit[keep], active[keep]
             product, precondition = select(live)
         applied, parts = product(direction)
-        curvature = inner_products(direction, applied)
+        curvature = np.einsum("ij,ij->j", direction, applied)
         bent = active & ~(curvature > 0)
         active &= curvature > 0
         alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
         if iteration == 0:
             # The matrix is not positive along the first direction: take that direction, for the caller to search.
             alpha = np.where(bent, 1.0, alpha)
-        in_pieces(partial(_go, (x, residual), (direction, applied), alpha), *x.shape)
+        x += alpha * direction
+        residual -= alpha * applied
         extras = persist(
             *(alpha * part for part in parts)
             if iteration == 0
@@ -95,12 +94,13 @@ def conjugate_gradient(
         )
         iteration += 1
         z = precondition(residual)
-        fresh = inner_products(residual, z)
+        fresh = np.einsum("ij,ij->j", residual, z)
         active &= fresh > limit
         if not np.any(active):
             break
         beta = np.where(active, fresh / np.where(rho > 0, rho, 1.0), 0.0)
-        in_pieces(partial(_turn, direction, z, beta), *x.shape)
+        direction *= beta
+        direction += z
         rho = fresh
     if whole is None:
         return x, extras, iteration
@@ -112,24 +112,3 @@ def _put_back(whole: tuple[Vector, ...], live: Int[np.ndarray, " L"], parts: tup
     """The columns that were worked on, (·, L), in their places among all, (·, K)."""
     for block, part in zip(whole, parts, strict=True):
         block[:, live] = part
-
-
-def _go(
-    place: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "q K"]],
-    step: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "q K"]],
-    alpha: Float[np.ndarray, " K"],
-    some: slice,
-) -> None:
-    """Some rows of ``x + αd`` and ``r − αAd``, in their places."""
-    (x, residual), (direction, applied) = place, step
-    x[some] += alpha * direction[some]
-    residual[some] -= alpha * applied[some]
-
-
-def _turn(
-    direction: Float[np.ndarray, "q K"], z: Float[np.ndarray, "q K"], beta: Float[np.ndarray, " K"], some: slice
-) -> None:
-    """Some rows of ``z + βd``, in the place of ``d``."""
-    part = direction[some]
-    part *= beta
-    part += z[some]

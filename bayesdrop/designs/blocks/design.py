@@ -19,13 +19,13 @@ from scipy.sparse import csr_array
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Design
-from ..block_threads import Scratch, ahead, cores, falling, in_threads
 from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
 from ..rows import LocalRows, RowFunction
+from ..threads import ahead, cores, in_threads
 from .checks import as_matrix, of_matrix
 from .products import BlockProducts
 from .records import Record, is_same, record_of
-from .sources import Load, Make, open_source
+from .sources import Load, open_source
 from .svmlight import zero_or_one
 
 __all__ = ["Blocks"]
@@ -279,9 +279,9 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
                 "a fresh iterator at every call, not the same one again."
             )
 
-    def _design(self, number: int, start: int, where: str, load: Load, make: Make = np.empty) -> tuple[slice, Design]:
+    def _design(self, number: int, start: int, where: str, load: Load) -> tuple[slice, Design]:
         """A block, read, with where its rows stand; raise ValueError unless it is that of the first pass."""
-        block = as_matrix(load(make), f"source: {where}")
+        block = as_matrix(load(), f"source: {where}")
         if not is_same(self._records[number], block, self._width):
             raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
         if (self._shift, self._width) != (0, self.shape[1]):
@@ -316,19 +316,16 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
-        scratch = Scratch()
 
         def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
-            here, block = self._design(number, start, where, load, scratch.empty)
+            here, block = self._design(number, start, where, load)
             return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
 
         self._passes[0] += 1
         total: tuple[Any, ...] = ()
-        threads = self._threads()
-        sizes = falling(len(self._records) + 1, threads, self._source.at_once)
         with closing(self._pieces()) as pieces:
             # In the order of the rows, so that the sums do not depend on which thread was first.
-            for found in in_threads(self._shown(pieces), sums, threads, sizes):
+            for found in in_threads(self._shown(pieces), sums, self._threads()):
                 total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
         return total
 

@@ -29,17 +29,14 @@ _ENTRIES = 1 << 20
 _LINES = 1 << 14
 # Rows of such a block are a multiple of these, of which compiled loops take some at a time.
 _EVEN = 32
-# Blocks of a dense file that a thread is given at once: to hand one over takes a tenth of what is done to it.
-_AT_ONCE = 4
 _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
     ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
 )
 
 
-# Room for so many numbers of a type, as numpy.empty makes it, and what reads a block, into such room if it can.
-Make = Callable[[int, Any], Shaped[np.ndarray, " count"]]
-Load = Callable[[Make], Any]
+# What reads a block.
+Load = Callable[[], Any]
 
 
 @runtime_checkable
@@ -51,9 +48,6 @@ class Source(Protocol):
 
     indices: Indices | None
     """First index and number of features of svmlight files; None of anything else."""
-
-    at_once: int
-    """Blocks that a thread may be given at once: several where they are small and nobody holds them before."""
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
         """Blocks from the start, each as words that say where it is from and what any thread may call to read it."""
@@ -101,13 +95,12 @@ class _InPieces:
     def read(self) -> Iterator[tuple[str, Any]]:
         """See :class:`Source`."""
         for where, load in self.pieces():
-            yield where, load(np.empty)
+            yield where, load()
 
 
 class Made(_InPieces):
     """Blocks that a function makes anew at every call."""
 
-    at_once = 1
     indices: Indices | None = None
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
@@ -146,7 +139,6 @@ class Files(_InPieces):
         self._paths, self._rows, self.columns = paths, rows, columns
         self._readers = [self._reader(path) for path in paths]
         self._stamps = [_stamp(path) for path in paths]
-        self.at_once = _AT_ONCE if all(reader == self._npy for reader in self._readers) else 1
         self._places: dict[Path, list[int] | None] = {}
         self.indices: Indices | None = None
         text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
@@ -194,7 +186,7 @@ class Files(_InPieces):
                 yield partial(_by_rows, path, begin, dtype, p, *place)
 
     def _npz(self, path: Path) -> Iterator[Load]:
-        yield lambda make: self._archive(path)
+        yield lambda: self._archive(path)
 
     def _archive(self, path: Path) -> Any:
         from scipy import sparse
@@ -245,30 +237,30 @@ class Files(_InPieces):
 
 def _there(block: Any) -> Load:
     """What reads a block that is in memory."""
-    return lambda make: block
+    return lambda: block
 
 
-def _loaded(path: Path, stamp: tuple[int, int], load: Load, make: Make) -> Any:
+def _loaded(path: Path, stamp: tuple[int, int], load: Load) -> Any:
     """A block of a file that has not been written to."""
     with _told(path):
         try:
-            return load(make)
+            return load()
         finally:  # it says more than what cannot be read
             _unchanged(path, stamp)
 
 
-def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int, make: Make) -> Any:
+def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int) -> Any:
     """Rows ``first`` to ``first + count`` of a matrix that begins at a place of a file."""
     # Without a buffer of its own the file is read to where the numbers are wanted.
     with path.open("rb", buffering=0) as file:
         file.seek(begin + first * p * dtype.itemsize)
-        return _exactly(file, make(count * p, dtype)).reshape(count, p)
+        return _exactly(file, np.empty(count * p, dtype)).reshape(count, p)
 
 
-def _by_columns(path: Path, begin: int, dtype: Any, shape: tuple[int, int], first: int, count: int, make: Make) -> Any:
+def _by_columns(path: Path, begin: int, dtype: Any, shape: tuple[int, int], first: int, count: int) -> Any:
     """The same of a matrix that lies by columns."""
     n, p = shape
-    block = make(count * p, dtype).reshape(p, count)
+    block = np.empty((p, count), dtype)
     with path.open("rb", buffering=0) as file:
         for d in range(p):
             file.seek(begin + (d * n + first) * dtype.itemsize)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -44,10 +43,6 @@ class DaskRows:
 
     shape: tuple[int, int]
     _rows: tuple[int, ...]
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """Nothing is held: products are made elsewhere."""
-        return nullcontext()
 
     def vector(self, values: Any, name: str) -> PerRow:
         """Numbers or labels, one per row, as a Dask array (n,) in blocks like those of the matrix.

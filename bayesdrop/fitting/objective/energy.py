@@ -18,7 +18,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..._typing import Float, PerRow
-from ...designs.pieces import add_scaled, by_number, weighted_products
 from ...losses import Derivatives, Loss
 from ...losses.base import Pseudo
 from ...losses.protocols import Augmented, Curved, PiecewiseLinear
@@ -164,7 +163,7 @@ class Energy:
         cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
         if self.plain_weight is not None:
             cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
-        return np.asarray(0.5 * weighted_products(self.precision, weights, weights) + design.total(cost))
+        return np.asarray(0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost))
 
     def derivatives(
         self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
@@ -196,7 +195,7 @@ class Energy:
     def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
         back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
-        add_scaled(back, self.precision, weights)
+        back += self.precision * weights
         return back, spread
 
     def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector, exact: bool) -> Curvature:
@@ -205,7 +204,7 @@ class Energy:
         At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
         """
         diagonal = np.empty((len(self.precision), spread.shape[1]))
-        diagonal[:-1] = by_number(lambda q, precision: precision + 2 * q, spread, self.precision[:-1])
+        diagonal[:-1] = self.precision[:-1] + 2 * spread
         diagonal[-1] = self.precision[-1]
         parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
         if np.any(damping):
@@ -222,7 +221,7 @@ class Energy:
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
             mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
-            add_scaled(back, curvature.diagonal, direction)
+            back += curvature.diagonal * direction
             return back, (mean,)
 
         def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
@@ -232,5 +231,5 @@ class Energy:
             )
 
         mean, var, back = moments.normal_product(weights, direction, curved)
-        add_scaled(back, curvature.diagonal, direction)
+        back += curvature.diagonal * direction
         return back, (mean, var)

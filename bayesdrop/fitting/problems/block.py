@@ -8,16 +8,14 @@ the rows in its own way and have its own ``C``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..._progress import waiting
 from ..._typing import Float, Num, PerRow
 from ...designs import Design
+from ...designs.threads import one_blas_thread
 from ...model import Model
 from ...noise import Noise
 from ...priors.rate_prior import UpdatedRateLaw
@@ -37,9 +35,6 @@ from ..solvers.state import SolverState
 from .alike import Alike, columns_alike
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block"]
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
 
 # Accuracy of weights that are a start for those of a form that is harder to minimise.
 _MODEST = 1e-3
@@ -73,20 +68,9 @@ class BlockFit(ProblemFit):
     auxiliary: Auxiliary | None = None
 
 
-def _at_work(fit: Callable[Concatenate[Model, Design, P], Result]) -> Callable[Concatenate[Model, Design, P], Result]:
-    """Hold the design at work during a fit."""
-
-    @wraps(fit)
-    def held(model: Model, design: Design, /, *rest: P.args, **options: P.kwargs) -> Result:
-        with design.at_work():
-            return fit(model, design, *rest, **options)
-
-    return held
-
-
 @double_range()
 @waiting("fit", "step")
-@_at_work
+@one_blas_thread()
 def fit_block(
     model: Model,
     design: Design,

@@ -71,13 +71,13 @@ class ClassRates(RateLearner):
         above, below = design.sign_sums(weight[:, None] * (code[:, None] == np.arange(n_classes)))
         return cls(rate_map, above, below)
 
-    def _total(self, some: slice) -> Float[np.ndarray, "some 1"]:
-        """Weighted number of the entries of some features, of all classes."""
-        return super()._total(some).sum(axis=1, keepdims=True)
+    def _total(self) -> Float[np.ndarray, "p 1"]:
+        """Weighted number of the entries of each feature, of all classes."""
+        return super()._total().sum(axis=1, keepdims=True)
 
-    def _opposed(self, some: slice) -> Float[np.ndarray, "some 1"]:
-        """Weighted number of those that speak against their weights, of all classes."""
-        return super()._opposed(some).sum(axis=1, keepdims=True)
+    def _opposed(self) -> Float[np.ndarray, "p 1"]:
+        """Weighted number of those whose value contradicts the sign of their weight, of all classes."""
+        return super()._opposed().sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

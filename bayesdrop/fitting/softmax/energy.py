@@ -21,7 +21,6 @@ from typing import TypeAlias
 import numpy as np
 
 from ..._typing import Float, Int, PerRow
-from ...designs.pieces import add_scaled, weighted_products
 from ...linalg.conjugate_gradients import Apply
 from ...losses.base import choose_form
 from ...losses.softmax_forms import FORMS, log_sum_exp
@@ -193,7 +192,7 @@ class SoftmaxEnergy:
     def begin(self, weights: Float[np.ndarray, "q K"]) -> tuple[float, Callable[[], Derivatives]]:
         """Energy, and what :meth:`evaluate` has besides once it is called for: it takes as long again."""
         cost, rest = (self._by_entries if self.noisy and self.by_entries else self._by_pairs)(weights)
-        prior = 0.5 * np.sum(weighted_products(self.precision, weights, weights))
+        prior = 0.5 * np.sum(self.precision * weights**2)
         return float(prior + self.moments.design.total(cost)[0]), rest
 
     def _by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
@@ -210,7 +209,7 @@ class SoftmaxEnergy:
 
         def rest() -> Derivatives:
             gradient = self.moments.mean_adjoint(for_mean)
-            add_scaled(gradient, self.precision, weights)
+            gradient += self.precision * weights
             if not noised:
                 return gradient, probability, None
             gradient[:-1] += ByFeature(self._by_feature(noised[0])).times(weights[:-1])
@@ -231,7 +230,7 @@ class SoftmaxEnergy:
         def rest() -> Derivatives:
             gradient, half = self.moments.adjoint(weights, slope, 0.5 * noise_weight * probability)
             gradient[:-1] -= back
-            add_scaled(gradient, self.precision, weights)
+            gradient += self.precision * weights
             return gradient, probability, ByEntries(self.moments, left, 2 * half)
 
         return cost, rest

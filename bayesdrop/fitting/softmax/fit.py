@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float
+from ...designs.threads import one_blas_thread
 from ...linalg.conjugate_gradients import Apply, conjugate_gradient
 from ...linalg.secants import Pair, remember, two_loops
 from ..objective.overflow import double_range
@@ -181,7 +182,7 @@ def fit_softmax(
     max_iter: int,
 ) -> tuple[Float[np.ndarray, "q K"], Trace]:
     """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
-    with energy.moments.design.at_work():
+    with one_blas_thread():
         return _fit_softmax(energy, weights, tol, max_iter)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ...designs.pieces import inner_products
 from ...linalg.conjugate_gradients import conjugate_gradient
 from ...losses.protocols import Augmented, require
 from ..objective.energy import Curvature, Energy
@@ -111,7 +110,7 @@ class EM:
         mean, var = moments.scores(weights)
         value = energy.value(weights, mean, var, state.smoothing)
         # The residual of the M-step is minus the gradient, which tells what is left where energies no longer do.
-        decrement = inner_products(right - current, change)
+        decrement = np.einsum("ij,ij->j", right - current, change)
         # After a large change of the smoothing the last one is no sign of how fast steps contract.
         before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.decrement, np.nan)
         slack = 8 * np.finfo(float).eps * np.abs(state.value)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Bool, Int, PerRow
-from ...designs.pieces import by_number, inner_products, weighted_products
 from ...linalg.conjugate_gradients import Apply, Product, conjugate_gradient
 from ...losses.protocols import Curved, require
 from ..objective.energy import Curvature, Energy
@@ -189,7 +188,7 @@ class Newton:
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
             return ended, StepInfo(np.zeros(size.shape, dtype=bool))
-        slope = inner_products(gradient, direction)
+        slope = np.einsum("ij,ij->j", gradient, direction)
         ended, length = _search(energy, state, direction, tangent, slope)
         first = FirstOrder.at(energy, ended)
         memory = learn_from(memory, length, -0.5 * slope, size, first)
@@ -243,7 +242,7 @@ def _search(
     moments = energy.moments
     slack = 8 * np.finfo(float).eps * np.abs(state.value)
     length = np.ones_like(slope)
-    weights = by_number(np.add, state.weights, direction)
+    weights = state.weights + direction
     mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
     value = energy.value(weights, mean, var, state.smoothing)
     good = value <= state.value + GAIN * slope + slack
@@ -257,14 +256,14 @@ def _search(
     def at(length: ProblemVector) -> _Place:
         var, var_slope = path(length)
         mean, var = moments.design.persist(state.mean + length * tangent[0], var)
-        weights = by_number(lambda w, u: w + length * u, state.weights, direction)
+        weights = state.weights + length * direction
         return _Place(weights, mean, var, var_slope)
 
     def slope_at(length: ProblemVector) -> ProblemVector:
         weights, mean, var, var_slope = at(length)
         parts = energy.derivatives(mean, var, state.smoothing)
         inside = energy.moments.design.total(parts.mean * tangent[0] + parts.var * var_slope())
-        return np.asarray(inside + weighted_products(energy.precision, weights, direction))
+        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
 
     if np.any(far):
         length = _lengthen(slope_at, slope, far)

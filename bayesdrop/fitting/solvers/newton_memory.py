@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Bool, PerRow
-from ...designs.pieces import inner_products
 from ...linalg.conjugate_gradients import Apply
 from ...losses import Derivatives
 from ..objective.energy import Energy
@@ -134,4 +133,4 @@ def learn_from(
 
 def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
     """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
-    return inner_products(gradient, precondition(gradient))
+    return np.einsum("ij,ij->j", gradient, precondition(gradient))

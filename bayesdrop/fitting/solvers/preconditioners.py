@@ -16,7 +16,6 @@ import numpy as np
 from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
-from ...designs.pieces import by_number, scaled
 from ...linalg.conjugate_gradients import Apply
 from ...linalg.factors import Factor, factor, solved
 from ...moments import ScoreMoments
@@ -101,7 +100,7 @@ class DiagonalInverse:
 
     def __call__(self, r: WeightBlock) -> WeightBlock:
         """``a∘r``, (q, K)."""
-        return scaled(self.inverse, r)
+        return self.inverse * r
 
     def select(self, columns: Any) -> DiagonalInverse:
         """That of the given columns."""
@@ -120,10 +119,10 @@ class Jacobi:
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        whole = by_number(np.add, diagonal, moments.diagonal(omega))
+        whole = diagonal + moments.diagonal(omega)
         # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
         refuse_overflow(curvature=whole)
-        return DiagonalInverse(by_number(lambda part: 1 / np.maximum(part, np.finfo(float).tiny), whole))
+        return DiagonalInverse(1 / np.maximum(whole, np.finfo(float).tiny))
 
 
 def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:

@@ -30,8 +30,7 @@ import numpy as np
 
 from ..._typing import Bool, Float, Int, PerRow
 from ...designs import Design
-from ...designs.pieces import in_pieces
-from ...priors.rate_prior import RateLaw, UpdatedRateLaw, map_arrays
+from ...priors.rate_prior import RateLaw, UpdatedRateLaw
 from ...rates import RateMap
 
 __all__ = ["RateLearner", "SignCounts"]
@@ -121,7 +120,7 @@ class RateLearner:
     @property
     def occurrences(self) -> Float[np.ndarray, "k K"]:
         """``n`` of each free rate, (k, K)."""
-        return self.rate_map.collapse(self._total(slice(None)))
+        return self.rate_map.collapse(self._total())
 
     def observe(
         self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
@@ -131,20 +130,14 @@ class RateLearner:
         A weight of at most ``least`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign. Changes
         count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
         """
-        least = np.broadcast_to(least, weights.shape)
-
-        def look(some: slice) -> Bool[np.ndarray, " K"]:
-            part, before, flips = weights[some], self.signs[some], self.flips[some]
-            signs = np.where(np.abs(part) > least[some], np.sign(part), 0).astype(np.int8)
-            # A feature that never occurs has no say; its weight is zero up to round-off.
-            moved = (signs != before) & (self.agree[some] + self.against[some] > 0)
-            # The flip that makes an entry undecided changes its rate as well.
-            decided = flips <= _MOST_FLIPS
-            flips += moved & (before != 0) & settled
-            before[:] = signs
-            return np.any(moved & decided, axis=0)
-
-        return np.asarray(np.any(in_pieces(look, *self.signs.shape), axis=0))
+        signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
+        # A feature that never occurs has no say; its weight is zero up to round-off.
+        moved = (signs != self.signs) & (self.agree + self.against > 0)
+        # The flip that makes an entry undecided changes its rate as well.
+        decided = self.flips <= _MOST_FLIPS
+        self.flips += moved & (self.signs != 0) & settled
+        self.signs[:] = signs
+        return np.asarray(np.any(moved & decided, axis=0))
 
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:
@@ -153,35 +146,23 @@ class RateLearner:
 
     def posterior(self) -> UpdatedRateLaw:
         """Plug-in posterior of the free rates, (k, K)."""
-        law: UpdatedRateLaw = self._prior.given(self.rate_map.collapse(self._opposed(slice(None))), self.occurrences)
+        law: UpdatedRateLaw = self._prior.given(self.rate_map.collapse(self._opposed()), self.occurrences)
         return law
 
     @cached_property
     def _prior(self) -> RateLaw:
         return self.rate_map.prior.law(self.occurrences)
 
-    def _total(self, some: slice) -> Float[np.ndarray, "some K"]:
-        """Weighted number of the entries of some features."""
-        return self.agree[some] + self.against[some]
+    def _total(self) -> Float[np.ndarray, "p _"]:
+        """Weighted number of the entries of each feature."""
+        return self.agree + self.against
 
-    def _opposed(self, some: slice) -> Float[np.ndarray, "some K"]:
-        """Weighted number of the entries of some features that speak against their weights."""
-        agree, against, signs = self.agree[some], self.against[some], self.signs[some]
+    def _opposed(self) -> Float[np.ndarray, "p _"]:
+        """Weighted number of the entries of each feature whose value contradicts the sign of its weight."""
         # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
-        halved = (self.flips[some] > _MOST_FLIPS) | (signs == 0)
-        return np.where(halved, 0.5 * (agree + against), np.where(signs > 0, against, agree))
+        halved = self.undecided | (self.signs == 0)
+        return np.where(halved, 0.5 * (self.agree + self.against), np.where(self.signs > 0, self.against, self.agree))
 
     def rates(self) -> Float[np.ndarray, "k K"]:
         """Updated free rates, (k, K): the mode of the plug-in posterior."""
-        if self.rate_map.dim != "feature":
-            return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))
-
-        def find(some: slice) -> Float[np.ndarray, "some K"]:
-            # What a prior says of all features alike may be one number.
-            prior = map_arrays(lambda part: part[some] if np.shape(part)[:1] == (p,) else part, self._prior)
-            law = prior.given(self._opposed(some), self._total(some))
-            return np.asarray(np.minimum(law.mode(), _LARGEST))
-
-        p, K = self.agree.shape
-        parts = in_pieces(find, p, K)
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, blas_threads, dense, pieces
+from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, dense, threads
 from bayesdrop.designs import sparse as sparse_storage
 from bayesdrop.designs.jit import available
 from bayesdrop.designs.sparse import ShiftedSparseDesign
@@ -216,29 +216,23 @@ def test_rows_about_a_centre_are_made_when_they_are_asked_for(monkeypatch, dtype
     np.testing.assert_array_equal(design.shifted(-centre).matrix(), (design.matrix() + centre).astype(dtype))
 
 
-def test_blas_has_one_thread_while_a_design_is_at_work(monkeypatch):
+def test_blas_has_one_thread_within_calls_that_hold_it():
     controller = ThreadpoolController().select(user_api="blas")
-    before = [library["num_threads"] for library in controller.info()]
-    design = DenseDesign((np.arange(600.0).reshape(60, 10) % 7 == 0).astype(float))
-    other = SparseDesign(sparse.csr_array(design.matrix()))
-    # Products of large dense rows that are not compiled are those of BLAS itself.
-    monkeypatch.setattr(dense, "available", lambda: False)
-    monkeypatch.setattr(dense, "_THREADED", 0)
-    with design.at_work():
-        assert not blas_threads._limit.callers
-    monkeypatch.setattr(dense, "_THREADED", 1 << 19)
-    with other.at_work():
-        assert blas_threads._limit.callers == 1
-    with design.at_work():
-        assert {library["num_threads"] for library in controller.info()} == {1}
-        with other.at_work():
-            assert blas_threads.has_one_thread()
+
+    def found():
+        return [library["num_threads"] for library in controller.info()]
+
+    before = found()
+    with threads.one_blas_thread():
+        assert set(found()) == {1}
+        with threads.one_blas_thread():
+            assert set(found()) == {1}
         # The first to come is still there.
-        assert {library["num_threads"] for library in controller.info()} == {1}
-    assert [library["num_threads"] for library in controller.info()] == before
-    with pytest.raises(ZeroDivisionError), other.at_work():
+        assert set(found()) == {1}
+    assert found() == before
+    with pytest.raises(ZeroDivisionError), threads.one_blas_thread():
         1 / 0  # noqa: B018
-    assert [library["num_threads"] for library in controller.info()] == before
+    assert found() == before
 
 
 def test_sparse_leaves_the_callers_matrix_alone():
@@ -257,8 +251,8 @@ def test_float32_is_promoted():
 
 @pytest.mark.parametrize("n", [1, 7, 8, 25])
 def test_functions_over_the_rows_may_be_taken_in_pieces(n, monkeypatch):
-    monkeypatch.setattr(pieces, "_NUMBERS", 24)
-    monkeypatch.setattr(pieces, "_THREADED", 50)
+    monkeypatch.setattr(threads, "_PIECE", 24)
+    monkeypatch.setattr(threads, "_THREADED", 50)
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
     design = as_design(np.ones((n, 2)))

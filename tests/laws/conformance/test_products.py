@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import SparseDesign, block_threads, kernels
+from bayesdrop.designs import SparseDesign, kernels, threads
 from bayesdrop.designs import products as products_module
 from bayesdrop.designs import sparse as sparse_module
 from bayesdrop.designs.jit import available
@@ -82,7 +82,7 @@ def test_threads_change_no_bit(monkeypatch, widths, kind):
     found = []
     # Five cores are more than half of the columns.
     for count in (1, 2, 5):
-        for module in (products_module, block_threads):
+        for module in (products_module, threads):
             monkeypatch.setattr(module, "cores", lambda count=count: count)
         found.append((*products.forward(*w), *products.backward(*r), products.gram(r[0][:, 0] ** 2)))
     for others in found[1:]:
@@ -94,7 +94,7 @@ def test_threads_change_no_bit(monkeypatch, widths, kind):
 @pytest.mark.parametrize("count", [1, 3])
 def test_dense_rows_are_compressed_as_scipy_does(monkeypatch, count):
     monkeypatch.setattr(products_module, "_ENTRIES", 4 * P)
-    monkeypatch.setattr(block_threads, "cores", lambda: count)
+    monkeypatch.setattr(threads, "cores", lambda: count)
     whole = matrix("real", np.float64, np.int32).toarray()
     for X, centre in (
         (whole, np.zeros(P)),
@@ -108,7 +108,7 @@ def test_dense_rows_are_compressed_as_scipy_does(monkeypatch, count):
 
 
 def test_calls_side_by_side_are_all_made_and_an_error_is_raised(monkeypatch):
-    monkeypatch.setattr(block_threads, "cores", lambda: 3)
+    monkeypatch.setattr(threads, "cores", lambda: 3)
     made: list[int] = []
 
     def call(number):
@@ -117,17 +117,17 @@ def test_calls_side_by_side_are_all_made_and_an_error_is_raised(monkeypatch):
             raise IndexError("the sixth")
 
     with pytest.raises(IndexError, match="the sixth"):
-        block_threads.side_by_side([partial(call, number) for number in range(20)])
+        threads.side_by_side([partial(call, number) for number in range(20)])
     # The thread that failed makes no more; the others make those that are left.
     assert sorted(made) == list(range(20))
 
 
 def test_a_worker_keeps_to_its_share_of_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    whole = block_threads.cores()
+    whole = threads.cores()
     for asked, expected in (("1", 1), ("100000", whole), ("0", 1), ("2,4", whole)):
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
-        assert block_threads.cores() == expected
+        assert threads.cores() == expected
 
 
 @needs_numba
