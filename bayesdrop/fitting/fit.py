@@ -157,6 +157,7 @@ def fit(
         objective_trace=block.trace[:, 0],
         status=block.status,
         n_iter=block.iterations,
+        solver=block.solver,
         feature_names=data.feature_names,
         classes=data.classes,
         model=model,

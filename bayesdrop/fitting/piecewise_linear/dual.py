@@ -1,4 +1,4 @@
-r"""The dual of a piecewise-linear loss without noise: two ways to solve it, which one, and what its solution says.
+r"""The dual of a piecewise-linear loss without noise: two ways to solve it, and what its solution says.
 
 A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals,
 
@@ -25,21 +25,20 @@ from ...losses.protocols import PiecewiseLinear
 from ..objective.energy import Energy
 from ..objective.shapes import WeightBlock
 from .coordinates import solve_by_coordinates
-from .interior import has_steps, solve_interior
+from .interior import solve_interior
 from .problem import LEAST, Dual, DualLimits
 
-__all__ = ["on_their_kinks", "solve_dual"]
+__all__ = ["has_dual", "on_their_kinks", "solve_dual"]
 
 # Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
 _KINK = 1e-9
 _FAR = 1e-6
 
 
-def solve_dual(energy: Energy, weights: WeightBlock, tol: float, limits: DualLimits | None = None) -> Dual | None:
+def solve_dual(
+    energy: Energy, weights: WeightBlock, tol: float, interior: bool = False, limits: DualLimits | None = None
+) -> Dual | None:
     """Minimise the energy of piecewise-linear losses without noise by their dual.
-
-    Dense rows go to interior points, which take a dozen or two of steps whatever the ``C``; sparse ones to coordinate
-    descent, which reads an entry twice a pass, unless they are tall, and to interior points if that has not ended.
 
     Parameters
     ----------
@@ -49,6 +48,8 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float, limits: DualLim
         Where to start, of which the intercepts alone are taken.
     tol : float
         Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+    interior : bool
+        Whether interior points come first, and coordinates if those have not ended; else the other way round.
     limits : DualLimits, optional
         Sizes.
 
@@ -57,20 +58,17 @@ def solve_dual(energy: Energy, weights: WeightBlock, tol: float, limits: DualLim
     Dual or None
         None where it does not apply: other losses, noise, columns without a prior, rows elsewhere, no compiler.
     """
-    if not _applies(energy):
+    if not has_dual(energy):
         return None
     limits = DualLimits() if limits is None else limits
-    design = energy.moments.design
-    n, p = design.shape
-    dense = not design.is_sparse and design.compressed() is None
-    inside = has_steps(energy) and (dense or n * p**2 <= limits.multiplications)
-    first = inside and (dense or n > limits.tall * p)
+    n, p = energy.moments.design.shape
     found: Dual | None = None
-    for interior in (True, False) if first else (False, True):
-        if interior:
-            other = solve_interior(energy, weights, tol) if inside else None
-        else:
+    for inside in (interior, not interior):
+        if not inside:
             other = solve_by_coordinates(energy, weights, tol, limits)
+        else:
+            within = interior or n * p**2 <= limits.multiplications
+            other = solve_interior(energy, weights, tol) if within else None
         if other is not None and (found is None or np.sum(other.gap) < np.sum(found.gap)):
             found = other
         if found is not None and _has_ended(energy, found, tol):
@@ -104,7 +102,7 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
 
 
-def _applies(energy: Energy) -> bool:
+def has_dual(energy: Energy) -> bool:
     """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
     moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
     gain, shift = moments.coefficients[:2]

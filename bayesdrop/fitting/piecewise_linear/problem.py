@@ -26,7 +26,7 @@ NO_RESIDUAL = 1e-12
 
 @dataclass(frozen=True)
 class DualLimits:
-    """Sizes by which the dual is solved.
+    """How far the dual is followed.
 
     Attributes
     ----------
@@ -34,15 +34,12 @@ class DualLimits:
         Least and most passes of coordinate descent before another method takes over.
     visits : float
         Entries that the passes between these two may visit.
-    tall : int
-        Rows for each column from which on sparse rows go to interior points first.
     multiplications : float
-        Those of the Gram matrix of a step, ``n p²``, up to which sparse rows go to interior points at all.
+        Those of the Gram matrix of a step, ``n p²``, up to which interior points go on with what passes leave.
     """
 
     passes: tuple[int, int] = (300, 30_000)
     visits: float = 3e8
-    tall: int = 20
     multiplications: float = 2e10
 
 

@@ -26,6 +26,7 @@ from ..objective.overflow import double_range, refuse_overflow
 from ..objective.row_weights import row_weights
 from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
+from ..solvers.choices import case_of, choose
 from ..solvers.driver import Status, Trace, least_weights, minimise, status_at
 from ..solvers.learning import Learning, learn
 from ..solvers.newton import Newton
@@ -54,6 +55,7 @@ class ProblemFit:
     trace: Float[np.ndarray, "iterations K"]
     status: Status
     iterations: int
+    solver: str
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,7 @@ def _fit(
         trace=values,
         status=status_at(state.weights[:-1], least, trace.status if status is None else status),
         iterations=trace.iterations,
+        solver=choose(case_of(energy)).name if newton and newton.preconditioner is None else type(method).__name__,
         mean=state.mean,
         var=state.var,
         energy=energy,

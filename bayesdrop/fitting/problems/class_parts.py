@@ -76,6 +76,7 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
         ),
         status=next(status for status in _FIRST if any(part.status is status for part in parts)),
         iterations=max(part.iterations for part in parts),
+        solver=parts[0].solver,
     )
 
 

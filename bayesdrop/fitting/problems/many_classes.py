@@ -37,14 +37,14 @@ from ...priors.rate_prior import UpdatedRateLaw
 from ...rates import RateMap
 from ..objective.overflow import refuse_overflow
 from ..objective.row_weights import row_weights
-from ..softmax.energy import SoftmaxEnergy
+from ..softmax.energy import SoftmaxEnergy, centred
 from ..softmax.fit import fit_softmax
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
 from ..solvers.rate_update import RateLearner, SignCounts
 from .alike import columns_alike
 
 __all__ = [
-    *("ClassFit", "ClassRates", "centred", "class_chances", "fit_classes"),
+    *("ClassFit", "ClassRates", "class_chances", "fit_classes"),
     "softmax_energy",
 ]
 
@@ -321,14 +321,3 @@ def check_room(n_classes: int, design: Design) -> None:
         8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
         'join rare classes, take fewer rows, or multiclass="one_vs_rest" of the estimators.',
     )
-
-
-def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
-    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share.
-
-    Where each class has masks of its own the noised scores share no more than their intercepts.
-    """
-    mean = weights.mean(axis=1, keepdims=True)
-    if class_masks:
-        mean[:-1] = 0.0
-    return weights - mean

@@ -12,7 +12,8 @@ from ...model import Model
 from ...priors.rate_prior import map_arrays
 from ...rates import RateMap
 from ..objective.centring import Settled
-from ..problems.many_classes import ClassFit, centred, fit_classes
+from ..problems.many_classes import ClassFit, fit_classes
+from ..softmax.energy import centred
 from ..solvers.newton import Newton
 from ..solvers.protocols import FitMethod
 from .result import Fit, RatePosterior
@@ -65,6 +66,7 @@ def fit_dataset(
         objective_trace=found.trace,
         status=found.status,
         n_iter=found.iterations,
+        solver="softmax",
         feature_names=data.feature_names,
         facts=data.facts,
         classes=data.classes,

@@ -176,6 +176,8 @@ class Fit(Shown):
         Whether the columns had names, and where the indices of svmlight files begin; new rows are read by it.
     class_weight : dict or None
         Weight of each class, as a number; None if there were none.
+    solver : str
+        By which row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` it went down, or the name of the method given.
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -194,6 +196,7 @@ class Fit(Shown):
     offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
     facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
     class_weight: dict[Any, float] | None = None
+    solver: str = field(default="", compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property

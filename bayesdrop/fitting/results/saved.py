@@ -54,6 +54,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         "status": fit.status.name,
         "advice": fit.status.value,
         "n_iter": fit.n_iter,
+        "solver": fit.solver,
         "model": repr(fit.model),
         **attributes(fit.model, fit.classes, fit.facts),
     }
@@ -119,6 +120,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "objective_trace": trace,
             "status": Status[str(data.attrs["status"])],
             "n_iter": stored_count(data.attrs["n_iter"], "n_iter"),
+            "solver": str(data.attrs.get("solver", "")),
             "feature_names": names,
             "classes": classes,
             "model": model,

@@ -28,7 +28,7 @@ from ...moments import ScoreMoments
 from ..solvers.preconditioners import choose_preconditioner
 from .curvature import ByEntries, ByFeature, NoiseCurvature
 
-__all__ = ["SoftmaxEnergy"]
+__all__ = ["SoftmaxEnergy", "centred"]
 
 Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
 """Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""
@@ -283,3 +283,14 @@ class SoftmaxEnergy:
         """
         omega, own = self._by_class(probability, noise_curvature)
         return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)
+
+
+def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
+    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share.
+
+    Where each class has masks of its own the noised scores share no more than their intercepts.
+    """
+    mean = weights.mean(axis=1, keepdims=True)
+    if class_masks:
+        mean[:-1] = 0.0
+    return weights - mean

@@ -16,7 +16,7 @@ from ..objective.overflow import double_range
 from ..solvers.driver import Trace, minimise
 from ..solvers.protocols import OneProblem, StepInfo
 from .curvature import NoiseCurvature
-from .energy import SoftmaxEnergy
+from .energy import SoftmaxEnergy, centred
 
 __all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
 
@@ -102,6 +102,7 @@ class SoftmaxNewton:
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.protocols.Minimiser`."""
+        weights = centred(weights, energy.class_masks)
         return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
@@ -125,7 +126,8 @@ class SoftmaxNewton:
                 # No more accuracy than the goal asks for: what is left falls by the square of the relative residual.
                 inner = max(inner, min(0.5, float(np.sqrt(_AIM * goal[0] / max(state.remaining[0], goal[0])))))
                 inverse = partial(self._solve, energy, state, precondition, inner)
-            direction = two_loops(gradient, pairs, inverse)
+            # The gradient sums to zero over the classes, and so does the best direction.
+            direction = centred(two_loops(gradient, pairs, inverse), energy.class_masks)
             slope, length = float(np.sum(gradient * direction)), 1.0
             while length > (_SHORT if scaled else 1e-10) and -slope > 0:
                 there = state.weights + length * direction

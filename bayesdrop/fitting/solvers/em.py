@@ -17,6 +17,7 @@ from ...losses.protocols import Augmented, require
 from ..objective.energy import Curvature, Energy
 from ..objective.shapes import ProblemVector
 from ..piecewise_linear.dual import solve_dual
+from .choices import case_of, choose
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner
 from .protocols import StepInfo
 from .state import PerProblem, SolverState
@@ -80,7 +81,7 @@ class EM:
                 "which minimises every form."
             )
         # Without noise steps near the kinks only slowly, and a dual is there.
-        dual = solve_dual(energy, weights, self.tol)
+        dual = solve_dual(energy, weights, self.tol, choose(case_of(energy)).name == "interior points")
         if dual is None:
             state = SolverState.at(energy, weights, None, earlier)
         else:

@@ -27,8 +27,6 @@ from .state import SolverState
 
 __all__ = ["LeastSquares", "solve_least_squares"]
 
-# Columns up to which a Gram matrix costs less than the products of conjugate gradients.
-_COLUMNS = 400
 # Steps with one factor; the first is the solution but for rounding.
 _STEPS = 3
 
@@ -41,7 +39,7 @@ class LeastSquares(NamedTuple):
 
 
 def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> LeastSquares | None:
-    """Minimise the energies of a quadratic loss.
+    """Minimise the energies of a quadratic loss of labelled dense rows (:mod:`.choices`).
 
     Parameters
     ----------
@@ -55,16 +53,10 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
     Returns
     -------
     LeastSquares or None
-        None where it does not apply (other losses, rows without labels, sparse rows or rows elsewhere) or does not pay
-        (many columns, or as many as rows).
+        None where rounding leaves no step downhill.
     """
     moments = energy.moments
-    design = moments.design
-    n, p = design.shape
-    here = energy.has_all_rows and not (design.is_sparse or design.is_streamed)
-    quadratic = energy.loss.quadratic and energy.plain_weight is None
-    if not (quadratic and here and p <= min(_COLUMNS, n // 2) and design.compressed() is None):
-        return None
+    p = moments.design.shape[1]
     state = SolverState.at(energy, weights, None)
     slopes = energy.derivatives(state.mean, state.var, state.smoothing)
     gram, spread = moments.noised_gram(slopes.mean_mean)

@@ -25,6 +25,7 @@ from ...losses.protocols import Curved, require
 from ..objective.energy import Curvature, Energy
 from ..objective.shapes import ProblemVector, WeightBlock
 from ..piecewise_linear.dual import solve_dual
+from .choices import STEPS, case_of, choose
 from .learning import Learning
 from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
@@ -33,8 +34,8 @@ from .preconditioners import (
     DiagonalInverse,
     Jacobi,
     Preconditioner,
+    Woodbury,
     check_settings,
-    choose_preconditioner,
     rows_taken,
 )
 from .protocols import StepInfo, accuracy
@@ -50,8 +51,6 @@ _ROUGH = 1.0
 _AIM = 0.25
 # A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
 _IDLE = 1e-2
-# Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
-_HEAVY = 1.5
 # Products of a step up to which its preconditioner serves the next one too.
 _PRODUCTS = 6
 # Columns from which on a factor costs more than the products that a fresh one would save.
@@ -61,6 +60,8 @@ _WIDE = 32
 _FAR, _FLAT = 0.55, 0.2
 # Times that a step is halved before it is cut to a tenth.
 _HALVINGS = 10
+# Preconditioners of the steps of the table that are not the diagonal.
+_FACTORS: dict[str, Preconditioner] = {"Newton, Cholesky": Cholesky(), "Newton, Woodbury": Woodbury()}
 
 
 @dataclass(frozen=True)
@@ -102,17 +103,22 @@ class Newton:
             state = SolverState.at(energy, weights, None, earlier)
             memory = NewtonMemory.blank(state.smoothing, earlier.memory)
             return state.changed(memory=self._all_terms_if_small(energy, memory))
-        exact = None if self.preconditioner else solve_least_squares(energy, weights, accuracy(self.tol))
-        if exact is not None:
-            return exact.state.changed(memory=NewtonMemory.of_quadratic(exact.size))
+        way = choose(case_of(energy)).name
+        if way == "normal equations" and self.preconditioner is None:
+            exact = solve_least_squares(energy, weights, accuracy(self.tol))
+            if exact is not None:
+                return exact.state.changed(memory=NewtonMemory.of_quadratic(exact.size))
         begun = bool(np.any(weights[:-1]))
-        if (dual := solve_dual(energy, weights, self.tol)) is not None:
+        if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
             # Where it has not ended, all of the smoothing stays.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
             state = self._fresh(energy, state, False)
             return state.changed(memory=state.memory.changed(pull=dual.pull))
-        if not begun and (dual := solve_dual(energy.nearly_noiseless(), weights, _NEAR)) is not None:
-            return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
+        plain = energy if begun else energy.nearly_noiseless()
+        if plain is not energy:
+            way = choose(case_of(plain)).name
+            if (dual := solve_dual(plain, weights, _NEAR, way == "interior points")) is not None:
+                return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
         return self._fresh(energy, SolverState.at(energy, weights, None), begun)
 
     def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
@@ -138,15 +144,6 @@ class Newton:
         design = energy.moments.design
         return energy.convex and design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
 
-    @staticmethod
-    def _preconditioner(energy: Energy) -> Preconditioner:
-        """That of the shape; the diagonal where much noise on kinks makes that most of the matrix, at many columns."""
-        solver = choose_preconditioner(energy.moments.design)
-        gain, _, quadratic, _, _ = energy.moments.coefficients
-        many = isinstance(solver, Cholesky) and energy.moments.design.shape[1] >= solver.shared_from
-        heavy = energy.loss.kinked and many and np.all(quadratic >= _HEAVY * gain**2)
-        return Jacobi() if heavy else solver
-
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`.protocols.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
@@ -157,7 +154,10 @@ class Newton:
         curvature = energy.curvature(slopes, spread, memory.damping, exact)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
-        solver = self.preconditioner or self._preconditioner(energy)
+        solver = self.preconditioner
+        if solver is None:
+            way = choose(case_of(energy), rows=STEPS).name
+            solver = _FACTORS.get(way, Jacobi())
         precondition = memory.precondition or solver.prepare(energy.moments, upward, curvature.diagonal)
         size = square(gradient, precondition)
         remaining = state.remaining

@@ -48,9 +48,9 @@ def test_the_loss_is_the_maximum_over_its_interval(loss):
 
 
 WAYS = {
-    "coordinates": DualLimits(multiplications=0.0),
-    "interior": DualLimits(tall=0),
-    "both": DualLimits(passes=(5, 5)),
+    "coordinates": (False, DualLimits(multiplications=0.0)),
+    "interior": (True, DualLimits()),
+    "both": (False, DualLimits(passes=(5, 5))),
 }
 
 
@@ -65,7 +65,7 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept, way):
         mean, var = energy.moments.scores(weights)
         return energy.value(weights, mean, var, np.zeros(1))[0]
 
-    found = [dual.solve_dual(energy, start, tol, WAYS[way]) for tol in tols]
+    found = [dual.solve_dual(energy, start, tol, *WAYS[way]) for tol in tols]
     best = value(found[0][0])
     for tol, (weights, gap, _) in zip(tols, found, strict=True):
         assert gap[0] <= tol * value(weights)
@@ -73,34 +73,21 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept, way):
         assert -1e-12 * best <= value(weights) - best <= gap[0] + 1e-12 * best
 
 
-def ways_of(energy, weights, limits, monkeypatch):
-    """By which functions a dual is solved, in their order."""
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("coordinates", ["solve_by_coordinates"]),
+        ("interior", ["solve_interior"]),
+        ("both", ["solve_by_coordinates", "solve_interior"]),
+    ],
+)
+def test_what_one_way_leaves_the_other_ends(way, expected, monkeypatch):
     seen = []
     for name in ("solve_interior", "solve_by_coordinates"):
         real = getattr(dual, name)
         monkeypatch.setattr(dual, name, lambda *given, real=real, name=name: seen.append(name) or real(*given))
-    dual.solve_dual(energy, weights, 1e-9, limits)
-    return seen
-
-
-@pytest.mark.parametrize(
-    ("limits", "ways"),
-    [
-        (DualLimits(), ["solve_by_coordinates"]),
-        (DualLimits(tall=0), ["solve_interior"]),
-        (DualLimits(tall=0, multiplications=0.0), ["solve_by_coordinates"]),
-        (DualLimits(passes=(5, 5)), ["solve_by_coordinates", "solve_interior"]),
-    ],
-)
-def test_the_way_follows_the_sizes(limits, ways, monkeypatch):
-    assert ways_of(problem(LOSSES[0]), np.zeros((31, 1)), limits, monkeypatch) == ways
-
-
-def test_dense_rows_go_to_interior_points(monkeypatch):
-    X, y = np.random.default_rng(0).normal(size=(60, 4)), np.where(np.arange(60) % 3, 1.0, -1.0)
-    moments = ScoreMoments(as_design(X), bd.Dropout(), np.zeros((4, 1)), True)
-    energy = Energy(moments, bd.Hinge(), y[:, None], np.ones((60, 1)), np.append(np.ones(4), 0.0)[:, None])
-    assert ways_of(energy, np.zeros((5, 1)), None, monkeypatch) == ["solve_interior"]
+    dual.solve_dual(problem(LOSSES[0]), np.zeros((31, 1)), 1e-9, *WAYS[way])
+    assert seen == expected
 
 
 def test_noise_has_no_dual():
@@ -118,7 +105,7 @@ def test_dual_and_newton_have_one_optimum(loss, monkeypatch):
     dense = bd.fit(model, X, y, sample_weight=weight, method=method)
     assert here.n_iter == dense.n_iter == 1
     solve, short = dual.solve_dual, DualLimits(passes=(5, 5), multiplications=0.0)
-    monkeypatch.setattr(newton, "solve_dual", lambda *given: solve(*given, short))
+    monkeypatch.setattr(newton, "solve_dual", lambda *given: solve(*given[:3], False, short))
     left = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     monkeypatch.setattr(newton, "solve_dual", lambda *given: None)
     there = bd.fit(model, X, y, sample_weight=weight, method=method)

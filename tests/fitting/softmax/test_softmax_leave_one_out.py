@@ -7,7 +7,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.problems.many_classes import centred, class_chances, fit_classes, softmax_energy
+from bayesdrop.fitting.problems.many_classes import class_chances, fit_classes, softmax_energy
+from bayesdrop.fitting.softmax.energy import centred
 from bayesdrop.fitting.softmax.hessian import SoftmaxHessian
 from bayesdrop.fitting.softmax.leave_one_out import left_out_classes
 from bayesdrop.fitting.tuning.families import scaled
