@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from .._typing import AnyArray, Bool, Float, MatrixLike, Num
-from .distinct import DistinctColumns
+from .._typing import Bool, Float, MatrixLike, Num
 from .threads import side_by_side
 
-__all__ = ["ColumnSummary", "ColumnsElsewhere", "ColumnsInMemory", "merge_summaries", "summarise"]
+__all__ = ["ColumnSummary", "merge_summaries", "summarise"]
 
 # Stored entries of a block of rows: dense ones are gone through several times, and stay in a core's cache.
 _SPARSE, _DENSE = 1 << 20, 1 << 17
@@ -265,58 +264,3 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
         least[some] = np.minimum.reduceat(np.where(size > 0, size, np.inf), first)
     found = ColumnSummary(n, total, nonzero, mean, scatter, low, high, least)
     return found if missing is None else _of_present(found)
-
-
-class ColumnsInMemory:
-    """What the designs share whose rows are in this process's memory: those of one array or sparse matrix."""
-
-    columns: list[str] | None = None
-    is_local = True
-    zero_based: bool | None = None
-    is_streamed = False
-    matrix: Callable[[], Any]
-    shape: tuple[int, int]
-
-    @property
-    def distinct(self) -> DistinctColumns | None:
-        """None: columns of dense rows are hardly ever alike."""
-        return None
-
-    def check_stackable(self) -> None:
-        """Rows in memory can be put below others."""
-
-    def missing_share(self) -> Float[np.ndarray, " p"]:
-        """Nothing is missing, (p,)."""
-        return np.zeros(self.shape[1])
-
-    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
-        """Summary of the columns under row weights; see :func:`summarise`."""
-        return summarise(self.matrix(), weight)
-
-
-class ColumnsElsewhere:
-    """What the designs share whose rows are read when needed or lie elsewhere."""
-
-    is_sparse = False
-    distinct: DistinctColumns | None = None
-    is_local = False
-    is_streamed = True
-    shape: tuple[int, int]
-
-    def compressed(self, full: bool = False) -> None:
-        """None: they are elsewhere."""
-
-    def missing_share(self) -> Float[np.ndarray, " p"]:
-        """Nothing is missing, for that is refused, (p,)."""
-        return np.zeros(self.shape[1])
-
-    def stacked(self, below: Any) -> Any:
-        """Refused."""
-        self.check_stackable()
-
-    def check_stackable(self) -> None:
-        """Refused."""
-        raise TypeError(
-            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
-            "sparse matrix."
-        )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .columns import ColumnsInMemory
+from .base import Between, RowFunction
 from .jit import available
-from .products import CompiledProducts, as_block, compress
-from .rows import Between, LocalRows, RowFunction
+from .products import CompiledProducts, compress
+from .rows import RowsInMemory
 from .shifting import shift
 from .threads import summed
 
@@ -33,7 +33,7 @@ def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
     return X.astype(np.float64, copy=False)
 
 
-class DenseDesign(ColumnsInMemory, LocalRows):
+class DenseDesign(RowsInMemory):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
     Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
@@ -167,26 +167,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
         first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
         return first, second
 
-    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X w``."""
-        block = as_block(w)
-        return self._forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
-
-    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``Xᵀ r``."""
-        block = as_block(r)
-        return self._backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
-
-    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X² w``."""
-        block = as_block(w)
-        return self._forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
-
-    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``(X²)ᵀ r``."""
-        block = as_block(r)
-        return self._backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
-
     def pair_matvec(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
@@ -202,7 +182,7 @@ class DenseDesign(ColumnsInMemory, LocalRows):
     def normal_product(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
     ) -> tuple[PerRow, ...]:
-        """Block after block, which is in a core's cache when the second product reads it; see :class:`LocalRows`."""
+        """Block after block, which is in a core's cache when the second product reads it; see :class:`.base.Design`."""
         n, size = self.shape[0], max(1, _BLOCK // max(self.shape[1], 1))
         if n <= size or not self._wide or self._products is not None or w_sq.shape[1]:
             return super().normal_product(w, w_sq, between)
@@ -319,13 +299,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
             return self._products.compressed
         return self._compressed if full and self._keeps_square and available() else None
 
-    def parts(self, size: int | None = None) -> Iterator[tuple[slice, DenseDesign]]:
-        """Some rows after the other, all at once if no size is given."""
-        n = self.shape[0]
-        for start in range(0, n, size or max(n, 1)):
-            rows = slice(start, min(start + (size or n), n))
-            yield rows, self if rows == slice(0, n) else self[rows]
-
     def stacked(self, below: Any) -> Any:
         """These rows and other ones below them."""
         if below.is_sparse:
@@ -338,10 +311,6 @@ class DenseDesign(ColumnsInMemory, LocalRows):
 
         # A copy, for the array of the user's may change; `jnp.asarray` would compile a program for each shape.
         return jax.device_put(np.array(np.transpose(self._given), dtype=dtype, order="C"))
-
-    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """``1[X ≠ 0]ᵀ s``, (p,)."""
-        return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
         """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""

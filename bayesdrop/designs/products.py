@@ -20,7 +20,7 @@ from . import kernels
 from .jit import compiled
 from .threads import cores, side_by_side
 
-__all__ = ["CompiledProducts", "Products", "ScipyProducts", "as_block", "compress"]
+__all__ = ["CompiledProducts", "Products", "ScipyProducts", "compress"]
 
 # Numbers of a block that are gathered at once: 8 MB.
 _GATHERED = 1 << 20
@@ -177,6 +177,8 @@ class CompiledProducts:
 
     def _gathered(self, loop: Any, block: Num[np.ndarray, "p K"], squared: Any) -> Float[np.ndarray, "n K"]:
         block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
+        if not block.shape[1]:
+            return result
         run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
         parts = _shares(self._pointers, cores() if products >= self._threaded else 1)
         side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
@@ -184,6 +186,8 @@ class CompiledProducts:
 
     def _scattered(self, loop: Any, block: Num[np.ndarray, "n K"], squared: Any) -> Float[np.ndarray, "p K"]:
         block, run = np.ascontiguousarray(block, np.float64), compiled(loop, "contract")
+        if not block.shape[1]:
+            return np.empty((self.shape[1], 0))
 
         def add(part: slice, total: Float[np.ndarray, "p K"]) -> None:
             run(*self._rows(part), block[part], squared, total)
@@ -268,8 +272,3 @@ def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
-
-
-def as_block(vector: Num[np.ndarray, "rows ..."]) -> Num[np.ndarray, "rows K"]:
-    """Return a vector (n,) as a block (n, 1), and a block as it is."""
-    return vector if vector.ndim == 2 else vector[:, None]

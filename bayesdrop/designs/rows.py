@@ -7,7 +7,7 @@ are NumPy arrays; a design whose rows lie elsewhere keeps them there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,15 @@ from .._validation import (
     refuse_surrogates,
     shown,
 )
+from .base import Design
+from .columns import ColumnSummary, summarise
 from .threads import in_pieces
 
 __all__ = [
     "ALL_ZERO",
     "NOT_ALL",
-    "Between",
     "LocalRows",
-    "RowFunction",
+    "RowsInMemory",
     "check_sample_weight",
     "code_labels",
     "unique_labels",
@@ -39,8 +40,6 @@ __all__ = [
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
 _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
-Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
-RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:
@@ -120,24 +119,9 @@ def _two_values(y: Any) -> tuple[Shaped[np.ndarray, " 2"], Int[np.ndarray, " n"]
     return np.array([low, high], dtype=y.dtype), upper.astype(np.intp)
 
 
-class LocalRows:
-    """What the designs share whose vectors over the rows are NumPy arrays.
+class LocalRows(Design):
+    """What the designs share whose vectors over the rows are NumPy arrays."""
 
-    Examples
-    --------
-    >>> rows = LocalRows()
-    >>> rows.total(rows.rowwise(np.square, np.array([[1.0], [2.0]]))).tolist()
-    [5.0]
-    """
-
-    shape: tuple[int, int]
-    matvec: Callable[..., PerRow]
-    rmatvec: Callable[..., Float[np.ndarray, "p K"]]
-    matrix: Callable[..., Any]
-    gram: Callable[..., Float[np.ndarray, "p p"]]
-    pair_matvec: Callable[..., tuple[PerRow, PerRow]]
-    pair_rmatvec: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]]
-    sign_sums: Callable[..., tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]]
     __getitem__: Callable[..., Any]
 
     def _responses(self, y: Any) -> PerRow:
@@ -171,7 +155,7 @@ class LocalRows:
 
     def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[AnyArray, " K"]:
         """Weight of the rows of each class, (K,)."""
-        return np.bincount(code, weights=weight, minlength=n_classes)
+        return self.total(np.bincount(code, weights=weight, minlength=n_classes)[None])
 
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
         """The design, the weights and other vectors over the rows without the rows of weight zero."""
@@ -179,11 +163,6 @@ class LocalRows:
         if np.all(keep):
             return self, weight, *rows
         return self[keep], weight[keep], *(part[keep] for part in rows)
-
-    def occurrences(self, weight: PerRow) -> Float[AnyArray, " p"]:
-        """``1[X ≠ 0]ᵀ s``, (p,)."""
-        above, below = self.sign_sums(weight[:, None])
-        return (above + below)[:, 0]
 
     def zeros(self, columns: int) -> PerRow:
         """Zeros, (n, columns)."""
@@ -205,36 +184,19 @@ class LocalRows:
         """Sum over the rows, (K,) for (n, K)."""
         return rows.sum(axis=0)
 
-    def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
-        """Compute now what will be used more than once."""
-        return rows
 
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
-        """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
+class RowsInMemory(LocalRows):
+    """What the designs share whose rows are in this process's memory: those of one array or sparse matrix."""
 
-        ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
-        """
-        first, second = self.pair_matvec(w, w_sq)
-        r, s = between(slice(None), first, second)
-        return first, second, *self.pair_rmatvec(r, s), self.total(r), self.total(s)
+    is_local = True
 
-    def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
-    ) -> tuple[Float[np.ndarray, ...], ...]:
-        """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``."""
-        # Without squares one product reads less, and no square is made.
-        pair = w_sq.shape[1] > 0
-        first, second = self.pair_matvec(w, w_sq) if pair else (self.matvec(w), self.zeros(0))
-        r, s, t = function(first, second, *rows)
-        back = self.pair_rmatvec(r, s) if pair else (self.rmatvec(r), np.zeros((self.shape[1], 0)))
-        return *back, self.total(r), self.total(s), self.total(t)
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of the columns under row weights; see :func:`summarise`."""
+        return summarise(self.matrix(), weight)
 
-    def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
-        """``Xᵀ diag(ω_g) X`` of every column of ``ω`` (n, G), dense (G, p, p)."""
-        return np.stack([self.gram(column) for column in omega.T])
-
-    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What a function makes of the rows, which are one block."""
-        return [function(self.matrix(), *rows)]
+    def parts(self, size: int | None = None) -> Iterator[tuple[slice, Any]]:
+        """Some rows after the other, all at once if no size is given."""
+        n = self.shape[0]
+        for start in range(0, n, size or max(n, 1)):
+            rows = slice(start, min(start + (size or n), n))
+            yield rows, self if rows == slice(0, n) else self[rows]

@@ -13,12 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .columns import ColumnsInMemory, ColumnSummary, merge_summaries, summarise
+from .columns import ColumnSummary, merge_summaries, summarise
 from .distinct import DistinctColumns, first_of_alike
 from .jit import available
 from .kernels import ROUNDING
-from .products import CompiledProducts, Products, ScipyProducts, as_block
-from .rows import LocalRows
+from .products import CompiledProducts, Products, ScipyProducts
+from .rows import RowsInMemory
 from .shifting import ShiftedProducts, shift_columns
 
 __all__ = ["ShiftedSparseDesign", "SparseDesign"]
@@ -31,7 +31,7 @@ _BLOCK = 1 << 17
 _GRAM_SIZE = 1000
 
 
-class SparseDesign(ColumnsInMemory, LocalRows):
+class SparseDesign(RowsInMemory):
     """Compressed sparse rows; see :class:`bayesdrop.designs.Design` for the methods.
 
     Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
@@ -59,6 +59,10 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         self._given = sparse.csr_array(X)
         self._known_binary = binary
         self.shape: tuple[int, int] = self._given.shape
+        n, p = self.shape
+        # A dense Gram matrix only where it takes no more room than the entries themselves.
+        self.prefers_gram = p * p <= self._given.nnz and p <= _GRAM_SIZE
+        self.prefers_outer_gram = not self.prefers_gram and n * n <= self._given.nnz and n <= _GRAM_SIZE
 
     @cached_property
     def _x(self) -> Any:
@@ -91,18 +95,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         """Made when first used: samplers need none."""
         return (CompiledProducts if self._compiled else ScipyProducts)(self._x, self.is_binary)
 
-    @property
-    def prefers_gram(self) -> bool:
-        """A dense Gram matrix only where it takes no more room than the entries themselves."""
-        p = self.shape[1]
-        return p * p <= self._x.nnz and p <= _GRAM_SIZE
-
-    @property
-    def prefers_outer_gram(self) -> bool:
-        """The same of the other Gram matrix."""
-        n = self.shape[0]
-        return not self.prefers_gram and n * n <= self._x.nnz and n <= _GRAM_SIZE
-
     @cached_property
     def distinct(self) -> DistinctColumns | None:
         """One column for all that are alike, if that spares a part of them."""
@@ -123,26 +115,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
 
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)
-
-    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X w``."""
-        block = as_block(w)
-        return self._products.forward(block, block[:, :0])[0].reshape(self.shape[0], *w.shape[1:])
-
-    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``Xᵀ r``."""
-        block = as_block(r)
-        return self._products.backward(block, block[:, :0])[0].reshape(self.shape[1], *r.shape[1:])
-
-    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X² w``."""
-        block = as_block(w)
-        return self._products.forward(block[:, :0], block)[1].reshape(self.shape[0], *w.shape[1:])
-
-    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``(X²)ᵀ r``."""
-        block = as_block(r)
-        return self._products.backward(block[:, :0], block)[1].reshape(self.shape[1], *r.shape[1:])
 
     def pair_matvec(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
@@ -205,13 +177,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
         """Compressed rows in the precision of the products."""
         return self._x
 
-    def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
-        """Some rows after the other, all at once if no size is given."""
-        n = self.shape[0]
-        for start in range(0, n, size or max(n, 1)):
-            rows = slice(start, min(start + (size or n), n))
-            yield rows, self if rows == slice(0, n) else self[rows]
-
     def stacked(self, below: Any) -> SparseDesign:
         """These rows and other ones below them: never dense, for sparse rows are the many."""
         return SparseDesign(sparse.vstack([self._given, sparse.csr_array(below.matrix())], format="csr"))
@@ -223,10 +188,6 @@ class SparseDesign(ColumnsInMemory, LocalRows):
     def transposed(self, dtype: Any) -> Any:
         """Refused: never made dense."""
         raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; take X.toarray().")
-
-    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """``1[X ≠ 0]ᵀ s``, (p,)."""
-        return np.asarray((self._given != 0).T @ weight, dtype=np.float64)
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
         """``X − c``: columns that are mostly stored are filled, and from all others ``c`` is subtracted in products."""
@@ -287,10 +248,6 @@ class ShiftedSparseDesign(SparseDesign):
         above, below, stored = (self._with_data(part.astype(np.float64)).T @ r for part in signs)
         absent, centre = r.sum(axis=0) - stored, self._centre[:, None]
         return above + np.where(centre < 0, absent, 0.0), below + np.where(centre > 0, absent, 0.0)
-
-    def occurrences(self, weight: Num[AnyArray, " n"]) -> Float[np.ndarray, " p"]:
-        """``1[X ≠ c]ᵀ s``, (p,)."""
-        return LocalRows.occurrences(self, weight)
 
     def minimum(self) -> float:
         """Smallest entry; what is not stored is ``−c``."""

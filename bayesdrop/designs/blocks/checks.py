@@ -9,11 +9,8 @@ from scipy.sparse import csr_array, issparse
 
 from ..._typing import Num
 from ..admission import admit
-from ..base import Design
-from ..dense import DenseDesign
-from ..sparse import SparseDesign
 
-__all__ = ["as_matrix", "check_finite", "entries_of", "is_sparse", "known_binary", "of_matrix"]
+__all__ = ["as_matrix", "check_finite", "entries_of", "is_sparse", "known_binary"]
 
 
 def is_sparse(block: Any) -> bool:
@@ -24,11 +21,6 @@ def is_sparse(block: Any) -> bool:
 def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
     """Stored entries, as one array."""
     return matrix.data if is_sparse(matrix) else matrix
-
-
-def of_matrix(matrix: Any, binary: bool | None = None) -> Design:
-    """Wrap a matrix of :func:`as_matrix` as a design; ``binary`` as in :class:`.sparse.SparseDesign`."""
-    return SparseDesign(matrix, binary) if is_sparse(matrix) else DenseDesign(matrix)
 
 
 def known_binary(matrix: Any) -> bool | None:

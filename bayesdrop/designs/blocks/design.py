@@ -8,7 +8,7 @@ where those fit into a quarter of a gigabyte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from typing import Any
@@ -18,12 +18,11 @@ from scipy.sparse import csr_array
 
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
-from ..base import Design
-from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
-from ..rows import LocalRows, RowFunction
+from ..base import Between, Design, RowFunction
+from ..blockwise import Blockwise, of_matrix
+from ..rows import LocalRows
 from ..threads import ahead, cores, in_threads
-from .checks import as_matrix, of_matrix
-from .products import BlockProducts
+from .checks import as_matrix
 from .records import Record, is_same, record_of
 from .sources import Load, open_source
 from .svmlight import zero_or_one
@@ -40,7 +39,7 @@ _AGAIN = (
 )
 
 
-class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
+class Blocks(Blockwise, LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
@@ -103,9 +102,6 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
     'CONVERGED'
     """
 
-    # The protocol's promise; nothing here depends on the number of rows.
-    prefers_outer_gram = False
-
     def __init__(
         self,
         source: Any,
@@ -132,6 +128,8 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
                 "n_features, zero_based: expected svmlight files, whose features they tell; other sources have all of "
                 "their columns, so leave both out."
             )
+        found = self._source.indices
+        self.zero_based = None if found is None else bool(found.zero_based)
         self._shift = 0
         self._records: list[Record] = []
         self._masks: list[Bool[np.ndarray, " rows"]] | None = None
@@ -180,10 +178,6 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.matrix()
 
-    def transposed(self, dtype: Any) -> Any:
-        """Refused; see :meth:`matrix`."""
-        return self.matrix()
-
     def matrix(self) -> Any:
         """Refused: the rows are never in memory at once."""
         raise TypeError(
@@ -221,15 +215,6 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
         result._minimum = None
         return result
 
-    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
-        """Summary of the columns under row weights, in one pass."""
-        return merge_summaries(self.each_block(summarise, weight))
-
-    @property
-    def zero_based(self) -> bool | None:
-        """Whether the indices of svmlight files begin at 0; None of other sources."""
-        return None if self._source.indices is None else bool(self._source.indices.zero_based + self._shift)
-
     def read_as(self, n_features: int, zero_based: bool | None) -> Blocks:
         """The rows of svmlight files by the features of a fit: their number, and whether its indices begin at 0.
 
@@ -253,7 +238,7 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
         except ValueError as error:
             raise ValueError(f"X: {error}") from None
         result = copy(self)
-        result._shift = int(zero_based) - int(indices.zero_based)
+        result.zero_based, result._shift = zero_based, int(zero_based) - int(indices.zero_based)
         result.shape = (self.shape[0], n_features)
         result._minimum = None
         return result
@@ -334,14 +319,45 @@ class Blocks(BlockProducts, ColumnsElsewhere, LocalRows):
         largest = 16 * max(record.stored for record in self._records)
         return int(np.clip(_HELD // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
-    def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """See :class:`bayesdrop.designs.Design`; one pass."""
-        return [
-            function(block.matrix(), *(part[here] for part in rows)) for here, block in self.parts() if block.shape[0]
-        ]
+    def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
+        """Products of the blocks with weights, one pass; see :class:`.blockwise.Blockwise`."""
+        found = [np.empty((self.shape[0], *tail)) for tail in tails]
+        for rows, block in self.parts():
+            for whole, part in zip(found, getattr(block, method)(*weights), strict=True):
+                whole[rows] = part
+        return found
 
-    def minimum(self) -> float:
-        """Smallest entry; known from the first pass unless rows were left out."""
-        if self._minimum is None:
-            self._minimum = min((block.minimum() for _, block in self.parts() if block.shape[0]), default=0.0)
-        return self._minimum
+    def _backward(self, method: str, *rows: PerRow) -> list[Any]:
+        """Sums over the blocks, one pass; see :class:`.blockwise.Blockwise`."""
+        found: Any = None
+        for here, block in self.parts():
+            made = getattr(block, method)(*(row[here] for row in rows))
+            made = made if isinstance(made, tuple) else (made,)
+            found = [*made] if found is None else [total + part for total, part in zip(found, made, strict=True)]
+        return list(found)
+
+    def normal_product(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
+    ) -> tuple[PerRow, ...]:
+        """Both products in one pass; see :class:`bayesdrop.designs.Design`."""
+        n, found = self.shape[0], None
+        first, second = np.empty((n, w.shape[1])), np.empty((n, w_sq.shape[1]))
+        for rows, block in self.parts():
+            first[rows], second[rows] = block.pair_matvec(w, w_sq)
+            sums = block.back_sums(*between(rows, first[rows], second[rows]))
+            found = sums if found is None else tuple(total + part for total, part in zip(found, sums, strict=True))
+        return first, second, *(found or ())
+
+    def sampled_products(
+        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
+        forward, back = np.empty(left.shape), np.zeros(right.shape)
+        for rows, block in self.parts():
+            forward[rows], part = block.sampled_products(left[rows], right, square, linear)
+            back += part
+        return forward, back
+
+    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+        """``X diag(s) Xᵀ``, dense (n, n), in two passes: for few rows only."""
+        return self.matvec(scale[:, None] * self.rmatvec(np.eye(self.shape[0])))

@@ -15,10 +15,9 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..._validation import text_names
-from ..base import Design
-from ..blocks.checks import as_matrix, check_finite, of_matrix
-from ..columns import ColumnsElsewhere, ColumnSummary, merge_summaries, summarise
-from ..rows import Between, RowFunction
+from ..base import Design, RowFunction
+from ..blocks.checks import as_matrix, check_finite
+from ..blockwise import Blockwise, of_matrix
 from . import tasks
 from .rows import DaskRows, is_frame
 from .tasks import cluster_errors
@@ -35,7 +34,7 @@ NOT_IN_MEMORY = (
 _GRAM_COLUMNS = 500
 
 
-class DaskDesign(ColumnsElsewhere, DaskRows):
+class DaskDesign(Blockwise, DaskRows):
     """Blocks of rows on a Dask cluster; see :class:`bayesdrop.designs.Design` for the methods.
 
     Parameters
@@ -62,9 +61,6 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
     >>> design.shape, float(design.total(design.matvec(np.array([1.0, 2.0]))))
     ((6, 2), 18.0)
     """
-
-    zero_based: bool | None = None
-    prefers_outer_gram = False
 
     def __init__(self, X: Any) -> None:
         import dask
@@ -112,10 +108,6 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         """Refused: the rows stay on the workers."""
         raise TypeError(f"X: {NOT_IN_MEMORY}")
 
-    def transposed(self, dtype: Any) -> Any:
-        """Refused."""
-        return self.matrix()
-
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Refused."""
         return self.matrix()
@@ -130,19 +122,6 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
             result._blocks = list(dask.persist(*(apply(block, sent) for block in self._blocks)))
         result._minimum = None
         return result
-
-    def column_summary(self, weight: PerRow) -> ColumnSummary:
-        """Summary of the columns under row weights; those of blocks are merged on the workers."""
-        import dask
-
-        make = dask.delayed(_summary, pure=False)
-        parts = [make(block, part) for block, part in zip(self._blocks, self._chunks(weight), strict=True)]
-        return ColumnSummary(*self._summed(parts, merge_summaries))
-
-    def occurrences(self, weight: PerRow) -> Float[np.ndarray, " p"]:
-        """``1[X ≠ 0]ᵀ s``, (p,)."""
-        above, below = self.sign_sums(weight[:, None])
-        return (above + below)[:, 0]
 
     # Products
 
@@ -163,45 +142,6 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         apply = dask.delayed(_call, pure=False)
         chunks = zip(*(self._chunks(part) for part in rows), strict=True)
         return self._summed([apply(method, block, *parts) for block, parts in zip(self._blocks, chunks, strict=True)])
-
-    def matvec(self, w: Num[np.ndarray, "p ..."]) -> PerRow:
-        """``X w``."""
-        return self._forward("matvec", [w.shape[1:]], w)[0]
-
-    def rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
-        """``Xᵀ r``."""
-        return self._backward("rmatvec", r)[0]
-
-    def sq_matvec(self, w: Num[np.ndarray, "p ..."]) -> PerRow:
-        """``X² w``."""
-        return self._forward("sq_matvec", [w.shape[1:]], w)[0]
-
-    def sq_rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
-        """``(X²)ᵀ r``."""
-        return self._backward("sq_rmatvec", r)[0]
-
-    def pair_matvec(self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]) -> tuple[PerRow, PerRow]:
-        """``(X w, X² w_sq)``."""
-        first, second = self._forward("pair_matvec", [w.shape[1:], w_sq.shape[1:]], w, w_sq)
-        return first, second
-
-    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """``(Xᵀ r, (X²)ᵀ r_sq)``."""
-        first, second = self._backward("pair_rmatvec", r, r_sq)
-        return first, second
-
-    def normal_product(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
-        """Both products and the sums; see :class:`bayesdrop.designs.Design`."""
-        if w_sq.shape[1]:
-            first, second = self.pair_matvec(w, w_sq)
-            r, s = between(slice(None), first, second)
-            return first, second, *self._backward("_pair_back", r, s)
-        # Fewer tasks, and each of them costs the scheduler a millisecond.
-        first, second, nothing = self.matvec(w), self.zeros(0), np.zeros((self.shape[1], 0))
-        back, total = self._backward("_back", between(slice(None), first, second)[0])
-        return first, second, back, nothing, total, nothing.sum(axis=0)
 
     def product_sums(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], function: RowFunction, *rows: PerRow
@@ -240,37 +180,15 @@ class DaskDesign(ColumnsElsewhere, DaskRows):
         back = self._summed([dask.delayed(_second)(part) for part in made])[0]
         return self._joined(list(made), 0, (right.shape[1],)), back
 
-    def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
-        """``Xᵀ diag(ω) X``, dense (p, p); it sends p² numbers."""
-        return self._backward("gram", omega)[0]
-
-    def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
-        """``Xᵀ diag(ω_g) X`` of every column of ``ω`` (n, G), in one task for each block; it sends G p² numbers."""
-        return self._backward("grams", omega)[0]
-
     def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
         """Refused: an n × n matrix belongs in memory."""
         raise TypeError(
             "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() as it is, or X.compute()."
         )
 
-    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
-        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
-        above, below = self._backward("sign_sums", r)
-        return above, below
-
-    def minimum(self) -> float:
-        """Smallest entry, known from the first look."""
-        if self._minimum is None:
-            import dask
-
-            facts = tasks.computed([dask.delayed(_facts)(block) for block in self._blocks])
-            self._minimum = min(least for n, _, least in facts if n)
-        return self._minimum
-
     def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
         """Refused: the entries stay on the workers."""
-        raise TypeError("X: this method goes through single entries, which stay on Dask's workers; pass X.compute().")
+        return self.matrix()
 
 
 def _design(block: Any, number: int) -> Design:
@@ -288,10 +206,6 @@ def _shifted(block: Design, centre: Float[np.ndarray, " p"]) -> Design:
     return block.shifted(centre)
 
 
-def _summary(block: Design, weight: Num[AnyArray, " rows"]) -> ColumnSummary:
-    return summarise(block.matrix(), weight)
-
-
 def _product_sums(
     block: Design, w: Any, w_sq: Any, function: RowFunction, *rows: Num[AnyArray, "rows ..."]
 ) -> tuple[Float[np.ndarray, ...], ...]:
@@ -307,10 +221,5 @@ def _second(made: tuple[Any, ...]) -> tuple[Any]:
 
 
 def _call(method: str, block: Design, *arguments: Num[AnyArray, ...]) -> tuple[Any, ...]:
-    if method == "_back":
-        return block.rmatvec(arguments[0]), block.total(arguments[0])
-    if method == "_pair_back":
-        r, s = arguments
-        return *block.pair_rmatvec(r, s), block.total(r), block.total(s)
     result = getattr(block, method)(*arguments)
     return result if isinstance(result, tuple) else (result,)

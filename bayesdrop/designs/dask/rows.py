@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import plain_column, refuse_masked, refuse_scalar
+from ..base import Design
 from ..rows import ALL_ZERO, NOT_ALL, unique_labels
 from . import tasks
 from .tasks import cluster_errors
@@ -38,10 +39,9 @@ def is_frame(X: Any) -> bool:
     return is_dask(X) and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
 
 
-class DaskRows:
+class DaskRows(Design):
     """What :class:`.design.DaskDesign` does with vectors over its rows, which are Dask arrays."""
 
-    shape: tuple[int, int]
     _rows: tuple[int, ...]
 
     def vector(self, values: Any, name: str) -> PerRow:
@@ -129,11 +129,11 @@ class DaskRows:
         graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
-    def _summed(self, parts: list[Any], merge: Callable[[Any], Any] | None = None) -> list[Num[AnyArray, ...]]:
-        """Sums of tuples of arrays, or what else they are merged to, a few at a time on the workers."""
+    def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
+        """Sums of tuples of arrays, a few at a time on the workers."""
         import dask
 
-        add = dask.delayed(_add if merge is None else merge, pure=False)
+        add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
             parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return list(tasks.computed(parts)[0])
@@ -177,10 +177,6 @@ class DaskRows:
     def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[AnyArray, " K"]:
         """Weight of the rows of each class, (K,)."""
         return self.total(weight[:, None] * (code[:, None] == np.arange(n_classes)))
-
-    def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
-        """All of them: rows stay where they are, and a weight of zero counts nothing."""
-        return self, weight, *rows
 
 
 def _weight_facts(values: PerRow) -> tuple[bool, bool, bool]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import AnyArray, Float, Int, Num, PerRow
-from ..columns import ColumnsElsewhere, ColumnSummary
+from ..._typing import AnyArray, Float, Num, PerRow
+from ..columns import ColumnSummary
 from ..dense import DenseDesign
 from ..kernels import ROUNDING
 from .placement import check_form, holders
@@ -29,7 +29,7 @@ _GRAM_COLUMNS = 2000
 _BLOCK = 1 << 20
 
 
-class ShardedDesign(ColumnsElsewhere, ProcessRows):
+class ShardedDesign(ProcessRows):
     """Dense JAX array (n, p) with its rows on one or more devices; see :class:`bayesdrop.designs.Design`.
 
     Products are in double precision, whatever the precision of the array, which stays as it is; integers are made
@@ -65,10 +65,6 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
     >>> design.sq_matvec(np.ones(2)).tolist(), design.gram(np.ones(2)).tolist()
     ([5.0, 25.0], [[10.0, 10.0], [10.0, 20.0]])
     """
-
-    columns: list[str] | None = None
-    zero_based: bool | None = None
-    is_streamed = False
 
     def __init__(self, X: Any) -> None:
         import jax
@@ -228,26 +224,6 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
         first, second = self._sums("backward", _widened(r), _widened(r_sq))
         return first[:, :K], second[:, :L]
 
-    def matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X w``."""
-        block = w.reshape(len(w), -1)
-        return self._forward(block, block[:, :0])[0].reshape(-1, *w.shape[1:])
-
-    def rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``Xᵀ r``."""
-        block = r.reshape(len(r), -1)
-        return self._backward(block, block[:, :0])[0].reshape(-1, *r.shape[1:])
-
-    def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> Float[np.ndarray, "n ..."]:
-        """``X² w``."""
-        block = w.reshape(len(w), -1)
-        return self._forward(block[:, :0], block)[1].reshape(-1, *w.shape[1:])
-
-    def sq_rmatvec(self, r: Num[AnyArray, "n ..."]) -> Float[np.ndarray, "p ..."]:
-        """``(X²)ᵀ r``."""
-        block = r.reshape(len(r), -1)
-        return self._backward(block[:, :0], block)[1].reshape(-1, *r.shape[1:])
-
     def pair_matvec(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
@@ -313,18 +289,12 @@ class ShardedDesign(ColumnsElsewhere, ProcessRows):
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, DenseDesign]]:
         """Copy this process's rows to the host, so many at a time, each as a design with where they stand."""
         size = size or max(1, _BLOCK // self.shape[1])
-        for shard in self._x.addressable_shards:
+        for shard in sorted(self._x.addressable_shards, key=lambda shard: shard.index[0].start or 0):
             if shard.replica_id == 0:
                 first = self._place[(shard.index[0].start or 0) // self._height].start
                 for start in range(0, self._height, size):
                     rows = np.asarray(shard.data[start : start + size])
                     yield slice(first + start, first + start + len(rows)), DenseDesign(rows)
-
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
-        """Non-zero entries of this process's rows as ``(rows, columns, values)`` in blocks of rows."""
-        for rows, part in sorted(self.parts(), key=lambda item: item[0].start):
-            for within, columns, values in part.entries():
-                yield within + rows.start, columns, values
 
 
 def _widened(block: Num[np.ndarray, "q K"]) -> Num[np.ndarray, "q _"]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import AnyArray, Float, Num, PerRow, Shaped
+from ..._typing import AnyArray, Num, PerRow, Shaped
 from ..._validation import refuse_masked, refuse_scalar
 from ..rows import ALL_ZERO, LocalRows, check_sample_weight, code_labels, unique_labels
 
@@ -124,10 +124,6 @@ class ProcessRows(LocalRows):
         if self.processes > 1 and not self.total(weight[:, None])[0] > 0:
             raise ValueError(ALL_ZERO)
         return weight
-
-    def class_totals(self, code: PerRow, weight: PerRow, n_classes: int) -> Float[AnyArray, " K"]:
-        """Weight of the rows of each class in all processes, (K,)."""
-        return self.total(np.bincount(code, weights=weight, minlength=n_classes)[None])
 
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
         """All of them, to be shared equally by the devices; a weight of zero counts nothing."""

@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 import bayesdrop as bd
 from bayesdrop.designs import Blocks, Design, as_design
 from bayesdrop.designs import dense as dense_module
-from bayesdrop.designs.blocks import products, sources
+from bayesdrop.designs.blocks import sources
 
 SAME = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -90,7 +90,6 @@ def test_sampled_products(pair, check_sampled_products):
 
 def test_grams_counts_and_entries(pair, monkeypatch):
     design, X = pair
-    monkeypatch.setattr(products, "_OUTER_COLUMNS", 4)
     rng = np.random.default_rng(2)
     omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])
     np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **SAME)
