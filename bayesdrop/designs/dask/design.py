@@ -7,8 +7,10 @@ for each class. A worker that is lost takes its blocks along; Dask makes them an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -114,57 +116,45 @@ class DaskDesign(Blockwise, DaskRows):
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DaskDesign:
         """``X − c``, on the workers."""
-        import dask
-
-        result, apply = copy(self), dask.delayed(_shifted, pure=False)
-        sent = dask.delayed(np.ascontiguousarray(centre))
-        with cluster_errors():
-            result._blocks = list(dask.persist(*(apply(block, sent) for block in self._blocks)))
-        result._minimum = None
+        result = copy(self)
+        result._blocks, result._minimum = self._persisted(self._tasks("shifted", centre)), None
         return result
 
-    # Products
+    def _tasks(self, method: str, *sent: Any, rows: Sequence[PerRow] = (), **named: Any) -> list[Any]:
+        """A task for each block: a method of it, of what is sent to all and of its part of vectors over the rows."""
+        import dask
+
+        apply, send = dask.delayed(_call, pure=False), partial(dask.delayed, traverse=False)
+        same, others = [send(part) for part in sent], {name: send(part) for name, part in named.items()}
+        chunks = zip(*(self._chunks(part) for part in rows), strict=True) if rows else [()] * len(self._blocks)
+        return [
+            apply(method, block, *same, *parts, **others) for block, parts in zip(self._blocks, chunks, strict=True)
+        ]
+
+    def _persisted(self, made: list[Any]) -> list[Any]:
+        import dask
+
+        with cluster_errors():
+            return list(dask.persist(*made))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[np.ndarray, "p ..."]) -> list[PerRow]:
         """Products of every block with weights that are sent to the workers; they stay there."""
-        import dask
-
-        apply = dask.delayed(_call, pure=False)
-        sent = [dask.delayed(np.ascontiguousarray(weight)) for weight in weights]
-        with cluster_errors():
-            made = dask.persist(*(apply(method, block, *sent) for block in self._blocks))
-        return [self._joined(list(made), k, tail) for k, tail in enumerate(tails)]
+        made = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
+        return [self._joined(made, k, tail) for k, tail in enumerate(tails)]
 
     def _backward(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
         """Sums of the products of every block with its part of vectors over the rows."""
-        import dask
-
-        apply = dask.delayed(_call, pure=False)
-        chunks = zip(*(self._chunks(part) for part in rows), strict=True)
-        return self._summed([apply(method, block, *parts) for block, parts in zip(self._blocks, chunks, strict=True)])
+        return self._summed(self._tasks(method, rows=rows))
 
     def product_sums(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one task for each block."""
-        import dask
-
-        apply = dask.delayed(_product_sums, pure=False)
-        sent = [dask.delayed(np.ascontiguousarray(part)) for part in (w, w_sq)]
-        sent.append(dask.delayed(function, traverse=False))
-        chunks = zip(*(self._chunks(part) for part in rows), strict=True) if rows else ((),) * len(self._blocks)
-        return tuple(
-            self._summed([apply(block, *sent, *parts) for block, parts in zip(self._blocks, chunks, strict=True)])
-        )
+        return tuple(self._summed(self._tasks("product_sums", w, w_sq, function, rows=rows)))
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """See :class:`bayesdrop.designs.Design`; on the workers."""
-        import dask
-
-        apply, sent = dask.delayed(_of_matrix, pure=False), dask.delayed(function, traverse=False)
-        chunks = zip(*(self._chunks(part) for part in rows), strict=True) if rows else ((),) * len(self._blocks)
-        pieces = zip(self._blocks, chunks, self._rows, strict=True)
-        return list(tasks.computed([apply(sent, block, *parts) for block, parts, count in pieces if count]))
+        return list(chain(*tasks.computed(self._tasks("each_block", function, rows=rows))))
 
     def sampled_products(
         self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
@@ -172,13 +162,9 @@ class DaskDesign(Blockwise, DaskRows):
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         import dask
 
-        apply = dask.delayed(_call, pure=False)
-        sent = [dask.delayed(np.ascontiguousarray(part)) for part in (right, square, linear)]
-        pieces = zip(self._blocks, self._chunks(left), strict=True)
-        with cluster_errors():
-            made = dask.persist(*(apply("sampled_products", block, part, *sent) for block, part in pieces))
+        made = self._persisted(self._tasks("sampled_products", rows=[left], right=right, square=square, linear=linear))
         back = self._summed([dask.delayed(_second)(part) for part in made])[0]
-        return self._joined(list(made), 0, (right.shape[1],)), back
+        return self._joined(made, 0, (right.shape[1],)), back
 
     def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
         """Refused: an n × n matrix belongs in memory."""
@@ -202,24 +188,9 @@ def _facts(block: Design) -> tuple[int, int, float]:
     return *block.shape, block.minimum() if block.shape[0] else 0.0
 
 
-def _shifted(block: Design, centre: Float[np.ndarray, " p"]) -> Design:
-    return block.shifted(centre)
-
-
-def _product_sums(
-    block: Design, w: Any, w_sq: Any, function: RowFunction, *rows: Num[AnyArray, "rows ..."]
-) -> tuple[Float[np.ndarray, ...], ...]:
-    return block.product_sums(w, w_sq, function, *rows)
-
-
-def _of_matrix(function: Callable[..., Any], block: Design, *rows: Num[AnyArray, "rows ..."]) -> Any:
-    return function(block.matrix(), *rows)
-
-
 def _second(made: tuple[Any, ...]) -> tuple[Any]:
     return (made[1],)
 
 
-def _call(method: str, block: Design, *arguments: Num[AnyArray, ...]) -> tuple[Any, ...]:
-    result = getattr(block, method)(*arguments)
-    return result if isinstance(result, tuple) else (result,)
+def _call(method: str, block: Design, *arguments: Any, **named: Any) -> Any:
+    return getattr(block, method)(*arguments, **named)

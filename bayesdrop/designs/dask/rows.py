@@ -130,13 +130,14 @@ class DaskRows(Design):
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
     def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
-        """Sums of tuples of arrays, a few at a time on the workers."""
+        """Sums of arrays, or of tuples of them, a few at a time on the workers."""
         import dask
 
         add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
             parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        return list(tasks.computed(parts)[0])
+        total = tasks.computed(parts)[0]
+        return list(total) if isinstance(total, tuple) else [total]
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
         """Classes (K,) and the class number of each row (n,); a class may occur in some blocks only."""
@@ -192,5 +193,7 @@ def _total(chunk: Num[AnyArray, "rows ..."]) -> tuple[Num[AnyArray, ...]]:
     return (chunk.sum(axis=0),)
 
 
-def _add(parts: list[tuple[Num[AnyArray, ...], ...]]) -> tuple[Num[AnyArray, ...], ...]:
+def _add(parts: list[Any]) -> Any:
+    if not isinstance(parts[0], tuple):
+        return sum(parts[1:], start=parts[0])
     return tuple(sum(same[1:], start=same[0]) for same in zip(*parts, strict=True))
