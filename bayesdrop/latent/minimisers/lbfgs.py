@@ -86,7 +86,7 @@ def descend(
         trace.values.append(np.array([here.objective]))
         trace.iterations += 1
         step()
-        _log.debug("iteration %d: objective %.10g", trace.iterations, here.objective)
+        _log.debug("iteration %d: objective %.10g, relative suboptimality unknown", trace.iterations, here.objective)
 
     options = {"maxiter": steps, "maxfun": np.inf, "ftol": 0.0, "gtol": 0.0}
     found = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
