@@ -12,6 +12,7 @@ import numpy as np
 import jax, bayesdrop as bd
 
 warnings.simplefilter("ignore")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background processes ignore
 chance, rounds = random.Random(int(sys.argv[1])), int(sys.argv[2])
 X = np.random.default_rng(0).normal(size=(40, 3))
 y = X[:, 0] + np.random.default_rng(1).normal(size=40) > 0
