@@ -231,7 +231,7 @@ def sample(
         check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
 
-    result = _run(
+    result, choice = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
         stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
     )  # fmt: skip
@@ -242,6 +242,8 @@ def sample(
     )  # fmt: skip
     attrs |= attributes(settled.stated, data.classes, data.facts)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": settled.scale_ratio}
+    if choice is not None:
+        attrs["normal_approximation"] = choice
     if design is not None:
         attrs["formula"] = design.formula
     if settled.centre is not None:
@@ -288,8 +290,11 @@ def _run(
     max_seconds: float | int | None,
     variables: list[str] | None,
     progress: bool,
-) -> Run:
-    """Draws by the names and on the scales of the posterior; ``model`` as the user gave it."""
+) -> tuple[Run, str | None]:
+    """Draws by the names and on the scales of the posterior, and the normal approximation that the kernel has.
+
+    ``model`` is as the user gave it.
+    """
     with uninterrupted():
         import jax
         import xarray  # noqa: F401  # of which groups are made
@@ -328,7 +333,7 @@ def _run(
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
     more = finish.more(result.draws) if variables is None else {}
-    return replace(result, draws=finish.values(result.draws | more))
+    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choice", None)
 
 
 def _finishing(model: Model) -> Finishing:

@@ -18,13 +18,13 @@ from ...priors.learnt_scale import LearntScale
 from ...rates import RateMap
 from ..matrix import Matrix, samplers_matrix
 from ..placing import placed
-from .approximations.drawn import DrawnApproximation, drawn_approximation, of_scores, rounding_width
+from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
 from .approximations.drawn_precision import direction_factor
 from .approximations.normal import Factor, normal_approximation, score_spread
-from .approximations.row_factor import by_rows, row_factor, row_gram, row_roots
+from .approximations.row_factor import row_factor, row_gram, row_roots
 from .classes.density import ClassDensity, class_approximation
 from .classes.factor import class_factor
-from .classes.scores import class_scores, of_class_scores
+from .classes.scores import class_scores
 from .classes.streamed_scores import streamed_class_scores
 from .density import Density, DensityOperands
 from .scales.learnt import best_scales, with_scale_map, with_scales
@@ -41,6 +41,8 @@ _SMALL = 1 << 24
 ROUNDED = 0.5
 # Features below which the curvature is averaged where the scale of the weights is learnt.
 _AVERAGED = 300
+# Approximations of a single score and many features.
+_OF_SCORES = ("scores", "rows", "directions")
 
 
 class Bound(NamedTuple):
@@ -76,36 +78,39 @@ def bind_start(
     rate_map: RateMap,
     marginalised: bool,
     dtype: str,
+    choice: str,
     rounded: bool = True,
     held: bool = True,
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
-    ``rounded`` rounds the kinks of forces; the operands have the rows if they are ``held``.
+    ``choice`` is the name of the approximation (:mod:`.choices`), ``rounded`` rounds the kinks of forces, and the
+    operands have the rows if they are ``held``.
     """
+    dense = choice == "dense"
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
     if learnt is not None:
         # Refusals come before fits.
         bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, held)
-        structured = bind_scales(model, learnt, data, rate_map, *bound, marginalised, dtype, rounded)
+        structured = bind_scales(model, learnt, data, rate_map, *bound, choice, dtype, rounded)
         if structured is not None:
             return structured
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
-            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged)
+            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged, dense)
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
-    if learnt is None and isinstance(density, ClassDensity) and of_class_scores(model, data, rate_map, density):
+    if choice == "eigenvectors":
         scores = streamed_class_scores if data.design.is_streamed else class_scores
         found = scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
-    if of_scores(model, data, rate_map, marginalised):
-        return _start_of_scores(model, data, rate_map, density, operands, dtype, rounded)
-    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed)
+    if choice in _OF_SCORES:
+        return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
+    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         width = ROUNDED * score_spread(data, factor)
@@ -122,13 +127,14 @@ def _start_of_scores(
     rate_map: RateMap,
     density: Any,
     operands: DensityOperands,
+    choice: str,
     dtype: str,
     rounded: bool,
 ) -> Bound:
     """Density and operands with an approximation of a single score and many features, by rows or by directions."""
     found, intercept = drawn_approximation(model, data, rate_map, density.integrated), model.fit_intercept
     factor: Any
-    if by_rows(data):
+    if choice != "directions":
         p, curvature = len(found.gain), found.precision.curvature
         weights = found.precision.prior[:p], found.gain, curvature
         roots = row_roots(row_gram(data.design, *weights, intercept, found.rates), curvature)
@@ -153,12 +159,12 @@ def bind_scales(
     rate_map: RateMap,
     density: Any,
     operands: DensityOperands,
-    marginalised: bool,
+    choice: str,
     dtype: str,
     rounded: bool,
 ) -> Bound | None:
     """Density and operands with learnt scales by a structured approximation, where there is one."""
-    known, p, intercept = at_median(model, data), len(learnt.index), model.fit_intercept
+    p, intercept = len(learnt.index), model.fit_intercept
     contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
 
     def by_classes(at: Model) -> tuple[Any, ScaleMap]:
@@ -167,16 +173,13 @@ def bind_scales(
 
     def by_scores(at: Model) -> tuple[Any, ScaleMap]:
         found = drawn_approximation(at, data, rate_map, density.integrated)
-        if by_rows(data):
+        if choice == "rows":
             return found, row_scale_map(found, data, operands, at, learnt, dtype)
         return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
 
-    fit = by_scores if of_scores(known, data, rate_map, marginalised) else None
-    if isinstance(density, ClassDensity):
-        held = not data.design.is_streamed and of_class_scores(known, data, rate_map, density)
-        fit = by_classes if held else None
-    if fit is None:
+    if choice not in (*_OF_SCORES, "eigenvectors"):
         return None
+    fit = by_classes if choice == "eigenvectors" else by_scores
     found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
@@ -278,22 +281,23 @@ def operands_of(
 
 
 def start_of(
-    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False
+    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
 
-    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little.
+    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little;
+    ``dense`` a matrix, else standard deviations.
     """
     if model.loss.multiclass:
-        return class_approximation(model, data, rate_map)
+        return class_approximation(model, data, rate_map, dense)
     if not rate_map.is_free:
         averaged &= len(data.feature_names) < _AVERAGED
-        return normal_approximation(model, data, rate_map.initial, averaged)
+        return normal_approximation(model, data, rate_map.initial, averaged, dense)
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    mean, factor = normal_approximation(model, data, typical[rate_map.index])
+    mean, factor = normal_approximation(model, data, typical[rate_map.index], dense=dense)
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
     centre = np.concatenate([mean, norm.ppf(typical)])

@@ -146,10 +146,13 @@ class HMCKernel:
         What is sampled.
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+    choice : str
+        Name of the normal approximation; see :mod:`.choices`.
     """
 
     density: LogDensity
     trust: float
+    choice: str = ""
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:

@@ -14,13 +14,13 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .approximations.direction_factor import DirectionFactor
-from .approximations.drawn import by_draws
 from .approximations.normal import score_spread
-from .binding import ROUNDED, Bound, at_median, bind_density, bind_start
+from .binding import ROUNDED, Bound, bind_density, bind_start
+from .choices import Limits, case_of, choose
 from .classes.costs import ClassCosts
 from .kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
-from .score_space import ScoreHMCKernel, ScoreOperands, moves_scores, score_operands
+from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed.density import StreamedRows, one_pass
 from .streamed.kernel import StreamedKernel, StreamedOperands
 from .whitening import FactorMap
@@ -35,14 +35,10 @@ _MANY_ROWS = 50
 class HMC:
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.mcmc.hmc.kernel`.
 
-    From 1,500 features on, and up to 6,000 rows and 1.4 times as many as features, the normal approximation is found
-    and applied by rows (:mod:`bayesdrop.mcmc.hmc.approximations.row_factor`), and without noise it is the scores that
-    move (:mod:`bayesdrop.mcmc.hmc.score_space`). With more rows, with or without noise, it is diagonal but for the
-    leading directions (:mod:`bayesdrop.mcmc.hmc.approximations.drawn`), and Python goes through the rows. Many classes
-    share its eigenvectors, with noise or without, beyond 1,500 coordinates where there are at most 4,000 rows or
-    features (:mod:`bayesdrop.mcmc.hmc.classes.factor`). Learnt scales of the weights have each of these too, by a map
-    that decouples the weights from them (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`). The scores do not move by
-    themselves there.
+    The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
+    :mod:`bayesdrop.mcmc.hmc.choices` that can be had; the attribute ``normal_approximation`` of a posterior's groups
+    says which. Learnt scales of the weights have each of these, by a map that decouples the weights from them
+    (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`), but for the scores, which do not move by themselves then.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is
@@ -54,9 +50,7 @@ class HMC:
     ``bd.Gibbs()`` is exact.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each leapfrog
-    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`). Their
-    approximation is dense below 1,500 features and diagonal from there on; many classes share eigenvectors beyond 1,500
-    coordinates and up to 4,000 features (:mod:`bayesdrop.mcmc.hmc.classes.streamed_scores`).
+    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.mcmc.hmc.streamed.kernel`).
 
     Parameters
     ----------
@@ -81,6 +75,7 @@ class HMC:
     correct: bool = True
     takes_offset: ClassVar[bool] = True
     integrates_masks: ClassVar[bool] = True
+    limits: ClassVar[Limits] = Limits()
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
@@ -99,15 +94,18 @@ class HMC:
         ValueError
             As :func:`bind_density` has it.
         """
-        if moves_scores(model, data, rate_map):
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        if choice == "scores":
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single), score_operands(
                 model, data, rate_map, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
             )
-        passes = by_draws(at_median(model, data), data, rate_map, marginalised)
-        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, held=not passes)
-        kernel, chains = self._kernel(bound, data, rate_map, tune)
+        passes = choice == "directions"
+        bound = bind_start(
+            type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, held=not passes
+        )
+        kernel, chains = self._kernel(bound, data, rate_map, tune, choice)
         return _by_passes(kernel, chains, model, data) if passes else (kernel, chains)
 
     def bind_streamed(
@@ -144,8 +142,9 @@ class HMC:
                     f"method: bd.{name} of rows that are not in memory takes {taken}, got {came!r}; {advice}, or pass "
                     "an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of them."
                 )
-        bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, rounded=False)
-        kernel, operands = self._kernel(bound, data, rate_map, tune)
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
+        kernel, operands = self._kernel(bound, data, rate_map, tune, choice)
         factor: Any = bound.spread  # not by rows, which are not in memory
         width = ROUNDED * score_spread(data, factor) if bound.kinked else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
@@ -154,7 +153,9 @@ class HMC:
         rows = StreamedRows(data.design, target, weight, model.C, width, costs=costs)
         return StreamedKernel(kernel), StreamedOperands(operands, rows)
 
-    def _kernel(self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int) -> tuple[HMCKernel, HMCOperands]:
+    def _kernel(
+        self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int, choice: str
+    ) -> tuple[HMCKernel, HMCOperands]:
         """Kernel and operands around an approximation."""
         density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
@@ -168,7 +169,7 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        return HMCKernel(density=bound.density, trust=trust), HMCOperands(
+        return HMCKernel(density=bound.density, trust=trust, choice=choice), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),

@@ -23,6 +23,7 @@ from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
 from .binding import bind_start
+from .choices import Limits, case_of, choose
 from .density import LogDensity
 from .whitening import Factor, FactorMap, unwhiten, whiten_gradient
 
@@ -58,6 +59,7 @@ class NUTS:
     dtype: str = "float64"
     correct: bool = True
     integrates_masks: ClassVar[bool] = True
+    limits: ClassVar[Limits] = Limits()
     takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 1000
 
@@ -71,7 +73,8 @@ class NUTS:
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[NUTSKernel, NUTSOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
-        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, rounded=False)
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
         real, found = partial(placed, dtype=self.dtype), bound.factor
         factor = found if isinstance(found, FactorMap) else real(found)

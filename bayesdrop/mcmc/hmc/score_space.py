@@ -35,22 +35,14 @@ from ..._typing import Bool, Float, Int
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
-from .approximations.drawn import drawn_approximation, of_scores, rounding_width
-from .approximations.row_factor import (
-    RowFactor,
-    by_rows,
-    row_factor,
-    row_gram,
-    row_product,
-    row_roots,
-    without_noise,
-)
+from .approximations.drawn import drawn_approximation, rounding_width
+from .approximations.row_factor import RowFactor, row_factor, row_gram, row_product, row_roots
 from .density import Density, DensityOperands
 from .kernel import ACCEPT, DIVERGED, TURN
 from .step_search import StepSearch, draw_length, first_search, searched
 from .trajectory import STATISTICS, split_trajectory, statistics_of
 
-__all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "moves_scores", "score_operands"]
+__all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "score_operands"]
 
 PerScore = Float[jax.Array, "C n"]
 
@@ -128,9 +120,12 @@ class ScoreHMCKernel:
     ----------
     density : Density
         What is sampled; without noise or free rates.
+    choice : str
+        Name of the normal approximation; see :mod:`.choices`.
     """
 
     density: Density
+    choice: str = "scores"
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -248,11 +243,6 @@ class ScoreHMCKernel:
         theta = operands.centre[None] + operands.factor.times(state.position, rows)
         lp = self.lp(operands, state.position, state.score)
         return self.density.record(operands.density, theta) | statistics_of(state, lp)
-
-
-def moves_scores(model: Model, data: Dataset, rate_map: RateMap) -> bool:
-    """True if this kernel is for the model, without noise, and by rows is the way to less work."""
-    return by_rows(data) and without_noise(model, rate_map) and of_scores(model, data, rate_map, True)
 
 
 def score_operands(

@@ -14,6 +14,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses.softmax_forms import normal_points
 from bayesdrop.mcmc.hmc.binding import bind_density
+from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.classes import scores as by_scores
 from bayesdrop.mcmc.hmc.classes.density import contrasts
 from bayesdrop.mcmc.hmc.classes.factor import ClassFactor, class_factor
@@ -187,7 +188,7 @@ def test_moments_of_the_draws(side, noise, monkeypatch):
     model, data = model_of(p, noise=noise), data_of(n, p)
     moments = []
     for dense in (1500, 2):
-        monkeypatch.setattr(by_scores, "DENSE", dense)
+        monkeypatch.setattr(bd.HMC, "limits", Limits(dense=dense))
         with jax.enable_x64(True):
             bound = bd.HMC(n_leapfrog_steps=6, dtype="float64").bind(
                 model, data, model.bind(data.feature_names), 60, True

@@ -19,9 +19,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn
 from bayesdrop.mcmc.hmc.approximations import drawn_precision as precise
-from bayesdrop.mcmc.hmc.approximations import row_factor
 from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.binding import bind_density
+from bayesdrop.mcmc.hmc.choices import Limits, case_of, choose
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
 from bayesdrop.mcmc.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.mcmc.hmc.streamed.kernel import StreamedKernel
@@ -49,8 +49,8 @@ def data_of(model, store=sparse.csr_array):
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(drawn, "_MANY", 2)
-    monkeypatch.setattr(row_factor, "_MOST_ROWS", 0)
+    for method in (bd.HMC, bd.NUTS):
+        monkeypatch.setattr(method, "limits", Limits(dense=2, rows=0))
 
 
 def bind(model, method, tune=0):
@@ -213,7 +213,7 @@ def moments_of(model, method, draws):
 def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
     kernel, mean, square = moments_of(MODELS[name], bd.HMC(), 60)
     assert isinstance(kernel, StreamedKernel)
-    monkeypatch.setattr(drawn, "_MANY", 1500)
+    monkeypatch.setattr(bd.HMC, "limits", Limits())
     dense, expected, other = moments_of(MODELS[name], bd.HMC(), 60)
     assert isinstance(dense, HMCKernel)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
@@ -225,7 +225,7 @@ def test_nuts_takes_the_factor_to_the_same_posterior(any_size, monkeypatch):
         _, operands = bind(MODELS["logistic"], bd.NUTS(dtype="float32"))
         assert isinstance(operands.factor, DirectionFactor)
         _, mean, square = moments_of(MODELS["logistic"], bd.NUTS(dtype="float32"), 60)
-    monkeypatch.setattr(drawn, "_MANY", 1500)
+    monkeypatch.setattr(bd.HMC, "limits", Limits())
     _, expected, other = moments_of(MODELS["logistic"], bd.HMC(), 60)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
@@ -246,13 +246,14 @@ def test_who_is_approximated_by_draws(any_size, monkeypatch):
         (bd.Model(rates=bd.Shared()), True),
         (bd.Model(noise=bd.GaussianNoise(0.1)), True),
         (bd.Model(noise=Shifted(), rates=bd.Fixed(0.3)), False),
-        (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal(bd.HalfCauchy(1.0))), False),
+        (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal(bd.HalfCauchy(1.0))), True),
     ):
         data = data_of(model)
-        assert drawn.by_draws(model, data, model.bind(data.feature_names), False) == expected
+        case = case_of(model, data, model.bind(data.feature_names), False)
+        assert (choose(case, bd.HMC.limits).name == "directions") == expected
     data = data_of(plain)
-    monkeypatch.setattr(drawn, "_MANY", 1500)
-    assert not drawn.by_draws(plain, data, plain.bind(data.feature_names), False)
+    monkeypatch.setattr(bd.HMC, "limits", Limits())
+    assert choose(case_of(plain, data, plain.bind(data.feature_names), False), Limits()).name == "dense"
 
 
 def test_a_posterior_of_many_rows_and_features_goes_on_from_a_checkpoint(any_size, tmp_path):

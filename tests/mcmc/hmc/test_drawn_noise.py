@@ -15,10 +15,11 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Hinge
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn
 from bayesdrop.mcmc.hmc.approximations import drawn_precision as precise
-from bayesdrop.mcmc.hmc.approximations import noisy_rows, row_factor
+from bayesdrop.mcmc.hmc.approximations import noisy_rows
 from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading
 from bayesdrop.mcmc.hmc.binding import bind_density
+from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
 from bayesdrop.mcmc.hmc.streamed.kernel import StreamedKernel
 from bayesdrop.mcmc.run.runner import as_key, run
@@ -47,8 +48,8 @@ def data_of(model):
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(drawn, "_MANY", 2)
-    monkeypatch.setattr(row_factor, "_MOST_ROWS", 0)
+    for method in (bd.HMC, bd.NUTS):
+        monkeypatch.setattr(method, "limits", Limits(dense=2, rows=0))
 
 
 def bind(name, method, tune=0):
@@ -157,7 +158,7 @@ def moments_of(name, method, draws=80):
 def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
     kernel, mean, square = moments_of(name, bd.HMC())
     assert isinstance(kernel, StreamedKernel)
-    monkeypatch.setattr(drawn, "_MANY", 1500)
+    monkeypatch.setattr(bd.HMC, "limits", Limits())
     dense, expected, other = moments_of(name, bd.HMC())
     assert isinstance(dense, HMCKernel)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5

@@ -19,8 +19,10 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
+from bayesdrop.mcmc.hmc import method as hmc_method
 from bayesdrop.mcmc.hmc.approximations import normal as laplace
 from bayesdrop.mcmc.hmc.approximations.normal import normal_approximation, score_spread
+from bayesdrop.mcmc.hmc.choices import CHOICES
 from bayesdrop.mcmc.hmc.step_search import first_search
 from bayesdrop.mcmc.hmc.whitening import unwhiten
 from bayesdrop.mcmc.run.runner import as_key, run
@@ -567,12 +569,10 @@ def data_of(model):
     return as_dataset(X, y, np.tile([2.0, 1.0, 0.5, 1.0], 10), None, model.loss.binary).with_weight()
 
 
-def approximation(model, dense=True, monkeypatch=None):
+def approximation(model, dense=True):
     data = data_of(model)
-    if not dense:
-        monkeypatch.setattr(laplace, "_DENSE", 2)
     rate = model.bind(data.feature_names).initial
-    return normal_approximation(model, data, rate), data, rate
+    return normal_approximation(model, data, rate, dense=dense), data, rate
 
 
 def slope_and_hessian(model):
@@ -605,7 +605,7 @@ def test_approximation_is_the_fit_and_its_curvature(model, monkeypatch):
     np.testing.assert_allclose(mean, np.append(fit.weight, [fit.intercept] if model.fit_intercept else []), atol=1e-12)
     _, curvature = slope_and_hessian(model)(mean, np.zeros((1, 40)))
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=1e-6)
-    (centre, deviation), _, _ = approximation(model, dense=False, monkeypatch=monkeypatch)
+    (centre, deviation), _, _ = approximation(model, dense=False)
     np.testing.assert_array_equal(centre, mean)
     ratio = deviation**2 * np.diag(curvature)
     exact = isinstance(model.loss, Squared) or (model.noise.has_rate and not np.any(rate))
@@ -684,7 +684,7 @@ def test_approximation_of_a_kinked_posterior_with_noise_is_a_fixed_point(model, 
 
 def test_a_diagonal_approximation_of_a_kinked_posterior_is_finite(monkeypatch):
     for model in KINKED + KINKED_WITH_NOISE:
-        (mean, factor), _, _ = approximation(model, dense=False, monkeypatch=monkeypatch)
+        (mean, factor), _, _ = approximation(model, dense=False)
         assert np.all(np.isfinite(mean))
         assert np.all(factor > 0)
         assert factor.shape == mean.shape
@@ -695,7 +695,7 @@ def test_a_diagonal_approximation_of_a_kinked_posterior_is_finite(monkeypatch):
 def test_spread_of_the_scores(model, store, monkeypatch):
     """By the whole covariance, dense and diagonal; a row of zeros without an intercept has a thousandth of the most."""
     for dense in (True, False):
-        (_, factor), data, _ = approximation(model, dense=dense, monkeypatch=monkeypatch)
+        (_, factor), data, _ = approximation(model, dense=dense)
         X = data.X.copy()
         X[1] = 0
         full = np.column_stack([X, np.ones(len(X))]) if model.fit_intercept else X
@@ -733,7 +733,7 @@ def test_directions_without_curvature_get_unit_length():
 @pytest.mark.parametrize("store", [np.asarray, pytest.param(sparse.csr_array, marks=pytest.mark.slow)])
 def test_a_diagonal_metric_draws_from_the_same_posterior(store, monkeypatch):
     """Nine statistics against the closed form; the diagonal metric fits badly, so there are rejections."""
-    monkeypatch.setattr(laplace, "_DENSE", 1)
+    monkeypatch.setattr(hmc_method, "choose", lambda case, limits: CHOICES[-1])
     X, y = problem(binary=False)
     X[:, 1] += X[:, 0]
     result = sampled(RIDGE, SINGLE, X=store(X), y=y, sample_weight=WEIGHTS, tune=150, draws=300, chains=64)

@@ -17,8 +17,8 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc import score_space
-from bayesdrop.mcmc.hmc.approximations import drawn
 from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading, RowFactor, centred_gram, row_factor, row_roots
+from bayesdrop.mcmc.hmc.choices import Limits, case_of, choose
 from bayesdrop.mcmc.hmc.kernel import HMCKernel, HMCOperands
 from bayesdrop.mcmc.hmc.whitening import unwhiten
 from bayesdrop.mcmc.matrix import samplers_matrix
@@ -43,9 +43,14 @@ def data_of(model, n=12, p=20, store=sparse.csr_array):
     return as_dataset(store(X), y, np.tile([2.0, 1.0, 0.5], n // 3), None, model.loss.binary).with_weight()
 
 
+def limit(monkeypatch, dense):
+    for method in (bd.HMC, bd.NUTS):
+        monkeypatch.setattr(method, "limits", Limits(dense=dense))
+
+
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(drawn, "_MANY", 2)
+    limit(monkeypatch, 2)
 
 
 def bind(model, method, tune=0, **options):
@@ -161,7 +166,7 @@ def chains_of(model, method, draws=150, **options):
 def test_draws_are_those_of_the_whole_factor(name, monkeypatch):
     model, found = MODELS[name], []
     for many in (2, 10_000):
-        monkeypatch.setattr(drawn, "_MANY", many)
+        limit(monkeypatch, many)
         kernel, result, theta = chains_of(model, bd.HMC())
         assert isinstance(kernel, score_space.ScoreHMCKernel) == (many == 2)
         assert np.mean(result.draws["acceptance_rate"]) > 0.6
@@ -186,9 +191,10 @@ def test_who_moves_scores(any_size):
         (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal(bd.HalfCauchy(1.0))), False),
     ):
         data = data_of(model)
-        assert score_space.moves_scores(model, data, model.bind(data.feature_names)) == expected
+        case = case_of(model, data, model.bind(data.feature_names), True)
+        assert (choose(case, bd.HMC.limits).name == "scores") == expected
     tall = data_of(plain, n=60)
-    assert not score_space.moves_scores(plain, tall, plain.bind(tall.feature_names))
+    assert choose(case_of(plain, tall, plain.bind(tall.feature_names), True), bd.HMC.limits).name == "directions"
 
 
 @dataclass(frozen=True)
@@ -223,7 +229,7 @@ NOISY = {
 
 
 def noisy_chains(model, monkeypatch, many, method, draws=120):
-    monkeypatch.setattr(drawn, "_MANY", many)
+    limit(monkeypatch, many)
     data = data_of(model, n=9, p=12)
     rate_map = model.bind(data.feature_names)
     with jax.enable_x64(method.dtype == "float64"):
@@ -249,7 +255,7 @@ def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
 
 @pytest.mark.slow
 def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
-    monkeypatch.setattr(drawn, "_MANY", 2)
+    limit(monkeypatch, 2)
     model = NOISY["rates"]
     data = data_of(model, n=9, p=12)
     with jax.enable_x64(True):

@@ -13,8 +13,8 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.problems.many_classes import softmax_energy
+from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.classes import hessian as class_hessian
-from bayesdrop.mcmc.hmc.classes import scores as class_scores
 from bayesdrop.mcmc.hmc.classes.density import class_approximation, class_fit, contrasts
 from bayesdrop.mcmc.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.mcmc.hmc.whitening import FactorMap
@@ -153,7 +153,7 @@ def class_energy(data):
 @pytest.mark.parametrize("name", ["plain", "dropout"])
 def test_classes_share_eigenvectors_beyond_a_matrix(name, storage, monkeypatch):
     """``TᵀHT = 1`` for the precision ``H = 1 ⊗ (P + E) + M ⊗ XᵀDX`` written out, at the fit in memory."""
-    monkeypatch.setattr(class_scores, "DENSE", 5)
+    monkeypatch.setattr(bd.HMC, "limits", Limits(dense=5))
     model, (X, y) = MODELS[name], problem()
     _, streamed = bound(model, STORED[storage](X), y)
     factor = streamed.chains.factor

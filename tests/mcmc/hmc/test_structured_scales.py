@@ -15,9 +15,9 @@ from scipy import sparse, stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.hmc.approximations import drawn as drawn_approximation
+from bayesdrop.mcmc.hmc import choices
 from bayesdrop.mcmc.hmc.binding import bind_start
-from bayesdrop.mcmc.hmc.classes import scores as class_scores
+from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.scales.directions import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.mcmc.hmc.scales.learnt import ScaleDensity
 from bayesdrop.mcmc.hmc.scales.scale_map import StretchFactor
@@ -51,11 +51,17 @@ def case_of(name, groups=1):
     return model, data_of(n, p, classes), classes > 2 or not more, found
 
 
+def start_of(model, data, marginalised):
+    rate_map = model.bind(data.feature_names)
+    case = choices.case_of(model, data, rate_map, marginalised)
+    choice = choices.choose(case, bd.HMC.limits).name
+    return bind_start("HMC", model, data, rate_map, marginalised, "float64", choice)
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Structured approximations of small problems."""
-    monkeypatch.setattr(class_scores, "DENSE", 2)
-    monkeypatch.setattr(drawn_approximation, "_MANY", 2)
+    monkeypatch.setattr(bd.HMC, "limits", Limits(dense=2))
 
 
 CASES = [
@@ -70,7 +76,7 @@ def test_the_jacobian_is_that_of_the_map(small, name, groups):
     """Against the determinant of its derivative, at scales near and far."""
     model, data, marginalised, kind = case_of(name, groups)
     with jax.enable_x64(True):
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), marginalised, "float64")
+        bound = start_of(model, data, marginalised)
         found, D = bound.operands.map, bound.operands.map.size
         assert isinstance(found.directions, kind)
         # As if the curvature fell otherwise with each scale.
@@ -106,7 +112,7 @@ def test_the_density_is_that_of_weights_and_scales(small, name, groups):
     """What rows and rates say of ``θ``, normal weights and half-normal scales by scipy, and the map's determinant."""
     model, data, marginalised, _ = case_of(name, groups)
     with jax.enable_x64(True):
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), marginalised, "float64")
+        bound = start_of(model, data, marginalised)
         density, operands = bound.density, bound.operands
         point = jnp.asarray(np.random.default_rng(3).normal(size=(4, len(bound.centre))))
 
@@ -134,11 +140,11 @@ def test_centre_and_covariance_at_any_scale(small, name):
     model, data, marginalised, _ = case_of(name)
     found = model.weight_prior.learnt_scale(data.design.shape[1])
     with jax.enable_x64(True):
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), marginalised, "float64")
+        bound = start_of(model, data, marginalised)
         inside = bound.operands.map
         inside = inside._replace(fall=0 * inside.fall, pull_fall=0 * inside.pull_fall)
         known = replace(model, weight_prior=bd.Normal(found.scale(np.exp(bound.operands.log_scale))))
-        start = bind_start("HMC", known, data, known.bind(data.feature_names), marginalised, "float64")
+        start = start_of(known, data, marginalised)
         D, J = inside.size, bound.density.contrasts
         factor = np.asarray(start.factor.times(jnp.eye(D))).T
         precision = np.linalg.inv(factor @ factor.T)
@@ -157,7 +163,7 @@ def test_centre_and_covariance_at_any_scale(small, name):
 def test_the_gradient_is_that_of_the_density(small, name):
     model, data, marginalised, _ = case_of(name)
     with jax.enable_x64(True):
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), marginalised, "float64")
+        bound = start_of(model, data, marginalised)
         assert isinstance(bound.density, ScaleDensity)
         assert isinstance(bound.factor, StretchFactor)
         point = jnp.asarray(np.random.default_rng(1).normal(size=(2, len(bound.centre))))
@@ -178,7 +184,7 @@ def test_the_map_decouples_a_gaussian_posterior(small, p):
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=learnt(p))
     with jax.enable_x64(True):
         data = as_dataset(sparse.csr_array(X), X[:, 0] + 0.3 * X[:, 1], binary=False).with_weight()
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64")
+        bound = start_of(model, data, True)
         assert isinstance(bound.operands.map.directions, RowDirections)
         np.testing.assert_allclose(bound.operands.map.fall, 0, atol=1e-6)
         inside = bound.operands.map
@@ -218,8 +224,7 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
     model, data, marginalised, _ = case_of(name)
     moments = []
     for dense in (True, False):
-        for module, label in ((class_scores, "DENSE"), (drawn_approximation, "_MANY")):
-            monkeypatch.setattr(module, label, 1500 if dense else 2)
+        monkeypatch.setattr(bd.HMC, "limits", Limits(dense=1500 if dense else 2))
         (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, n_leapfrog_steps=12)
         assert isinstance(operands.factor, StretchFactor) != dense
         scale = np.exp(np.asarray(found["log_weight_scale"], float)).reshape(64, 700)

@@ -30,9 +30,10 @@ import numpy as np
 
 from ...._typing import Float
 from ....data.dataset import Dataset
-from ....losses.protocols import Curved, Scored, require
+from ....losses.protocols import Curved, require
 from ....model import Model
 from ....rates import RateMap
+from ..choices import without_noise
 from .drawn_precision import Precision, conjugate_gradients, loading_of, precision_of
 from .noisy_rows import (
     SETTLED,
@@ -44,40 +45,15 @@ from .noisy_rows import (
     row_costs,
     variance_slopes,
 )
-from .row_factor import RateLoading, by_rows, without_noise
+from .row_factor import RateLoading
 from .tilted_moments import FLAT, STILL, tilted_moments
 
-__all__ = ["DrawnApproximation", "by_draws", "drawn_approximation", "of_scores", "rounding_width"]
+__all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
 
-# Features from which on.
-_MANY = 1500
 _STEPS, _SHARE, _CLOSE = 40, 0.5, 0.05
 _DRAWS = 16
 # Most of a score's precision that its own row may make up, where its variance is that of few draws.
 _OWN = 0.9
-
-
-def of_scores(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> bool:
-    """True if this approximation is for the model, and not one of all coordinates.
-
-    That is from 1,500 features on, of a single score, of normal weights of known scales, of noise without a shift, and
-    with rows in memory.
-    """
-    possible = model.weight_prior.gaussian and data.design.is_local and not model.loss.multiclass
-    if not possible or data.design.shape[1] < _MANY:
-        return False
-    if without_noise(model, rate_map):
-        return isinstance(model.loss.plain, Curved)
-    probe = model.noise.coefficients(np.full(len(rate_map.index), 0.5) if rate_map.is_free else rate_map.initial)
-    known = isinstance(model.loss, Curved) if marginalised else isinstance(model.loss.plain, Scored)
-    return known and not np.any(probe.shift)
-
-
-def by_draws(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> bool:
-    """True if its factor is one by directions, which makes two passes over the matrix a leapfrog step and reads ``4kq``
-    numbers of ``k`` directions, and not by rows.
-    """
-    return not by_rows(data) and of_scores(model, data, rate_map, marginalised)
 
 
 class DrawnApproximation(NamedTuple):

@@ -34,8 +34,6 @@ __all__ = ["Factor", "normal_approximation", "root_inverse", "score_spread"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
-# Above this many coordinates the covariance is diagonal.
-_DENSE = 1500
 _BLOCK = 128
 # Numbers for each row that are held at once: columns of the scores of so many vectors, but a few in any case.
 _HELD, _FEW = 1 << 26, 8
@@ -45,7 +43,7 @@ _TIGHT = 1e-9
 
 
 def normal_approximation(
-    model: Model, data: Dataset, rate: Float[np.ndarray, " p"], averaged: bool = False
+    model: Model, data: Dataset, rate: Float[np.ndarray, " p"], averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Mean (D,) and a factor ``T`` with ``Σ = TTᵀ``, (D, D) or, of a diagonal one, (D,), of weights and intercept.
 
@@ -60,7 +58,6 @@ def normal_approximation(
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight = model.C * data.weight[:, None]
     kinked = loss.kinked
-    dense = p < _DENSE
     # A loss of the user's own may have no Gaussian form.
     averaged &= dense and not moments.has_variance and hasattr(loss, "expectation")
     if (kinked or averaged) and not moments.has_variance:

@@ -29,39 +29,16 @@ import numpy as np
 from ...._typing import Float, Int
 from ....data.dataset import Dataset
 from ....designs import Design
-from ....model import Model
-from ....rates import RateMap
 from ...matrix import Matrix, backward_product, product
 from ...placing import placed
 
-__all__ = ["RateLoading", "RowFactor", "RowRoots", "by_rows", "centred_gram", "row_cholesky", "row_factor",
-           "row_gram", "row_product", "row_roots", "without_noise"]  # fmt: skip
+__all__ = ["RateLoading", "RowFactor", "RowRoots", "centred_gram", "row_cholesky", "row_factor",
+           "row_gram", "row_product", "row_roots"]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 
-# Rows up to which they are the way.
-_MOST_ROWS = 6000
 # Chains up to which products go one by one.
 _FEW = 8
-
-
-def by_rows(data: Dataset) -> bool:
-    """True if a factor by rows is less work than one of all coordinates or by directions.
-
-    A leapfrog step reads ``2n²`` numbers of it, with two passes over the matrix; to prepare it takes about ten times
-    ``n³`` operations and three matrices of ``n²`` numbers, which 6,000 rows keep below a gigabyte.
-    """
-    n, p = data.design.shape
-    return n <= min(_MOST_ROWS, 1.4 * p)
-
-
-def without_noise(model: Model, rate_map: RateMap) -> bool:
-    """True if the noise of a model leaves scores as they are, and no rate is free."""
-    if rate_map.is_free:
-        return False
-    one = model.noise.coefficients(rate_map.initial)
-    noised = any(np.any(part) for part in (one.shift, one.quadratic, one.linear, one.constant))
-    return not noised and bool(np.all(one.gain == 1))
 
 
 def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C n"]:

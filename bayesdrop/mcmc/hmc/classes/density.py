@@ -32,12 +32,9 @@ from ..approximations.normal import root_inverse
 from ..density import DensityOperands, Evaluation, Loadings, Point
 from .hessian import hessian_in_a_pass
 
-__all__ = ["DENSE", "ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
+__all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
 
 PerContrast = Float[jax.Array, "C J n"]
-
-DENSE = 1500
-"""Coordinates up to which a covariance is dense; beyond it is diagonal, or of :mod:`.classes.scores`."""
 
 
 def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
@@ -242,9 +239,9 @@ def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
 
 
 def class_approximation(
-    model: Model, data: Dataset, rate_map: RateMap
+    model: Model, data: Dataset, rate_map: RateMap, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]]:
-    """Laplace's approximation of the density: the point fit, and a factor ``T`` of the covariance ``TTᵀ`` there."""
+    """Laplace's approximation of the density: the point fit, and a factor ``T`` of the covariance there, ``TTᵀ``."""
     weights, energy, chance, curve = class_fit(model, data, rate_map)
     K, basis = weights.shape[1], contrasts(weights.shape[1])
     keep = len(weights) if model.fit_intercept else len(weights) - 1
@@ -253,7 +250,7 @@ def class_approximation(
     place = [(d, j) for j in range(K - 1) for d in range(p)] + [(p, j) for j in range(K - 1)]
     row = tuple(np.array(place[:size]).T)
     centre = (weights @ basis)[row]
-    if size > DENSE:
+    if not dense:
         diagonal = energy.diagonal(chance, curve) @ basis**2
         return centre, 1 / np.sqrt(np.maximum(diagonal[row], 1e-10))
     if data.design.is_streamed:

@@ -37,14 +37,11 @@ from ....data.dataset import Dataset
 from ....model import Model
 from ....noise import Coefficients
 from ....rates import RateMap
-from .density import DENSE, ClassDensity, contrasts
+from .density import contrasts
 from .slopes import class_slopes
 from .space import ClassSpace
 
-__all__ = ["ClassScores", "class_scores", "of_class_scores"]
-
-# Rows or features, whichever are fewer, up to which eigenvectors are found: they take half a minute a time there.
-_LONGEST = 4000
+__all__ = ["ClassScores", "class_scores"]
 
 # Noise moves the precision of the weights beside the curvatures, and more steps are needed.
 _STEPS, _NOISY_STEPS, _CLOSE, _SHARE = 8, 12, 0.1, 0.5
@@ -54,22 +51,9 @@ _INNER, _SOLVED = 30, 0.1
 _HALVES = 10
 # Curvature of a row, as a share of the largest, below which it is not followed.
 _FLAT = 1e-6
-# Curvatures that are held of all rows, or of all features.
-_HELD = 1 << 27
 
 Weights = Float[np.ndarray, "q J"]
 Curves = Float[np.ndarray, "_ J J"]
-
-
-def of_class_scores(model: Model, data: Dataset, rate_map: RateMap, density: ClassDensity) -> bool:
-    """True if there are too many coordinates for a dense factor, and few enough rows or features for this one."""
-    n, p = data.design.shape
-    known = model.weight_prior.gaussian and not (density.shift or rate_map.is_free)
-    held = (max(n, p) if density.has_variance else n) * density.n_classes**2 <= _HELD
-    many = (density.n_classes - 1) * (p + 1) > DENSE
-    if data.design.is_streamed:
-        return known and many and p <= _LONGEST
-    return known and many and held and min(n, p) <= _LONGEST and data.design.is_local
 
 
 class ClassScores(NamedTuple):

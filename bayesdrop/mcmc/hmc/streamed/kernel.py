@@ -51,6 +51,11 @@ class StreamedKernel:
         return self.inner.variables
 
     @property
+    def choice(self) -> str:
+        """Name of the normal approximation."""
+        return self.inner.choice
+
+    @property
     def statistics(self) -> tuple[str, ...]:
         """The log density, and how the trajectory went."""
         return self.inner.statistics
