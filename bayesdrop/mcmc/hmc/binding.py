@@ -27,10 +27,10 @@ from .classes.factor import class_factor
 from .classes.scores import class_scores
 from .classes.streamed_scores import streamed_class_scores
 from .density import Density, DensityOperands
+from .factors import FactorMap
 from .scales.learnt import best_scales, with_scale_map, with_scales
 from .scales.scale_map import ScaleMap
 from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
-from .whitening import FactorMap
 
 __all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]
 

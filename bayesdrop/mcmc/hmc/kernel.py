@@ -22,9 +22,9 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from .density import Evaluation, LogDensity, Point
+from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 from .step_search import StepSearch, draw_length, first_search, searched, started_again
 from .trajectory import STATISTICS, split_trajectory, statistics_of
-from .whitening import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 
 __all__ = ["ACCEPT", "DIVERGED", "TURN", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
 

@@ -13,17 +13,16 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ..placing import placed
-from .approximations.direction_factor import DirectionFactor
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .choices import Limits, case_of, choose
 from .classes.costs import ClassCosts
+from .factors import DirectionFactor, FactorMap
 from .kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
 from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed.density import StreamedRows, one_pass
 from .streamed.kernel import StreamedKernel, StreamedOperands
-from .whitening import FactorMap
 
 __all__ = ["HMC"]
 

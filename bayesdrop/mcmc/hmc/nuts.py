@@ -25,7 +25,7 @@ from ..placing import placed
 from .binding import bind_start
 from .choices import Limits, case_of, choose
 from .density import LogDensity
-from .whitening import Factor, FactorMap, unwhiten, whiten_gradient
+from .factors import Factor, FactorMap, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 

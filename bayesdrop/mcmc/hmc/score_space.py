@@ -1,7 +1,7 @@
 r"""Split Hamiltonian Monte Carlo of many weights in the space of their scores.
 
 Without noise the likelihood is a function of the scores ``s = m + δ`` alone. In whitened coordinates ``z`` of a normal
-approximation whose precision is ``P + A₀ᵀDA₀`` and, for the intercept, ``ΣD`` (:mod:`.row_factor`), and whose mean of
+approximation whose precision is ``P + A₀ᵀDA₀`` and, for the intercept, ``ΣD`` (:mod:`.factors`), and whose mean of
 the weights is ``P⁻¹A₀ᵀa`` with ``Σa = 0``, minus the log density is
 
     ½‖z‖² + Σ_i r_i(δ_i) + constant,      r_i(δ) = cost_i(m_i + δ) + a_i δ − ½ D_i δ²,      δ = Fz,
@@ -36,8 +36,9 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from .approximations.drawn import drawn_approximation, rounding_width
-from .approximations.row_factor import RowFactor, row_factor, row_gram, row_product, row_roots
+from .approximations.row_factor import row_factor, row_gram, row_roots
 from .density import Density, DensityOperands
+from .factors import RowFactor, row_product
 from .kernel import ACCEPT, DIVERGED, TURN
 from .step_search import StepSearch, draw_length, first_search, searched
 from .trajectory import STATISTICS, split_trajectory, statistics_of

@@ -19,7 +19,7 @@ from bayesdrop.mcmc.hmc.classes import scores as by_scores
 from bayesdrop.mcmc.hmc.classes.density import contrasts
 from bayesdrop.mcmc.hmc.classes.factor import ClassFactor, class_factor
 from bayesdrop.mcmc.hmc.classes.slopes import class_slopes
-from bayesdrop.mcmc.hmc.whitening import FactorMap
+from bayesdrop.mcmc.hmc.factors import FactorMap
 from bayesdrop.mcmc.run.runner import as_key, run
 
 K = 4

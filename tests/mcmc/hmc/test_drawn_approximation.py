@@ -19,9 +19,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn
 from bayesdrop.mcmc.hmc.approximations import drawn_precision as precise
-from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.choices import Limits, case_of, choose
+from bayesdrop.mcmc.hmc.factors import DirectionFactor
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
 from bayesdrop.mcmc.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.mcmc.hmc.streamed.kernel import StreamedKernel

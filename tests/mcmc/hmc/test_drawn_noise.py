@@ -16,10 +16,10 @@ from bayesdrop.losses import Hinge
 from bayesdrop.mcmc.hmc.approximations import drawn as drawn
 from bayesdrop.mcmc.hmc.approximations import drawn_precision as precise
 from bayesdrop.mcmc.hmc.approximations import noisy_rows
-from bayesdrop.mcmc.hmc.approximations.direction_factor import DirectionFactor
 from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading
 from bayesdrop.mcmc.hmc.binding import bind_density
 from bayesdrop.mcmc.hmc.choices import Limits
+from bayesdrop.mcmc.hmc.factors import DirectionFactor
 from bayesdrop.mcmc.hmc.kernel import HMCKernel
 from bayesdrop.mcmc.hmc.streamed.kernel import StreamedKernel
 from bayesdrop.mcmc.run.runner import as_key, run

@@ -23,8 +23,8 @@ from bayesdrop.mcmc.hmc import method as hmc_method
 from bayesdrop.mcmc.hmc.approximations import normal as laplace
 from bayesdrop.mcmc.hmc.approximations.normal import normal_approximation, score_spread
 from bayesdrop.mcmc.hmc.choices import CHOICES
+from bayesdrop.mcmc.hmc.factors import unwhiten
 from bayesdrop.mcmc.hmc.step_search import first_search
-from bayesdrop.mcmc.hmc.whitening import unwhiten
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.mcmc.scales import natural
 from bayesdrop.warnings import MixingWarning

@@ -17,10 +17,10 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from bayesdrop.mcmc.hmc import score_space
-from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading, RowFactor, centred_gram, row_factor, row_roots
+from bayesdrop.mcmc.hmc.approximations.row_factor import RateLoading, centred_gram, row_factor, row_roots
 from bayesdrop.mcmc.hmc.choices import Limits, case_of, choose
+from bayesdrop.mcmc.hmc.factors import RowFactor, unwhiten
 from bayesdrop.mcmc.hmc.kernel import HMCKernel, HMCOperands
-from bayesdrop.mcmc.hmc.whitening import unwhiten
 from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.mcmc.run.runner import as_key, run
 

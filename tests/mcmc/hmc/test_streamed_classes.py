@@ -16,8 +16,8 @@ from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.classes import hessian as class_hessian
 from bayesdrop.mcmc.hmc.classes.density import class_approximation, class_fit, contrasts
+from bayesdrop.mcmc.hmc.factors import FactorMap
 from bayesdrop.mcmc.hmc.streamed.density import evaluation_of, one_pass
-from bayesdrop.mcmc.hmc.whitening import FactorMap
 from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.noise import Coefficients

@@ -18,9 +18,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.hmc import choices
 from bayesdrop.mcmc.hmc.binding import bind_start
 from bayesdrop.mcmc.hmc.choices import Limits
+from bayesdrop.mcmc.hmc.factors import StretchFactor
 from bayesdrop.mcmc.hmc.scales.directions import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.mcmc.hmc.scales.learnt import ScaleDensity
-from bayesdrop.mcmc.hmc.scales.scale_map import StretchFactor
 from bayesdrop.mcmc.run.runner import as_key, run
 
 FEW, MANY = (12, 16), (40, 6)

@@ -32,8 +32,8 @@ from jaxtyping import PRNGKeyArray
 
 from ...._typing import Bool, Float, Int
 from ....losses.normal_score import gauss_hermite
+from ...hmc.factors import unwhiten, whiten
 from ...hmc.trajectory import split_trajectory
-from ...hmc.whitening import unwhiten, whiten
 from ..columns import Columns, gather, scatter
 from .features import log_mask_sum
 

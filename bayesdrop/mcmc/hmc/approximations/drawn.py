@@ -13,7 +13,7 @@ for, are those given all else and what the draws say of the means that they have
 
     Var w_j = 1/H_jj + Var{w_j − (Hw)_j/H_jj}
 
-(Sidén, Lindgren, Bolin & Villani 2018): for most words the first is nearly all. As in :mod:`.row_factor` rows are less
+(Sidén, Lindgren, Bolin & Villani 2018): for most words the first is nearly all. As in :mod:`.factors` rows are less
 their mean if there is an intercept. Nothing about a sampler's correctness rests on any of it.
 
 Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates.

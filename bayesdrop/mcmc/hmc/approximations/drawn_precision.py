@@ -8,7 +8,7 @@ Weights and the probits of free rates, ``q`` coordinates in all, have the precis
 the rate times the weight for the rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one. Systems are
 solved by conjugate gradients (Hestenes & Stiefel 1952).
 
-The factor (:mod:`.direction_factor`) has the diagonal ``S = min(diag H, 4P)`` and the leading directions of
+The factor (:class:`.factors.DirectionFactor`) has the diagonal ``S = min(diag H, 4P)`` and the leading directions of
 ``S^{−½}HS^{−½}`` by subspace iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). The diagonal of ``H`` alone
 would give two words that always come together, of which the rows tell the sum and the prior the difference, steps as
 short for the one as for the other; with at most 4 times the prior's no direction turns less than half as fast as it
@@ -29,7 +29,7 @@ import numpy as np
 
 from ...._typing import Float
 from ....designs import Design
-from .direction_factor import DirectionFactor
+from ..factors import DirectionFactor
 from .row_factor import RateLoading
 
 __all__ = ["Precision", "conjugate_gradients", "direction_factor", "leading_directions", "loading_of", "precision_of"]

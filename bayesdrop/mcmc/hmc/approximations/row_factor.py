@@ -1,17 +1,7 @@
-r"""A factor of a covariance that differs from a diagonal one by what the rows say, by products with the rows.
+r"""Parts of a factor by rows.
 
-The covariance of the weights is that of a normal prior and of rows with normal noise,
-
-    Σ = (P + A₀ᵀDA₀)⁻¹ = TTᵀ,      T = P^{−½}(1 − BᵀNB),     T⁻¹ = (1 + Bᵀ(1 + Lᵀ)⁻¹B)P^½,
-
-with ``P`` (p,) and ``D`` (n,) diagonal, ``B = D^½A₀P^{−½}``, ``LLᵀ = 1 + BBᵀ`` of Cholesky, and
-``N = L⁻ᵀ(1 + L)⁻¹``, the square root of Andrews (1968): with ``G = BBᵀ = LLᵀ − 1`` it solves
-``N + Nᵀ − NGNᵀ = (1 + G)⁻¹``. To multiply by ``T`` takes two products with the matrix, which stays sparse, and one with
-an (n, n) matrix: nothing of size (p, p) is formed.
-
-``A₀`` are the rows ``Xdiag(g)``, less their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. The latter is then
-``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of ``A₀``
-too: what they do to the scores is ``X`` times what they do to the coefficients.
+In the notation of :mod:`bayesdrop.mcmc.hmc.factors`: Cholesky factors of matrices of the rows, what free rates do, and
+the factor that they make.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` rates, ``D`` coordinates: weights, intercept if there is one,
 rates.
@@ -22,132 +12,17 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...._typing import Float, Int
 from ....data.dataset import Dataset
 from ....designs import Design
-from ...matrix import Matrix, backward_product, product
+from ...matrix import Matrix
 from ...placing import placed
+from ..factors import RowFactor
 
-__all__ = ["RateLoading", "RowFactor", "RowRoots", "centred_gram", "row_cholesky", "row_factor",
-           "row_gram", "row_product", "row_roots"]  # fmt: skip
-
-Point = Float[jax.Array, "C D"]
-
-# Chains up to which products go one by one.
-_FEW = 8
-
-
-def row_product(matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"]) -> Float[jax.Array, "C n"]:
-    """``Mr`` for every chain."""
-    # On a CPU a few chains go faster one by one than together, whose layout in memory decides between 1 and 5 ms for
-    # 2,000 rows; many chains go from the left, which takes half the time of a product from the right.
-    if len(rows) <= _FEW:
-        return jnp.stack([matrix @ one for one in rows])
-    return (matrix @ rows.T).T
-
-
-class RowFactor(NamedTuple):
-    """The factor ``T`` of weights, intercept and free rates.
-
-    Attributes
-    ----------
-    matrix : Matrix
-        ``X`` (n, p).
-    scale : array (p + k,)
-        ``P^{−½}`` of weights and rates.
-    loading : array (p,)
-        ``g∘P^{−½}`` of the weights.
-    rate_loading, index : array (p,), optional
-        What a rate does to the coefficient of each feature, times its ``P^{−½}``, and the rate of each feature.
-    offset : array (p + k,)
-        ``x̄∘P^{−½}``, zero without an intercept.
-    root : array (n,)
-        ``D^½``.
-    inner, turned, outer : array (n, n)
-        ``N``, ``Nᵀ`` and ``(1 + Lᵀ)⁻¹``. Products with a transpose take several times as long on a CPU.
-    level : array (1,) or (0,)
-        Standard deviation of ``b'``, if there is an intercept.
-    stretch : array (D,)
-        Factors of the whitened coordinates, 1 unless something better was learnt.
-    """
-
-    matrix: Matrix
-    scale: Float[jax.Array, " q"]
-    loading: Float[jax.Array, " p"]
-    rate_loading: Float[jax.Array, " p"] | None
-    index: Int[jax.Array, " p"] | None  # type: ignore[assignment]  # tuples have a method of this name
-    offset: Float[jax.Array, " q"]
-    root: Float[jax.Array, " n"]
-    inner: Float[jax.Array, "n n"]
-    turned: Float[jax.Array, "n n"]
-    outer: Float[jax.Array, "n n"]
-    level: Float[jax.Array, " one"]
-    stretch: Float[jax.Array, " D"]
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> RowFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
-        return self._replace(stretch=stretch)
-
-    def rows(self, z: Float[jax.Array, "C q"]) -> Float[jax.Array, "C n"]:
-        """``A₀P^{−½}z``: (C, p + k) to (C, n)."""
-        p = self.loading.shape[0]
-        load = self.loading[None] * z[:, :p]
-        if self.rate_loading is not None:
-            load = load + self.rate_loading[None] * z[:, p:][:, self.index]
-        return product(self.matrix, load) - jnp.sum(self.offset[None] * z, axis=1, keepdims=True)
-
-    def columns(self, r: Float[jax.Array, "C n"]) -> Float[jax.Array, "C q"]:
-        """``P^{−½}A₀ᵀr``: (C, n) to (C, p + k)."""
-        back = backward_product(self.matrix, r)
-        whole = self.loading[None] * back
-        if self.rate_loading is not None:
-            k = self.scale.shape[0] - self.loading.shape[0]
-            rates = jnp.zeros((r.shape[0], k), r.dtype).at[:, self.index].add(self.rate_loading[None] * back)
-            whole = jnp.concatenate([whole, rates], axis=1)
-        return whole - self.offset[None] * jnp.sum(r, axis=1, keepdims=True)
-
-    def _through(
-        self, z: Float[jax.Array, "C q"], middle: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"] | None = None
-    ) -> Float[jax.Array, "C q"]:
-        """``BᵀMBz`` for a matrix ``M``."""
-        rows = self.rows(z) if rows is None else rows
-        return self.columns(self.root[None] * row_product(middle, self.root[None] * rows))
-
-    def _parts(self, theta: Point) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
-        """Weights and rates, and the intercept if there is one."""
-        p, one = self.loading.shape[0], self.level.shape[0]
-        return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
-
-    def _whole(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
-        """Coordinates in their order from those parts."""
-        p = self.loading.shape[0]
-        return jnp.concatenate([parts[:, :p], level, parts[:, p:]], axis=1)
-
-    def times(self, z: Point, rows: Float[jax.Array, "C n"] | None = None) -> Point:
-        """``Tz`` (C, D); ``rows`` is ``A₀P^{−½}z`` where it is known."""
-        parts, level = self._parts(self.stretch[None] * z)
-        parts = parts - self._through(parts, self.inner, rows)
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        return self._whole(self.scale[None] * parts, self.level[None] * level - shift[:, : level.shape[1]])
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        parts, level = self._parts(theta)
-        parts = parts / self.scale[None]
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        level = (level + shift[:, : level.shape[1]]) / self.level[None]
-        return self._whole(parts + self._through(parts, self.outer), level) / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        parts, level = self._parts(gradient)
-        parts = self.scale[None] * parts - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
-        slope = parts - self._through(parts, self.turned)
-        return self.stretch[None] * self._whole(slope, self.level[None] * level)
+__all__ = ["RateLoading", "RowRoots", "centred_gram", "row_cholesky", "row_factor",
+           "row_gram", "row_roots"]  # fmt: skip
 
 
 def centred_gram(

@@ -34,7 +34,7 @@ import numpy as np
 from ...._typing import Float
 from ...matrix import Matrix, backward_product, product
 from ...placing import placed
-from ..approximations.row_factor import row_product
+from ..factors import row_product
 from .scores import ClassScores
 
 __all__ = ["ClassFactor", "class_factor"]

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 
 from ...._typing import Float
 from ...matrix import backward_product, product
-from ..approximations.direction_factor import DirectionFactor
-from ..approximations.row_factor import RowFactor, row_product
 from ..classes.factor import ClassFactor
+from ..factors import DirectionFactor, RowFactor, joined, parted, row_product
 from .scale_map import Along, Parts, Point
 
 __all__ = ["ClassDirections", "DrawnDirections", "RowDirections"]
@@ -201,9 +200,9 @@ class DrawnDirections(NamedTuple):
 def _split(
     theta: Point, weights: Float[jax.Array, " p"], levels: Float[jax.Array, " level"]
 ) -> tuple[Parts, Float[jax.Array, "C level"]]:
-    """Weights and rates, and what lies between them, the intercept if there is one."""
-    p, middle = weights.shape[0], weights.shape[0] + levels.shape[0]
-    return jnp.concatenate([theta[:, :p], theta[:, middle:]], axis=1)[:, None], theta[:, p:middle]
+    """Weights and rates, and the intercept if there is one."""
+    parts, level = parted(theta, weights.shape[0], levels.shape[0])
+    return parts[:, None], level
 
 
 def _join(
@@ -216,7 +215,7 @@ def _join(
     """Coordinates in their order; the intercept is the level less the mean score."""
     p, inside = weights.shape[0], scale[None] * parts[:, 0]
     mean = jnp.sum(offset[None] * parts[:, 0], axis=1, keepdims=True)
-    return jnp.concatenate([inside[:, :p], level - mean[:, : level.shape[1]], inside[:, p:]], axis=1)
+    return joined(inside, level - mean[:, : level.shape[1]], p)
 
 
 def _whitened(

@@ -39,7 +39,8 @@ from ....priors.learnt_scale import LearntScale
 from ...placing import placed
 from ...weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..density import DensityOperands, Evaluation, Loadings, Point
-from .scale_map import FARTHEST, ScaleMap, StretchFactor
+from ..factors import StretchFactor
+from .scale_map import FARTHEST, ScaleMap
 
 __all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scale_map", "with_scales"]
 

@@ -1,7 +1,7 @@
 r"""Weights decoupled from their learnt scales by a structured normal approximation.
 
-At scales ``e^τ`` let the covariance of the weights be that of :mod:`.classes.factor`, :mod:`.row_factor` or
-:mod:`.direction_factor`: with a diagonal ``S`` and orthonormal columns ``V`` in which the precision is ``λ``,
+At scales ``e^τ`` let the covariance of the weights be one of the factors by products
+(:mod:`bayesdrop.mcmc.hmc.factors`): with a diagonal ``S`` and orthonormal columns ``V`` of precision ``λ``,
 
     {S^½ (1 + V diag(λ − 1) Vᵀ) S^½}⁻¹.
 
@@ -40,7 +40,7 @@ import jax.numpy as jnp
 
 from ...._typing import Float, Int
 
-__all__ = ["FARTHEST", "Directions", "ScaleMap", "StretchFactor"]
+__all__ = ["FARTHEST", "Directions", "ScaleMap"]
 
 Parts = Float[jax.Array, "C J q"]
 Along = Float[jax.Array, "C J k"]
@@ -168,31 +168,3 @@ class ScaleMap(NamedTuple):
             own = self.own
         fitted = groups.at[self.index].add(own * jnp.sum(centre * centre, axis=0))
         return ratio * fitted, ratio * held
-
-
-class StretchFactor(NamedTuple):
-    """A diagonal factor that a kernel stretches by what its pilots say, as it does those that are known by products.
-
-    Attributes
-    ----------
-    stretch : array (D,)
-        The diagonal.
-    """
-
-    stretch: Float[jax.Array, " D"]
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> StretchFactor:
-        """The same with another diagonal (D,)."""
-        return StretchFactor(stretch)
-
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        return self.stretch[None] * z
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        return theta / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        return self.stretch[None] * gradient

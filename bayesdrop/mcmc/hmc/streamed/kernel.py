@@ -18,9 +18,9 @@ from jaxtyping import PRNGKeyArray
 
 from ...._typing import Float
 from ..density import Evaluation, Loadings, Point
+from ..factors import unwhiten
 from ..kernel import Departure, HMCKernel, HMCOperands, HMCState
 from ..trajectory import turned
-from ..whitening import unwhiten
 from .density import StreamedRows, Sums, evaluation_of, one_pass
 
 __all__ = ["StreamedKernel", "StreamedOperands"]
