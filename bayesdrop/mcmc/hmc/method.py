@@ -17,7 +17,7 @@ from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .choices import Limits, case_of, choose
 from .classes.costs import ClassCosts
-from .factors import DirectionFactor, FactorMap
+from .factors import DirectionFactor, FactorMap, StretchFactor
 from .kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
 from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
@@ -26,6 +26,8 @@ from .streamed.kernel import StreamedKernel, StreamedOperands
 
 __all__ = ["HMC"]
 
+# Scales of the weights up to which each is also drawn by slices.
+_SLICED = 8
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -37,7 +39,8 @@ class HMC:
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
     :mod:`bayesdrop.mcmc.hmc.choices` that can be had; the attribute ``normal_approximation`` of a posterior's groups
     says which. Learnt scales of the weights have each of these, by a map that decouples the weights from them
-    (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`), but for the scores, which do not move by themselves then.
+    (:mod:`bayesdrop.mcmc.hmc.scales.scale_map`), but for the scores, which do not move by themselves then; up to eight
+    are also drawn by slices, but of rows that Python goes through.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is
@@ -168,7 +171,9 @@ class HMC:
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        return HMCKernel(density=bound.density, trust=trust, choice=choice), HMCOperands(
+        scales = bound.operands.log_scale.shape[0] if isinstance(factor, StretchFactor) else 0
+        sliced = scales if scales <= _SLICED else 0
+        return HMCKernel(density=bound.density, trust=trust, choice=choice, sliced=sliced), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),

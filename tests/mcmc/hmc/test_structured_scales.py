@@ -1,11 +1,12 @@
 """Learnt scales of many weights: the maps that decouple them, and the draws.
 
-Jacobians, densities, centres and covariances are exact. False-alarm rate of the draws: each
+Jacobians, densities, those of slices too, centres and covariances are exact. False-alarm rate of the draws: each
 statistic is allowed 6 standard errors of 64 independent chains
 (1e-7 by Student's t), 4 are compared; Kolmogorov-Smirnov tests have 1e-6.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from scipy import sparse, stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.mcmc.hmc import choices
+from bayesdrop.mcmc.hmc import kernel as hmc_kernel
 from bayesdrop.mcmc.hmc.binding import bind_start
 from bayesdrop.mcmc.hmc.choices import Limits
 from bayesdrop.mcmc.hmc.factors import StretchFactor
@@ -157,6 +159,46 @@ def test_centre_and_covariance_at_any_scale(small, name):
             np.testing.assert_allclose(place[0], np.linalg.solve(moved, precision @ start.centre), rtol=0, atol=1e-6)
             spread = (place[1:] - place[0]).T
             np.testing.assert_allclose(spread @ spread.T @ moved, np.eye(D), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["classes of few rows", "few rows, rate"])
+def test_slices_are_of_the_density(small, monkeypatch, name):
+    """Each trial of a scale differs from its start as the density does, all else as the slices before left it."""
+    model, data, marginalised, _ = case_of(name, 2)
+    trials = []
+
+    def moved(key, log_density, start, width):
+        away = start + jnp.asarray([0.4, -0.7])
+        trials.append((start, away, log_density(away) - log_density(start)))
+        return away
+
+    monkeypatch.setattr(hmc_kernel, "slice_sample", moved)
+    with jax.enable_x64(True):
+        method = bd.HMC(dtype="float64")
+        kernel, operands = method.bind(model, data, model.bind(data.feature_names), 5, marginalised)
+
+        def value(point):
+            found = kernel.density.evaluate(operands.density, point)
+            return found.prior - jnp.sum(found.cost, axis=1)
+
+        @jax.jit
+        def everything(key):
+            trials.clear()
+            state = kernel.init(operands, key, 2)
+            # As pilots leave it.
+            state = state._replace(centre=state.centre + 0.1, factor=1.3 * state.factor)
+            new = kernel.slice_last(operands, state)
+            point, after = (kernel.place(operands, part, part.position) for part in (state, new))
+            expected, moving = [], point
+            for j, (_, away, _) in enumerate(trials):
+                before, moving = moving, moving.at[:, j - 2].set(away)
+                expected.append((before[:, j - 2], away, value(moving) - value(before)))
+            evaluation = kernel.density.evaluate(operands.density, moving)
+            return (after, new.evaluation, trials), (moving, evaluation, expected)
+
+        found, expected = everything(as_key(0))
+    assert len(trials) == 2
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9), found, expected)
 
 
 @pytest.mark.parametrize("name", ["classes of few rows", "many rows, rate"])
