@@ -63,8 +63,14 @@ def test_scores_and_choice_are_grid_search(plain, searched, several):
     # The probabilities of a hinge, and its threshold, come of held-out scores, which only ours has.
     np.testing.assert_allclose(ours.coef_, theirs.best_estimator_.coef_, atol=1e-6)
     np.testing.assert_allclose(ours.intercept_, theirs.best_estimator_.intercept_, atol=1e-6)
+    assert ours.score(X, y) == pytest.approx(-log_loss(y, ours.predict_proba(X)), abs=1e-12)
     if plain is not bd.DropoutSVC:
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+        assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-6)
+    splits = np.stack([ours.cv_results_[f"split{k}_test_score"] for k in range(3)])
+    np.testing.assert_allclose(
+        ours.cv_results_["standard_error_test_score"], splits.std(axis=0, ddof=1) / np.sqrt(3), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("plain", "searched"), PAIRS)
