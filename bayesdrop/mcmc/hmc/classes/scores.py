@@ -1,6 +1,6 @@
 r"""Normal approximation of the posterior of many classes, by the scores of its rows.
 
-As for one score (:mod:`.approximations.scores`), weights enter by the scores alone: ``J`` contrasts for each row, whose
+As for one score (:mod:`.approximations.drawn`), weights enter by the scores alone: ``J`` contrasts for each row, whose
 mean slope ``g_i`` (J,) and curvature ``C_i`` (J, J) under the approximation itself make the next one,
 
     g_i = E ∂cost_i(s_i),    C_i = E ∂²cost_i(s_i),    s_i ~ N(m_i, S_i),
