@@ -40,7 +40,7 @@ test-arviz: $(VENV)/.lazy
 		--ignore=tests/posterior/noise_average/test_expectation.py --ignore=tests/posterior/scores/test_approximation.py \
 		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_contributing.py tests/packaging/test_packaging.py tests/packaging/test_week.py \
-		tests/mcmc/run/test_checkpoint.py tests/mcmc/run/test_third_party.py tests/mcmc/test_priors.py \
+		tests/sampling/run/test_checkpoint.py tests/sampling/run/test_third_party.py tests/sampling/test_priors.py \
 		tests/factorization/test_sampler.py tests/latent/test_posterior.py
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
 
@@ -66,8 +66,8 @@ test-lowest:
 	$(call lazily,$(LOWEST),0) $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal \
 		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
-		tests/mcmc/run/test_third_party.py tests/distributions/test_densities.py \
-		tests/mcmc/test_matrix.py tests/fitting/piecewise_linear/test_dual.py \
+		tests/sampling/run/test_third_party.py tests/distributions/test_densities.py \
+		tests/sampling/test_matrix.py tests/fitting/piecewise_linear/test_dual.py \
 		--doctest-modules bayesdrop/_validation/table.py bayesdrop/_validation/column.py bayesdrop/data/column_facts.py
 
 lint: $(STAMP)

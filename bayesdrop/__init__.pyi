@@ -20,6 +20,10 @@ from .fitting.fit import fit
 from .fitting.results.result import Fit
 from .fitting.solvers.em import EM
 from .fitting.solvers.newton import Newton
+from .gibbs.method import Gibbs
+from .gibbs.numpyro_block import WeightsBlock
+from .hmc.method import HMC
+from .hmc.nuts import NUTS
 from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
 from .latent.minimisers.alternating import Alternating
 from .latent.minimisers.lbfgs import LBFGS
@@ -36,12 +40,6 @@ from .losses import (
     Softmax,
     Squared,
 )
-from .mcmc.gibbs.method import Gibbs
-from .mcmc.hmc.method import HMC
-from .mcmc.hmc.nuts import NUTS
-from .mcmc.numpyro_block import WeightsBlock
-from .mcmc.numpyro_kernel import NumpyroKernel
-from .mcmc.run.stopping import Stop
 from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
@@ -50,6 +48,7 @@ from .posterior.diagnostics.largest_r_hat import largest_r_hat
 from .posterior.draws.draws_table import draws_table
 from .posterior.draws.log_prior import log_prior
 from .posterior.held_out import Elpd, elpd, kfold
+from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
 from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood, loo
@@ -57,6 +56,7 @@ from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
+from .sampling.run.stopping import Stop
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
 from .selection.path import RatePath
 from .selection.regressors import DropoutRidgeCV, DropoutSVRCV

@@ -39,9 +39,9 @@ from sklearn.preprocessing import StandardScaler
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.run.driving import CHUNK, _chunk
-from bayesdrop.mcmc.run.runner import as_key, run
 from bayesdrop.models import logistic, normal_scores, svm, svr
+from bayesdrop.sampling.run.driving import CHUNK, _chunk
+from bayesdrop.sampling.run.runner import as_key, run
 from benchmarks.data import amazon, imdb
 from benchmarks.texts import reuters
 

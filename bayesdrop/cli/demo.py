@@ -142,7 +142,7 @@ def _print_errors(screen: Any, problem: Problem, wrong: dict[tuple[str, str, str
 
 def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None:
     """Run everything, print it and write the files of the breast-cancer posterior to ``out``."""
-    from ..mcmc.gibbs.method import Gibbs
+    from ..gibbs.method import Gibbs
     from ..rates import PerFeature, Shared
 
     screen = console()

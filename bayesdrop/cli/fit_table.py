@@ -254,7 +254,7 @@ def _fit(model: Any, table: Any) -> Any:
 def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
     options = {**chain, "feature_names": _given_names(table), "progress": is_terminal(sys.stderr)}
     if table.in_blocks:
-        from ..mcmc.hmc.method import HMC
+        from ..hmc.method import HMC
 
         options["method"] = HMC()
     try:

@@ -242,7 +242,7 @@ def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Float[j
 
 @dataclass(frozen=True)
 class FactorizationKernel:
-    """Kernel of :func:`bayesdrop.mcmc.run.runner.run`.
+    """Kernel of :func:`bayesdrop.sampling.run.runner.run`.
 
     Parameters
     ----------

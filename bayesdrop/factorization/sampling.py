@@ -29,7 +29,7 @@ from ..priors import Beta, InverseGamma
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ..mcmc.run.runner import Run
+    from ..sampling.run.runner import Run
 
 __all__ = ["sample_factorization"]
 
@@ -150,8 +150,8 @@ def sample_factorization(
     import jax
     import jax.numpy as jnp
 
-    from ..mcmc.run.forks import check_process
-    from ..mcmc.run.runner import as_key, run
+    from ..sampling.run.forks import check_process
+    from ..sampling.run.runner import as_key, run
     from .gibbs import FactorizationKernel, Operands
 
     check_process()

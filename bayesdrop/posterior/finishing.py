@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._typing import Float, Shaped
-from ..mcmc.scales import natural
+from ..sampling.scales import natural
 
 __all__ = ["Finishing"]
 
@@ -18,7 +18,7 @@ Part = dict[str, Shaped[np.ndarray, "..."]]
 
 @dataclass(frozen=True)
 class Finishing:
-    """See :class:`bayesdrop.mcmc.run.keeping.Finish`.
+    """See :class:`bayesdrop.sampling.run.keeping.Finish`.
 
     Attributes
     ----------

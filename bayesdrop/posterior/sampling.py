@@ -25,10 +25,9 @@ from ..description import attributes
 from ..designs import as_sampling_design
 from ..fitting.by_formula import offset_beside, stated
 from ..fitting.results.result import centred_columns
-from ..mcmc.run.stopping import Stop
-from ..mcmc.target import Problem, sampler_settings
 from ..model import Model, check_model
 from ..noise.centre import centre_of
+from ..sampling.run.stopping import Stop
 from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants
 from .arviz_groups.groups import assemble
@@ -39,13 +38,14 @@ from .draws.draws import draws_of
 from .draws.row_blocks import RowBlocks
 from .finishing import Finishing
 from .noise_average.expectation import MASKS
+from .problem import Problem, sampler_settings
 from .scores.correction import judged
 from .scores.pointwise import check_size, log_likelihood_group, streamed_group
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ..mcmc.run.runner import Run
+    from ..sampling.run.runner import Run
 
 __all__ = ["check_counts", "sample"]
 
@@ -154,7 +154,7 @@ def sample(
         ``mean``, ``sd``, ``q5``, ``q25``, ``median``, ``q75``, ``q95``, ``r_hat`` and ``ess`` on ``statistic``, and
         ``posterior_thinned``, at most 256 evenly spaced draws of all variables, from which the quantiles are: the
         level of a 5 % quantile is off by 0.014 or so. R-hat is of values split in two and the effective sample size
-        of batch means (:mod:`bayesdrop.mcmc.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
+        of batch means (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
         :func:`bayesdrop.weights_table` take these draws; what needs all of them says so. Draws do not depend on it.
     progress : bool
         Show a progress bar.
@@ -177,7 +177,7 @@ def sample(
     ------
     ValueError
         If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
-        run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.mcmc.propriety`
+        run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.sampling.propriety`
         has it. The message names the argument and what to do.
     TypeError
         If ``method`` is no sampler, does not record what the model has, or does not take rows that are not in memory.
@@ -299,10 +299,10 @@ def _run(
         import jax
         import xarray  # noqa: F401  # of which groups are made
 
-        from ..mcmc.run.checkpoint import open_checkpoint
-        from ..mcmc.run.fingerprint import fingerprint
-        from ..mcmc.run.forks import check_process
-        from ..mcmc.run.runner import as_key, run
+        from ..sampling.run.checkpoint import open_checkpoint
+        from ..sampling.run.fingerprint import fingerprint
+        from ..sampling.run.forks import check_process
+        from ..sampling.run.runner import as_key, run
 
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.

@@ -56,7 +56,7 @@ class Horseshoe:
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
     the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two
     classes, there is no proper posterior at all together with the flat intercept, and ``bd.sample`` refuses it; see
-    :mod:`bayesdrop.mcmc.propriety`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
+    :mod:`bayesdrop.sampling.propriety`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class HalfCauchy:
     """Half-Cauchy prior of a scale: a median, and tails that rule out no size.
 
     It has no mean, so that there is no proper posterior where features separate two classes and the intercept is flat;
-    ``bd.sample`` refuses that (:mod:`bayesdrop.mcmc.propriety`), and ``bd.HalfNormal`` takes its place.
+    ``bd.sample`` refuses that (:mod:`bayesdrop.sampling.propriety`), and ``bd.HalfNormal`` takes its place.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
-from bayesdrop.mcmc.run import runner
+from bayesdrop.sampling.run import runner
 
 GROUPS = ["a", "a", "a", "b", "b", "b", "b", "c", "c", "c"]
 MODELS = {

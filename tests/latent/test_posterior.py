@@ -11,13 +11,13 @@ from scipy import sparse
 from scipy.special import expit
 
 import bayesdrop as bd
+from bayesdrop.hmc.density import DensityOperands
 from bayesdrop.latent.posterior.alignment import align_units
 from bayesdrop.latent.posterior.density import LatentDensity
-from bayesdrop.mcmc.hmc.density import DensityOperands
-from bayesdrop.mcmc.matrix import samplers_matrix
 from bayesdrop.models import latent
 from bayesdrop.posterior.arviz_groups.groups import dataset
 from bayesdrop.priors.beta_law import BetaLaw
+from bayesdrop.sampling.matrix import samplers_matrix
 
 N, P, K, CHAINS = 12, 4, 3, 5
 C = 1.7
@@ -195,7 +195,7 @@ def test_posterior_in_arviz():
 @pytest.mark.slow
 def test_an_interrupted_run_says_so(monkeypatch):
     """It holds the draws that were finished; and it was drawn with products in full precision."""
-    from bayesdrop.mcmc.run import runner
+    from bayesdrop.sampling.run import runner
     from bayesdrop.warnings import IncompleteWarning
 
     X, y = nonlinear(60)

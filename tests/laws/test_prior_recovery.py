@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.mcmc.run.runner import as_key, run
+from bayesdrop.sampling.run.runner import as_key, run
 
 FALSE_ALARM = 1e-6
 CHAINS, N = 1000, 6

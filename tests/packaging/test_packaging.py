@@ -82,8 +82,8 @@ def test_a_first_fit_imports_no_more_than_it_needs():
 def test_a_sampler_begins_without_scikit_learn_and_arviz():
     heavy = ("arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
     code = (
-        "import sys, bayesdrop.posterior.sampling, bayesdrop.mcmc.run.runner, bayesdrop.mcmc.gibbs.method\n"
-        "import bayesdrop.mcmc.hmc.method\n"
+        "import sys, bayesdrop.posterior.sampling, bayesdrop.sampling.run.runner, bayesdrop.gibbs.method\n"
+        "import bayesdrop.hmc.method\n"
         f"print([m for m in {heavy} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -92,7 +92,7 @@ def test_a_sampler_begins_without_scikit_learn_and_arviz():
 
 def test_the_exact_sampler_does_without_numpyro():
     code = (
-        "import sys, bayesdrop.mcmc.run.runner, bayesdrop.mcmc.gibbs.method\n"
+        "import sys, bayesdrop.sampling.run.runner, bayesdrop.gibbs.method\n"
         "from bayesdrop.distributions import polya_gamma_one, reciprocal_inverse_gaussian\n"
         "assert 'numpyro' not in sys.modules\n"
         "from bayesdrop.distributions import InverseGaussian\n"

@@ -12,9 +12,9 @@ import pytest
 import bayesdrop as bd
 from bayesdrop import _memory
 from bayesdrop._interrupts import uninterrupted
-from bayesdrop.mcmc.run import checkpoint
 from bayesdrop.plots.reading import draws_of_variable
 from bayesdrop.posterior.finishing import Finishing
+from bayesdrop.sampling.run import checkpoint
 
 N, P = 40, 3
 MODEL = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))

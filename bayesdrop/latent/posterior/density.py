@@ -17,11 +17,11 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 
 from ..._typing import Float
+from ...hmc.density import DensityOperands, Evaluation
 from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored
-from ...mcmc.hmc.density import DensityOperands, Evaluation
-from ...mcmc.matrix import product, squared_product
 from ...noise import Noise
+from ...sampling.matrix import product, squared_product
 
 __all__ = ["HIDDEN_INTERCEPT_SCALE", "LatentDensity"]
 

@@ -26,7 +26,7 @@ from .alignment import align_units
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...mcmc.run.runner import Run
+    from ...sampling.run.runner import Run
 
 __all__ = ["sample_latent"]
 
@@ -112,7 +112,7 @@ def sample_latent(
     >>> bd.groups.dataset(post, "posterior")["hidden_weight"].shape
     (2, 5, 2, 2)
     """
-    from ...mcmc.hmc.nuts import NUTS
+    from ...hmc.nuts import NUTS
 
     check_model(model)
     check_count(tune, "tune")
@@ -157,10 +157,10 @@ def _run(
     import jax
     import jax.numpy as jnp
 
-    from ...mcmc.hmc.binding import operands_of
-    from ...mcmc.hmc.nuts import NUTSKernel, NUTSOperands
-    from ...mcmc.run.forks import check_process
-    from ...mcmc.run.runner import as_key, run
+    from ...hmc.binding import operands_of
+    from ...hmc.nuts import NUTSKernel, NUTSOperands
+    from ...sampling.run.forks import check_process
+    from ...sampling.run.runner import as_key, run
     from .density import LatentDensity
 
     check_process()

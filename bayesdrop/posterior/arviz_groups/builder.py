@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...mcmc.run.runner import Run
+    from ...sampling.run.runner import Run
 
 __all__ = ["Attributes", "build_groups", "draws_dataset", "provenance"]
 
@@ -62,7 +62,7 @@ def build_groups(
     Parameters
     ----------
     draws : mapping from name to array (C, S, …)
-        Variables and statistics, as :class:`bayesdrop.mcmc.run.runner.Run` has them.
+        Variables and statistics, as :class:`bayesdrop.sampling.run.runner.Run` has them.
     variables : mapping from name to dims
         What is a variable, with its dims after chain and draw.
     statistics : sequence of str

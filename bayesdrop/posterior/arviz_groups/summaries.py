@@ -1,8 +1,8 @@
 """Groups of variables whose draws were not kept: their summaries, and a few draws of all variables.
 
 ``posterior_summary`` has each of them on ``statistic``: mean, sd, quantiles, R-hat and effective sample size, as
-:mod:`bayesdrop.mcmc.run.summary` states them. ``posterior_thinned`` has every variable of the posterior at the same few
-draws, evenly spaced, from which the quantiles are.
+:mod:`bayesdrop.sampling.run.summary` states them. ``posterior_thinned`` has every variable of the posterior at the same
+few draws, evenly spaced, from which the quantiles are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .groups import dataset, group_names
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...mcmc.run.runner import Run
+    from ...sampling.run.runner import Run
 
 __all__ = ["STATISTICS", "SUMMARY", "THINNED", "needs_all_draws", "not_kept", "summary_groups"]
 

@@ -47,7 +47,7 @@ class Diagnosis(Shown):
     r_hat, ess_bulk, ess_tail : Extreme or None
         Largest R-hat and smallest effective sample sizes with the variable they belong to; None where there are too
         few chains or draws to tell, or nothing varies. Variables whose draws were not kept count by R-hat of values and
-        batch means (:mod:`bayesdrop.mcmc.run.summary`), and have no tail.
+        batch means (:mod:`bayesdrop.sampling.run.summary`), and have no tail.
     divergences : int or None
         Divergent trajectories; None for a sampler that has none.
     acceptance_rate : float or None

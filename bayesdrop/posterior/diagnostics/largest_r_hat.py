@@ -18,8 +18,8 @@ The ESS that is reported is small where chains disagree, and would excuse them. 
 ``τ = n/n_e`` by autocovariances about each piece's own mean, summed by Geyer's (1992) initial monotone sequence; what
 they lack because that mean is estimated, ``τW/n``, is added. A sum of ``T`` lags has a relative variance of
 ``2(2T + 1)/(Mn)`` (Priestley 1981, section 6.2; Sokal 1997), which leaves F with ``Mn/(2T + 1)`` degrees of freedom in
-its denominator. Numbers whose draws were not kept have batch means (:mod:`bayesdrop.mcmc.run.summary`), and F is that
-of their analysis of variance, exactly if batches are independent.
+its denominator. Numbers whose draws were not kept have batch means (:mod:`bayesdrop.sampling.run.summary`), and F is
+that of their analysis of variance, exactly if batches are independent.
 
 Shapes: C chains of S draws, p numbers.
 """
@@ -186,7 +186,7 @@ def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: 
     found : mapping
         Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``, in the first two also of variables that were not kept.
     """
-    from ...mcmc.run.summary import batches_of
+    from ...sampling.run.summary import batches_of
 
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     count = sum(int(part.notnull().sum()) for part in found["r_hat"].values())

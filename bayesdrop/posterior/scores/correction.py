@@ -58,7 +58,7 @@ def judged(
     """
     import jax
 
-    from ...mcmc.run.runner import as_key
+    from ...sampling.run.runner import as_key
 
     seed = [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
     posterior = groups["posterior"]

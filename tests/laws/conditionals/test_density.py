@@ -18,12 +18,12 @@ import bayesdrop.noise
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.mcmc.hmc.binding import bind_density
-from bayesdrop.mcmc.matrix import samplers_matrix
+from bayesdrop.hmc.binding import bind_density
 from bayesdrop.models import marginalised_dropout, normal_scores
 from bayesdrop.models.statements import statements
 from bayesdrop.moments import ScoreMoments
 from bayesdrop.noise import Noise
+from bayesdrop.sampling.matrix import samplers_matrix
 
 N, P, CHAINS = 14, 4, 6
 C = 1.7
@@ -348,7 +348,7 @@ def exact_likelihood(loss, X, y, weight, intercept, rate):
 def test_error_of_normal_scores_against_all_masks(p, loss, sd, bound):
     """Root mean square error of a row's log-likelihood: features standard normal, rates uniform, weights of this sd.
 
-    The bounds are half as large again as what :mod:`bayesdrop.mcmc.hmc.density` states for ten features, and Jensen's
+    The bounds are half as large again as what :mod:`bayesdrop.hmc.density` states for ten features, and Jensen's
     bound is three times as far off at least.
     """
     n, rng = 600, np.random.default_rng(0)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.mcmc.matrix import backward_product, pair_product, product, samplers_matrix, squared_product
+from bayesdrop.sampling.matrix import backward_product, pair_product, product, samplers_matrix, squared_product
 
 CHAINS = 3
 FEW_AND_MANY = (1, 2, 3, 8, 9)  # dense backward products go chain by chain or together

@@ -424,7 +424,7 @@ class _NobodyThere(distributed.Client):
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a text may be taken for the name of a file
     # What a sampler does once it runs is the business of other tests, and a compilation takes seconds.
-    monkeypatch.setattr("bayesdrop.mcmc.run.runner.run", _instead_of_a_run)
+    monkeypatch.setattr("bayesdrop.sampling.run.runner.run", _instead_of_a_run)
     monkeypatch.setattr("distributed.Client", _NobodyThere)
 
 

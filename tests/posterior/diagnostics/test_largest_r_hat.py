@@ -13,8 +13,8 @@ from scipy import signal, stats
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
-from bayesdrop.mcmc.run.summary import Summary, batches_of
 from bayesdrop.posterior.diagnostics import largest_r_hat as law
+from bayesdrop.sampling.run.summary import Summary, batches_of
 
 FALSE_ALARM = 2e-5
 

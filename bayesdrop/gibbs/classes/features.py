@@ -1,0 +1,199 @@
+r"""One feature at a time where classes share the masks: its weights and its rate with the mask column summed out.
+
+With ``x`` the column, ``b_i`` (K,) the scores of row ``i`` without the feature, ``v`` (K,) its effective weights, which
+sum to zero if their priors are the same normal law, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains if
+the entry is kept is the exact
+
+    g_i(v) = s_i {log π(y_i | b_i + v x_i) − log π(y_i | b_i)},
+
+so that no auxiliary variable comes into a mask. As in :mod:`.features` the density of ``(v, η)`` with the column summed
+out is ``N(v; 0, k²/P) p(η) Π_i [(1 − η) e^{g_i} + η]``, and an entry is kept with probability ``σ(g_i − logit η)``.
+
+The weights move by a Metropolis step with the proposal ``N(v + H⁻¹∇, H⁻¹)``, where ``∇`` is the gradient of the log
+density and, with ``q_i = σ(g_i − logit η)``,
+
+    H = diag(P/k²) + Σ_i q_i s_i x_i² (diag π_i − π_i π_iᵀ),
+
+its curvature but for what the uncertainty of the masks takes off, which may leave none (a Newton proposal; Gamerman
+1997).
+
+Shapes: ``C`` chains, ``K`` classes, ``m`` entries of the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Bool, Float, Int
+from ...sampling.slice_sampling import slice_sample
+from ..columns import gather, scatter
+from ..moves.features import log_mask_sum
+
+__all__ = ["ClassStep", "log_class_weight", "log_softmax_of", "update_class_feature"]
+
+Elementwise = Float[jax.Array, "..."]
+
+
+class ClassStep(NamedTuple):
+    """What the update of one feature reads, besides the scores.
+
+    Attributes
+    ----------
+    values, rows : array (m,)
+        Its column, see :class:`bayesdrop.gibbs.columns.Block`; ``rows`` may be None.
+    own : bool array (K, m)
+        Class of each entry's row.
+    row_weight : array (m,)
+        Loss weight of each entry's row.
+    kept : bool array (C, m)
+        Masks.
+    uniform : array (C, m)
+        Uniform numbers for the new masks.
+    weight : array (K, C)
+        Effective weights.
+    logit : array (C,)
+        Logit of the rate.
+    precision : array (K, C)
+        Of the weights' priors.
+    prior : RateLaw of shape (C,) or None
+        Prior of the rate, where it is drawn.
+    key : key
+        Random key.
+    """
+
+    values: Float[jax.Array, " m"]
+    rows: Int[jax.Array, " m"] | None
+    own: Bool[jax.Array, "K m"]
+    row_weight: Float[jax.Array, " m"]
+    kept: Bool[jax.Array, "C m"]
+    uniform: Float[jax.Array, "C m"]
+    weight: Float[jax.Array, "K C"]
+    logit: Float[jax.Array, " C"]
+    precision: Float[jax.Array, "K C"]
+    prior: Any
+    key: PRNGKeyArray
+
+
+class _Point(NamedTuple):
+    """Log density of the weights, its gradient and a Cholesky factor of the curvature, and gains of the rows."""
+
+    value: Float[jax.Array, " C"]
+    gradient: Float[jax.Array, "K C"]
+    factor: Float[jax.Array, "C K K"]
+    gain: Float[jax.Array, "C m"]
+
+
+def log_softmax_of(
+    own: Bool[jax.Array, "K m"], score: Float[jax.Array, "K C m"]
+) -> tuple[Float[jax.Array, "C m"], Float[jax.Array, "K C m"]]:
+    """``log π_y`` of each row (C, m), and all probabilities (K, C, m), of scores (K, C, m)."""
+    top = jax.lax.stop_gradient(jnp.max(score, axis=0))
+    rise = jnp.exp(score - top[None])
+    total = jnp.sum(rise, axis=0)
+    mine = jnp.sum(jnp.where(own[:, None, :], score, 0), axis=0)
+    return mine - top - jnp.log(total), rise / total[None]
+
+
+def log_class_weight(
+    weight: Float[jax.Array, "K C"],
+    log_multiplier: Float[jax.Array, " C"],
+    precision: Float[jax.Array, "K C"],
+    dimension: int,
+) -> Float[jax.Array, " C"]:
+    """Log density of effective weights of ``K`` classes, up to a constant; ``log k`` is given.
+
+    They have ``dimension`` ``K``, or ``K − 1`` if they sum to zero over the classes.
+    """
+    square = jnp.sum(precision * weight * weight, axis=0) * jnp.exp(-2 * log_multiplier)
+    return -0.5 * square - dimension * log_multiplier
+
+
+def update_class_feature(
+    log_multiplier: Callable[[Elementwise], Elementwise],
+    learn_rate: bool,
+    centred: bool,
+    score: Float[jax.Array, "K C n"],
+    step: ClassStep,
+) -> tuple[Float[jax.Array, "K C n"], tuple[Float[jax.Array, "K C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
+    """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column.
+
+    ``centred`` says that the weights sum to zero over the classes.
+
+    Returns
+    -------
+    score, (weight, logit, kept)
+        All new.
+    """
+    (K, chains, n), m = score.shape, step.kept.shape[1]
+    values = step.values[None, None]
+    contribution = jnp.where(step.kept[None], values * step.weight[:, :, None], 0)
+    base = gather(score.reshape(K * chains, n), step.rows).reshape(K, chains, m) - contribution
+    dropped, _ = log_softmax_of(step.own, base)
+    factor = log_multiplier(step.logit)
+    own_precision = step.precision * jnp.exp(-2 * factor)[None]
+    eye = jnp.eye(K, dtype=base.dtype)
+
+    def at(weight: Float[jax.Array, "K C"]) -> _Point:
+        kept, chance = log_softmax_of(step.own, base + weight[:, :, None] * values)
+        gain = step.row_weight[None] * (kept - dropped)
+        share = jax.nn.sigmoid(gain - step.logit[:, None]) * (step.row_weight * step.values)[None]
+        slope = jnp.sum(share[None] * (step.own[:, None, :].astype(chance.dtype) - chance), axis=2)
+        heavy = share[None] * values * chance
+        curve = -jnp.einsum("kcm,lcm->ckl", heavy, chance) + eye[None] * jnp.sum(heavy, axis=2).T[:, :, None]
+        total = jnp.sum(log_mask_sum(gain, step.logit[:, None]), axis=1)
+        value = total - 0.5 * jnp.sum(own_precision * weight * weight, axis=0)
+        root = jnp.linalg.cholesky(curve + own_precision.T[:, :, None] * eye[None])
+        return _Point(value, slope - own_precision * weight, root, gain)
+
+    key_step, key_accept, key_rate = jax.random.split(step.key, 3)
+    here = at(step.weight)
+    noise = jax.random.normal(key_step, step.weight.shape, base.dtype)
+    proposed = step.weight + _solve(here.factor, _half(here.factor, here.gradient) + noise)
+    proposed = proposed - jnp.mean(proposed, axis=0)[None] if centred else proposed
+    there = at(proposed)
+    change = there.value - here.value + _log_density(there, proposed, step.weight)
+    change = change - _log_density(here, step.weight, proposed)
+    accept = -jax.random.exponential(key_accept, change.shape, change.dtype) < change
+    weight = jnp.where(accept[None], proposed, step.weight)
+    gain = jnp.where(accept[:, None], there.gain, here.gain)
+    logit = step.logit
+    if learn_rate:
+
+        def rate_density(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+            total = jnp.sum(log_mask_sum(gain, logit[:, None]), axis=-1)
+            own = log_class_weight(weight, log_multiplier(logit), step.precision, K - 1 if centred else K)
+            return total + step.prior.log_density(logit) + own
+
+        logit = slice_sample(key_rate, rate_density, logit, step.prior.width())
+    chance = jax.nn.sigmoid(gain - logit[:, None])
+    kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
+    moved = jnp.where(kept[None], values * weight[:, :, None], 0) - contribution
+    score = scatter(score.reshape(K * chains, n), step.rows, moved.reshape(K * chains, m)).reshape(K, chains, n)
+    return score, (weight, logit, kept)
+
+
+def _half(factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"]) -> Float[jax.Array, "K C"]:
+    """``L⁻¹ r`` of each chain."""
+    return solve_triangular(factor, right.T[:, :, None], lower=True)[:, :, 0].T
+
+
+def _solve(factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"]) -> Float[jax.Array, "K C"]:
+    """``L⁻ᵀ r`` of each chain."""
+    return solve_triangular(factor, right.T[:, :, None], lower=True, trans=1)[:, :, 0].T
+
+
+def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.Array, "K C"]) -> Float[jax.Array, " C"]:
+    """Log density of a proposal from ``start`` to ``end``, up to a constant, (C,).
+
+    Where it lies among weights that sum to zero, the direction of their mean is an eigenvector of the curvature, whose
+    eigenvalue, the prior's precision, is the same at both ends.
+    """
+    away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _half(point.factor, point.gradient)
+    level = jnp.sum(jnp.log(jnp.diagonal(point.factor, axis1=1, axis2=2)), axis=1)
+    return level - 0.5 * jnp.sum(away * away, axis=0)

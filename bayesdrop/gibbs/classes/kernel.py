@@ -1,0 +1,397 @@
+r"""Partially collapsed Gibbs sampling of the feature-noising model of many classes, which share the masks.
+
+    w_k ~ N(0, P⁻¹) for k = 1 … K,  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
+    P(y_i = k) ∝ exp(s_ik),  s_ik = Σ_d w_dk k(η_d) x_id α_id + b_k,  its likelihood to the power C s_i.
+
+A vector added to the weights of all classes changes no probability: its posterior is its prior, whatever the rest. It
+is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
+the data speak of; they are also what is recorded. Where the prior is a scale mixture every weight has a precision of
+its own and the common vector is no longer free: all weights are held and recorded as they are, the intercepts still
+centred (they are flat). One sweep is
+
+0. the priors of the rates, where they are drawn, given the rates; the scales of the weights, where they are drawn,
+   given the weights (:mod:`.classes.scales`);
+1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
+   regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
+   ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
+   ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
+   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
+   (:mod:`.classes.intercepts`), and learnt scales move along the rays;
+2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
+   (:mod:`.classes.features`), by the exact softmax likelihood;
+3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
+
+**Why the order is valid.** ``ω`` is drawn afresh just before each use, from its law given everything else, and is part
+of no other move: steps 2 and 3 leave the posterior without ``ω`` invariant, and a joint draw of ``ω`` and ``t`` given
+the rest leaves its marginal invariant. In step 2 weights and rate are drawn from laws in which the column is summed out
+and the column is drawn last, from its law given both, before anything conditions on it again (van Dyk & Park 2008).
+
+Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``p`` features, ``k`` free rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logit
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Bool, Float, Int
+from ...priors.rate_prior import log_rates
+from ...sampling.weight_scales import first_scales, weight_precision
+from ..moves.features import uniform_masks
+from ..moves.hierarchy import draw_groups, group_law, log_beta_density, log_hyperprior
+from ..moves.interweaving import interweave
+from ..noising_model import NoisingModel
+from ..state import Operands
+from .features import ClassStep, log_softmax_of, update_class_feature
+from .intercepts import draw_intercepts
+from .scales import (
+    class_precisions,
+    draw_common,
+    draw_shared_scales,
+    move_shared_scales,
+    recorded_class_scales,
+    recorded_shared_scales,
+)
+from .state import ClassState
+
+__all__ = ["ClassGibbsKernel"]
+
+
+@dataclass(frozen=True)
+class ClassGibbsKernel(NoisingModel):
+    """The transition that keeps the posterior of a noising model of many classes.
+
+    The operands are those of :class:`.state.Operands`, with the numbers of the classes for ``target``. The field
+    ``loss`` is the logistic loss of one class against the rest.
+
+    Attributes
+    ----------
+    n_classes : int
+        ``K``.
+    scale_mixture : type of a WeightPrior, or None
+        Prior that draws the precisions of the weights; None if they are known.
+    scale_names : tuple of str
+        What of its scales is recorded, for each class.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
+    gaussian_draw : callable
+        One of :mod:`bayesdrop.gibbs.weights`.
+    sweeps : int
+        Sweeps per recorded draw.
+    rate_dim : str
+        Dim of the free rates in a posterior.
+    """
+
+    n_classes: int
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
+    gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
+    sweeps: int
+    rate_dim: str
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        names: dict[str, tuple[str, ...]] = {"weight": ("class", "feature")}
+        if self.fit_intercept:
+            names["intercept"] = ("class",)
+        names |= dict.fromkeys(self.scale_names, ("class",))
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
+        if self.free:
+            names["rate"] = (self.rate_dim,)
+        if self.hierarchical:
+            names |= {"group_rate": ("group",), "group_strength": ("group",)}
+        return names
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    @property
+    def centred(self) -> bool:
+        """True if the weights sum to zero over the classes."""
+        return self.scale_mixture is None
+
+    def own(self, operands: Operands) -> Bool[jax.Array, "K n"]:
+        """Class of each row."""
+        number = jnp.arange(self.n_classes, dtype=operands.target.dtype)
+        return operands.target[None] == number[:, None]
+
+    def class_cost(self, operands: Operands, score: Float[jax.Array, "K C n"]) -> Float[jax.Array, " C"]:
+        """Weighted loss of each chain, (C,)."""
+        return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.own(operands), score)[0], axis=1)
+
+    def law(
+        self, operands: Operands, logit: Float[jax.Array, "C k"], mean: Float[jax.Array, "C g"], strength: Any
+    ) -> Any:
+        """Prior law of the free rates, (C, k)."""
+        if operands.hierarchy is None:
+            return jax.tree.map(lambda part: jnp.broadcast_to(part[None], logit.shape), operands.rate_prior)
+        index = operands.hierarchy.index
+        return group_law(mean[:, index], strength[:, index])
+
+    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
+        """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
+        K, p, columns, dtype = self.n_classes, operands.precision.shape[0], operands.columns, operands.target.dtype
+        key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
+        owners = operands.rate_prior if operands.hierarchy is None else operands.hierarchy.index
+        k = jax.tree.leaves(owners)[0].shape[0]
+        groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
+        strength = jnp.ones(()) if operands.hierarchy is None else operands.hierarchy.shape * operands.hierarchy.scale
+        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
+        feature_logit = self.feature_logit(operands, free)
+        keep = jax.nn.sigmoid(-feature_logit).T.astype(jnp.float32)
+        kept = []
+        for i, block in enumerate(columns.blocks):
+            shape = (block.values.shape[0], chains, block.values.shape[1])
+            uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
+            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+        weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
+        weight = _centred(weight) if self.centred else weight
+        precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
+        if operands.learnt is not None:
+            precision = jnp.broadcast_to(weight_precision(operands.learnt, log_scale)[None], weight.shape)
+        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
+        if self.scale_mixture is not None:
+            precision, scales = class_precisions(self.scale_mixture, key_scale, weight, scales)
+        effective = weight * jnp.exp(self.log_multiplier(feature_logit))[None]
+        intercept = jnp.zeros((K, chains), dtype)
+        return ClassState(
+            effective=effective,
+            intercept=intercept,
+            logit=free,
+            kept=tuple(kept),
+            score=self._products(operands, tuple(kept), effective),  # intercepts are 0
+            precision=precision,
+            scales=scales,
+            log_scale=log_scale,
+            group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
+            group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
+            key=key,
+        )
+
+    def step(self, operands: Operands, state: ClassState) -> tuple[ClassState, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps."""
+        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.class_sweep(operands, s), state)
+        return state, self.record_classes(operands, state)
+
+    def class_sweep(self, operands: Operands, state: ClassState) -> ClassState:
+        """One sweep over all variables of all chains."""
+        key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
+        state = state._replace(key=key)
+        state = self.draw_scales(operands, state, key_scale)
+        if operands.hierarchy is not None:
+            mean, strength = draw_groups(
+                key_prior, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
+            )
+            state = state._replace(group_logit=mean, group_log_strength=strength)
+        state = self.draw_contrasts(operands, state, key_gauss)
+        if self.fit_intercept:
+            key_level, own = jax.random.fold_in(key_gauss, 1), self.own(operands)
+            level, score = draw_intercepts(key_level, own, operands.row_weight, state.intercept, state.score)
+            state = state._replace(intercept=level, score=score)
+        if operands.learnt is not None:
+            state = move_shared_scales(
+                jax.random.fold_in(key_scale, 1),
+                operands.learnt,
+                lambda effective: self._products(operands, state.kept, effective),
+                lambda score: self.class_cost(operands, score),
+                state,
+            )
+        state = self.draw_features(operands, state, key_features)
+        if not self.grouped:
+            return state
+        (K, chains, n), p = state.score.shape, state.effective.shape[2]
+        score, kept, new = interweave(
+            operands.columns,
+            operands.groups,
+            lambda score: self.class_cost(operands, score.reshape(K, chains, n)),
+            self.log_multiplier,
+            state.score.reshape(K * chains, n),
+            state.kept,
+            state.effective.reshape(K * chains, p),
+            state.logit,
+            operands.index,
+            state.precision.reshape(K * chains, p),
+            self.law(operands, state.logit, state.group_logit, state.group_log_strength),
+            key_groups,
+            classes=K,
+            dimension=K - 1 if self.centred else K,
+        )
+        return state._replace(score=score.reshape(K, chains, n), kept=kept, logit=new)
+
+    def _products(
+        self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"]
+    ) -> Float[jax.Array, "K C n"]:
+        """Scores of the masked rows without intercepts."""
+        n = operands.target.shape[0]
+        return jax.lax.map(lambda weight: operands.columns.product(kept, weight, n), effective)
+
+    def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+        """Scales of the weights given the weights, if they are drawn, and of a mixture what all classes share."""
+        if self.scale_mixture is None and operands.learnt is None:
+            return state
+        multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
+        weight = state.effective / multiplier[None]
+        if operands.learnt is not None:
+            precision, log_scale = draw_shared_scales(key, operands.learnt, weight, state.log_scale)
+            return state._replace(precision=precision, log_scale=log_scale)
+        key_scale, key_shift = jax.random.split(key)
+        precision, scales = class_precisions(self.scale_mixture, key_scale, weight, state.scales)
+        shift = multiplier * draw_common(key_shift, precision, weight)
+        along = operands.columns.product(state.kept, shift, state.score.shape[2])
+        return state._replace(
+            effective=state.effective + shift[None], score=state.score + along[None], precision=precision, scales=scales
+        )
+
+    def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+        """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""
+        K, chains, n = state.score.shape
+        share = (K - 1) / K if self.centred else 1.0
+        factor = self.log_multiplier(self.feature_logit(operands, state.logit))
+        precision = share * state.precision * jnp.exp(-2 * factor)[None]
+        own = self.own(operands)
+        weight: Any = np.ones((), operands.target.dtype)
+        if not self.unit_weight:
+            weight = jnp.broadcast_to(operands.row_weight[None], (chains, n)).reshape(-1)
+
+        def one(carry: Any, inputs: Any) -> Any:
+            effective, intercept, score = carry
+            k, precision, key = inputs
+            key_aux, key_draw = jax.random.split(key)
+            others = jnp.where((jnp.arange(K) == k)[:, None, None], -jnp.inf, score)
+            top = jnp.max(others, axis=0)
+            psi = score[k] - top - jnp.log(jnp.sum(jnp.exp(others - top[None]), axis=0))
+            old, level = effective[k] / share, intercept[k] / share
+            # The score of the class itself is s_k; of its contrast with the mean of the others, if all are centred,
+            # s_k K/(K − 1).
+            offset = psi - score[k] / share
+            sign = jnp.broadcast_to(jnp.where(own[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
+            pseudo = self.loss.sample_pseudo(key_aux, sign, psi.reshape(-1), jnp.zeros_like(sign), weight)
+            omega, kappa = (part.reshape(chains, n) for part in pseudo)
+            new, new_level = self.gaussian_draw(
+                key_draw, operands.columns, state.kept, omega, kappa - omega * offset, precision, self.fit_intercept
+            )
+            # t moves by δ: its own class by (1 − 1/K) δ, every other by −δ/K.
+            part = jnp.where(jnp.arange(K) == k, share, share - 1).astype(score.dtype)
+            step, rise = new - old, new_level - level
+            along = operands.columns.product(state.kept, step, n) + rise[:, None]
+            effective = effective + part[:, None, None] * step[None]
+            intercept = intercept + part[:, None] * rise[None]
+            return (effective, intercept, score + part[:, None, None] * along[None]), None
+
+        start = (state.effective, state.intercept, state.score)
+        inputs = (jnp.arange(K), precision, jax.random.split(key, K))
+        (effective, intercept, _), _ = jax.lax.scan(one, start, inputs)
+        effective, intercept = _centred(effective) if self.centred else effective, _centred(intercept)
+        score = self._products(operands, state.kept, effective) + intercept[:, :, None]
+        return state._replace(effective=effective, intercept=intercept, score=score)
+
+    def draw_features(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+        """Every feature in turn, with its mask column summed out."""
+        columns, free = operands.columns, self.per_feature
+        key_uniform, key_steps, key_empty = jax.random.split(key, 3)
+        prior = self.law(operands, state.logit, state.group_logit, state.group_log_strength) if free else None
+        prior = jax.tree.map(lambda part: part.T[operands.index], prior)
+        weight, feature_logit = jnp.moveaxis(state.effective, 2, 0), self.feature_logit(operands, state.logit).T
+        keys, own = jax.random.split(key_steps, weight.shape[0]), self.own(operands)
+
+        def body(score: Float[jax.Array, "K C n"], inputs: tuple[Any, ...]) -> Any:
+            values, rows, kept, uniform, weight, logit, precision, prior, key = inputs
+            classes, row_weight = own, operands.row_weight
+            if rows is not None:
+                classes = own.at[:, rows].get(mode="fill", fill_value=False)
+                row_weight = operands.row_weight.at[rows].get(mode="fill", fill_value=1)
+            step = ClassStep(values, rows, classes, row_weight, kept, uniform, weight, logit, precision, prior, key)
+            return update_class_feature(self.log_multiplier, free, self.centred, score, step)
+
+        score, drawn = state.score, []
+        for block, kept, uniform in zip(
+            columns.blocks, state.kept, uniform_masks(key_uniform, state.kept), strict=True
+        ):
+            parts = (weight, feature_logit, jnp.moveaxis(state.precision, 2, 0), prior, keys)
+            chosen = jax.tree.map(lambda part, block=block: part[block.features], parts)
+            score, new = jax.lax.scan(body, score, (block.values, block.rows, kept, uniform, *chosen))
+            drawn.append(new)
+        for block, (new_weight, new_logit, _) in zip(columns.blocks, drawn, strict=True):
+            weight = weight.at[block.features].set(new_weight)
+            feature_logit = feature_logit.at[block.features].set(new_logit)
+        if free and columns.empty.shape[0]:
+            weight, feature_logit = self._draw_unseen(columns.empty, key_empty, weight, feature_logit, prior)
+        new_state = state._replace(
+            score=score, effective=jnp.moveaxis(weight, 0, 2), kept=tuple(masks for _, _, masks in drawn)
+        )
+        if not free:
+            return new_state
+        return new_state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(feature_logit.T))
+
+    def _draw_unseen(
+        self,
+        empty: Int[jax.Array, " e"],
+        key: PRNGKeyArray,
+        weight: Float[jax.Array, "p K C"],
+        logit: Float[jax.Array, "p C"],
+        prior: Any,
+    ) -> tuple[Float[jax.Array, "p K C"], Float[jax.Array, "p C"]]:
+        """Rates of features that never occur, from their priors, at fixed ``w``."""
+        old = logit[empty]
+        new = jax.tree.map(lambda part: part[empty], prior).draw_logit(key)
+        factor = jnp.exp(self.log_multiplier(new) - self.log_multiplier(old))
+        return weight.at[empty].set(weight[empty] * factor[:, None, :]), logit.at[empty].set(new)
+
+    def record_classes(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
+        """What is kept of a draw: centred weights (C, K, p) and what else is drawn, chains first.
+
+        ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.
+        """
+        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
+        weight = state.effective * jnp.exp(-self.log_multiplier(feature_logit))[None]
+        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
+        drops = columns.per_feature(counts, weight.shape[1:2], jnp.int32).T
+        keeps = (columns.occurrences[None] - drops).astype(weight.dtype)
+        log_drop, log_keep = log_rates(feature_logit)
+        lp = (
+            # A rate that is fixed at 0 has no drops, and the logarithm −∞.
+            jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
+            - 0.5 * jnp.sum(state.precision * weight * weight, axis=(0, 2))
+            - self.class_cost(operands, state.score)
+        )
+        draw = {"weight": jnp.moveaxis(weight, 0, 1)}
+        if self.fit_intercept:
+            draw["intercept"] = state.intercept.T
+        if self.scale_mixture is not None:
+            kept, density = recorded_class_scales(self.scale_mixture, state.precision, state.scales)
+            draw, lp = draw | kept, lp + density
+        if operands.learnt is not None:
+            kept, density = recorded_shared_scales(operands.learnt, state.log_scale, self.scale_dims, self.n_classes)
+            draw, lp = draw | kept, lp + density
+        if self.free:
+            draw["logit_rate"] = state.logit
+            # The density of the rates, not of their logits.
+            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
+        if operands.hierarchy is not None:
+            index = operands.hierarchy.index
+            mean, strength = state.group_logit, state.group_log_strength
+            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
+            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
+            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
+            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
+        elif self.free:
+            law = self.law(operands, state.logit, state.group_logit, state.group_log_strength)
+            lp = lp + jnp.sum(law.log_density(state.logit), axis=-1)
+        return {**draw, "lp": lp}
+
+
+def _centred(values: Float[jax.Array, "K ..."]) -> Float[jax.Array, "K ..."]:
+    """The same, with the mean over the classes taken off."""
+    return values - jnp.mean(values, axis=0)[None]

@@ -1,0 +1,387 @@
+r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks included.
+
+    w ~ N(0, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
+    y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
+
+(Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
+``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and ``σ²`` (else 1) may be
+unknown. One sweep is
+
+0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
+   a scale that weights share also given their directions (:mod:`.moves.scales`);
+1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
+   (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
+2. for each feature, with its mask column summed out: the weight, then the rate, by slice sampling; then the column;
+3. rates shared by several features: given the masks, then interweaved with uniform variables behind the masks.
+
+**Why these moves.** Drawing every variable from its full conditional is correct and hardly moves: a rate follows the
+masks and the masks follow the rate. Summing the column out frees the rate; drawing the *weight* in the same place
+frees it too, for given the masks a weight must keep explaining the very rows where its feature happened to be kept.
+The Gaussian draw remains, because features that are nearly copies of each other trade weight in directions that no
+single coordinate follows. Groups cannot sum out all their columns at once and interweave instead (Yu & Meng 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logit
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Bool, Float, Int
+from ..distributions.conditional_update import where_needed
+from ..priors.rate_prior import log_rates
+from ..sampling.weight_scales import first_scales, recorded_scales, weight_precision
+from .moves.features import FeatureStep, uniform_masks, update_feature
+from .moves.hierarchy import draw_groups, log_beta_density, log_hyperprior
+from .moves.interweaving import interweave
+from .moves.joint_move import joint_moves
+from .moves.pseudo_marginal import first_metric
+from .moves.scales import draw_given_weights, move_scales
+from .noising_model import NoisingModel
+from .state import Operands, State
+
+__all__ = ["GibbsKernel", "Operands", "State"]
+
+# Joint moves that were accepted more rarely than this during warm-up are not tried again.
+_LEAST_ACCEPTED = 0.02
+# During warm-up they are tried again every so many sweeps, for the metric may have improved.
+_RETRY = 8
+# While joint moves are accepted, every so many sweeps draw weights and rates one feature at a time as well.
+_THOROUGH = 4
+
+
+@dataclass(frozen=True)
+class GibbsKernel(NoisingModel):
+    """The transition that keeps the posterior of a noising model: its fields, and how it is sampled.
+
+    Attributes
+    ----------
+    scale_mixture : type of a WeightPrior, or None
+        Prior that draws the precisions of the weights; None if they are known.
+    scale_names : tuple of str
+        What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
+    gaussian_draw : callable
+        One of :mod:`bayesdrop.gibbs.weights`.
+    sweeps : int
+        Sweeps per recorded draw.
+    joint_moves : int
+        Joint moves after each sweep.
+    rate_dim : str
+        Dim of the free rates in a posterior.
+    """
+
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
+    gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
+    sweeps: int
+    joint_moves: int
+    rate_dim: str
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
+        if self.fit_intercept:
+            names["intercept"] = ()
+        names |= dict.fromkeys(self.scale_names, ())
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
+        if self.unknown_variance:
+            names["sigma"] = ()
+        if self.free:
+            names["rate"] = (self.rate_dim,)
+        if self.hierarchical:
+            names |= {"group_rate": ("group",), "group_strength": ("group",)}
+        return names
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
+        """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
+        p, n, columns = operands.precision.shape[0], operands.target.shape[0], operands.columns
+        dtype = operands.target.dtype
+        key, key_rate, key_weight, key_mask, key_scale, key_mean = jax.random.split(key, 6)
+        owners = operands.rate_prior if operands.hierarchy is None else operands.hierarchy.index
+        k = jax.tree.leaves(owners)[0].shape[0]
+        groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
+        strength = jnp.ones(()) if operands.hierarchy is None else operands.hierarchy.shape * operands.hierarchy.scale
+        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
+        feature_logit = self.feature_logit(operands, free)
+        keep = jax.nn.sigmoid(-feature_logit).T.astype(jnp.float32)
+        weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
+        precision = jnp.broadcast_to(operands.precision[None], (chains, p))
+        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
+        if self.scale_mixture is not None:
+            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
+        if operands.learnt is not None:
+            precision = weight_precision(operands.learnt, log_scale)
+        kept = []
+        for i, block in enumerate(columns.blocks):
+            shape = (block.values.shape[0], chains, block.values.shape[1])
+            uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
+            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+        effective = weight * jnp.exp(self.log_multiplier(feature_logit))
+        return State(
+            effective=effective,
+            intercept=jnp.zeros(chains, dtype),
+            logit=free,
+            kept=tuple(kept),
+            score=operands.with_offset(columns.product(kept, effective, n)),
+            precision=precision,
+            scales=scales,
+            log_scale=log_scale,
+            noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
+            group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
+            group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
+            weight_width=4 / jnp.sqrt(operands.precision),
+            metric=first_metric(jnp.ones(p + self.fit_intercept + k + 2 * groups, dtype)),
+            count=jnp.int32(0),
+            key=key,
+        )
+
+    def step(self, operands: Operands, state: State) -> tuple[State, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps."""
+        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
+        state = state._replace(count=state.count + 1)
+        return state, self.record(operands, state)
+
+    def sweep(self, operands: Operands, state: State) -> State:
+        """One sweep over all variables of all chains, and joint moves."""
+        if not self.joint_moves:
+            return self.gibbs_sweep(operands, state, jnp.asarray(True))
+        tuning = state.count < operands.tune
+        accepted = state.metric.accepted > _LEAST_ACCEPTED
+        useful = accepted | (tuning & (state.count % _RETRY == 0))
+        state = self.gibbs_sweep(operands, state, ~accepted | (state.count % _THOROUGH == 0))
+        return where_needed(useful, lambda s: joint_moves(self, self.joint_moves, operands, s, tuning), state)
+
+    def gibbs_sweep(
+        self,
+        operands: Operands,
+        state: State,
+        thorough: Bool[jax.Array, ""],
+        offset: Float[jax.Array, "C n"] | None = None,
+    ) -> State:
+        """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn.
+
+        Scores have ``offset`` (C, n) beside weights and intercept, if it is given or among the operands.
+        """
+        offset = offset if operands.offset is None else operands.offset[None]
+        key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
+        state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
+        state = self._draw_weights(operands, state, key_gauss, offset)
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, partial(self.total_cost, operands))
+        state = self._draw_features(operands, state, key_features, thorough)
+        if self.grouped:
+            cost = partial(self.total_cost, operands)
+            score, kept, new = interweave(
+                operands.columns,
+                operands.groups,
+                lambda score: state.noise_precision * cost(score),
+                self.log_multiplier,
+                state.score,
+                state.kept,
+                state.effective,
+                state.logit,
+                operands.index,
+                state.precision,
+                self.rate_prior(operands, state),
+                key_groups,
+            )
+            state = state._replace(score=score, kept=kept, logit=new)
+        return state
+
+    def _temper(self, operands: Operands, state: State) -> State:
+        """Likelihood to a power that rises to 1 over the first half of the warm-up.
+
+        A small known variance makes every mask of the first sweeps permanent: weights that were drawn for wrong masks
+        fit those, and no single entry can change. At a power that takes all of the response for noise they are free.
+        """
+        if not self.tempered:
+            return state
+        done = jnp.minimum(2 * state.count / jnp.maximum(operands.tune, 1), 1).astype(state.score.dtype)
+        power = jnp.exp((1 - done) * jnp.log(operands.first_power))
+        return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
+
+    def _draw_priors(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
+        """Precisions of weights and noise and the priors of rates, as far as they are unknown."""
+        key_scale, key_noise, key_groups = jax.random.split(key, 3)
+        if self.scale_mixture is not None:
+            weight = self.weights(operands, state.effective, state.logit)
+            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, state.scales)
+            state = state._replace(precision=precision, scales=scales)
+        if operands.learnt is not None:
+            weight = self.weights(operands, state.effective, state.logit)
+            log_scale = draw_given_weights(key_scale, operands.learnt, weight, state.log_scale)
+            precision = weight_precision(operands.learnt, log_scale)
+            state = state._replace(precision=precision, log_scale=log_scale)
+        if self.unknown_variance:
+            shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
+            scale = operands.variance_scale + self.total_cost(operands, state.score)
+            gamma = jax.random.gamma(key_noise, shape, scale.shape, scale.dtype)
+            state = state._replace(noise_precision=gamma / scale)
+        if operands.hierarchy is not None:
+            mean, strength = draw_groups(
+                key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
+            )
+            state = state._replace(group_logit=mean, group_log_strength=strength)
+        return state
+
+    def _draw_weights(
+        self, operands: Operands, state: State, key: PRNGKeyArray, offset: Float[jax.Array, "C n"] | None = None
+    ) -> State:
+        """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
+        chains, n = state.score.shape
+        key_aux, key_draw = jax.random.split(key)
+        target = jnp.broadcast_to(operands.target[None], (chains, n)).reshape(-1)
+        # A plain number, not a traced array: the auxiliary sampler of weight 1 is then exact and cheaper.
+        weight: Any = np.ones((), operands.target.dtype)
+        if not self.unit_weight:
+            weight = jnp.broadcast_to(operands.row_weight[None], (chains, n))
+            weight = (weight * state.noise_precision[:, None]).reshape(-1)
+        score = state.score.reshape(-1)
+        pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
+        omega, kappa = (part.reshape(chains, n) for part in pseudo)
+        factor = self.log_multiplier(self.feature_logit(operands, state.logit))
+        effective, intercept = self.gaussian_draw(
+            key_draw,
+            operands.columns,
+            state.kept,
+            omega,
+            kappa if offset is None else kappa - omega * offset,
+            state.precision * jnp.exp(-2 * factor),
+            self.fit_intercept,
+        )
+        score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
+        score = score if offset is None else score + offset
+        return state._replace(effective=effective, intercept=intercept, score=score)
+
+    def _draw_features(
+        self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
+    ) -> State:
+        """Every feature in turn, with its mask column summed out."""
+        columns = operands.columns
+        chains, p = state.effective.shape
+        key_uniform, key_steps, key_empty = jax.random.split(key, 3)
+        free, cost = self.per_feature, self.cost_given(state.noise_precision)
+        prior = self.rate_prior(operands, state) if free else None
+        prior = jax.tree.map(lambda part: part.T[operands.index], prior)
+        by_feature = [
+            part.T
+            for part in (state.effective, self.feature_logit(operands, state.logit), state.precision)
+        ]  # fmt: skip
+        keys = jax.random.split(key_steps, p)
+
+        def body(score: Float[jax.Array, "C n"], inputs: tuple[Any, ...]) -> Any:
+            values, rows, kept, uniform, weight, logit, precision, width, prior, key = inputs
+            pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
+            step = FeatureStep(
+                values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, logit,
+                width, precision, prior, key,
+            )  # fmt: skip
+            return update_feature(cost, self.log_multiplier, free, thorough, score, step)
+
+        score, drawn = state.score, []
+        uniforms = uniform_masks(key_uniform, state.kept)
+        for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
+            parts = (*by_feature, state.weight_width, prior, keys)
+            chosen = jax.tree.map(lambda part, block=block: part[block.features], parts)
+            inputs = (block.values, block.rows, kept, uniform, *chosen)
+            score, new = jax.lax.scan(body, score, inputs)
+            drawn.append(new)
+        weight, free_logit = by_feature[:2]
+        for block, (new_weight, new_logit, _) in zip(columns.blocks, drawn, strict=True):
+            weight = weight.at[block.features].set(new_weight)
+            free_logit = free_logit.at[block.features].set(new_logit)
+        if free and columns.empty.shape[0]:
+            weight, free_logit = self._draw_empty(columns.empty, key_empty, weight, free_logit, prior)
+        adapt = thorough & (state.count < operands.tune)
+        weight_width = _adapted(adapt, state.weight_width, weight - by_feature[0])
+        new = state._replace(
+            score=score, effective=weight.T, kept=tuple(masks for _, _, masks in drawn), weight_width=weight_width
+        )
+        if not free:
+            return new
+        return new._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(free_logit.T))
+
+    def _draw_empty(
+        self,
+        empty: Int[jax.Array, " e"],
+        key: PRNGKeyArray,
+        weight: Float[jax.Array, "p C"],
+        logit: Float[jax.Array, "p C"],
+        prior: Any,
+    ) -> tuple[Float[jax.Array, "p C"], Float[jax.Array, "p C"]]:
+        """Rates of features that never occur, from their priors, at fixed ``w``; all arrays (p, C)."""
+        old = logit[empty]
+        new = jax.tree.map(lambda part: part[empty], prior).draw_logit(key)
+        effective = weight[empty] * jnp.exp(self.log_multiplier(new) - self.log_multiplier(old))
+        return weight.at[empty].set(effective), logit.at[empty].set(new)
+
+    def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
+        """What is kept of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
+
+        ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks and latent scales included, up to
+        a constant.
+        """
+        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
+        weight = self.weights(operands, state.effective, state.logit)
+        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
+        drops = columns.per_feature(counts, weight.shape[:1], jnp.int32).T
+        keeps = (columns.occurrences[None] - drops).astype(weight.dtype)
+        log_drop, log_keep = log_rates(feature_logit)
+        lp = (
+            # A rate that is fixed at 0 has no drops, and the logarithm −∞.
+            jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
+            - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
+            - state.noise_precision * self.total_cost(operands, state.score)
+        )
+        draw = {"weight": weight}
+        if self.fit_intercept:
+            draw["intercept"] = state.intercept
+        if self.scale_mixture is not None:
+            draw |= self.scale_mixture.record(state.scales)
+            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=-1)
+            lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
+        if operands.learnt is not None:
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
+        if self.unknown_variance:
+            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
+            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
+            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
+        if self.free:
+            draw["logit_rate"] = state.logit
+            # The density of the rates, not of their logits.
+            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
+        if operands.hierarchy is not None:
+            index = operands.hierarchy.index
+            mean, strength = state.group_logit, state.group_log_strength
+            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
+            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
+            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
+            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
+        elif self.free:
+            lp = lp + jnp.sum(self.rate_prior(operands, state).log_density(state.logit), axis=-1)
+        return {**draw, "lp": lp}
+
+
+def _adapted(
+    adapt: Bool[jax.Array, ""], width: Float[jax.Array, " p"], jump: Float[jax.Array, "p C"]
+) -> Float[jax.Array, " p"]:
+    """Follow four times the mean jump (about 4.5 standard deviations) of the chains; widths (p,), jumps (p, C)."""
+    target = 4 * jnp.mean(jnp.abs(jump), axis=1)
+    return jnp.where(adapt, 0.95 * width + 0.05 * target, width)

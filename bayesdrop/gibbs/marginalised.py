@@ -1,0 +1,299 @@
+r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged inside the loss.
+
+    U = ½ wᵀPw + C Σ_i s_i φ(y_i, m_i, v_i)
+
+with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
+sweep draws weights and intercept as :mod:`.augmented_weights` does. Without noise this is the Gibbs sampler of the
+Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown noise
+variance add a draw each.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Float
+from ..data.dataset import Dataset
+from ..losses.protocols import Augmented
+from ..model import Model
+from ..noise import Coefficients
+from ..rates import RateMap
+from ..sampling.placing import placed
+from ..sampling.weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
+from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
+from .columns import Columns
+from .moves.scales import draw_along_rays, draw_given_weights
+
+__all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
+
+
+class MarginalOperands(NamedTuple):
+    """Data and priors.
+
+    Attributes
+    ----------
+    columns : Columns
+        The features.
+    coefficients : Coefficients of arrays (1, p)
+        Quadratic variance function of the noise.
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights.
+    precision : array (p,)
+        Prior precision of the weights; where it is drawn, the one to start from.
+    scales : pytree of arrays (1, …)
+        Latent scales of the weights to start from, empty for a normal prior.
+    learnt : ScaleOperands or None
+        Scales that normal weights share and that are drawn.
+    variance_shape, variance_scale : array ()
+        Inverse gamma prior of the noise variance, where it is drawn.
+    offset : array (n,), optional
+        Known part of every row's score, which the means of a state have.
+    """
+
+    columns: Columns
+    coefficients: Coefficients
+    target: Float[jax.Array, " n"]
+    row_weight: Float[jax.Array, " n"]
+    precision: Float[jax.Array, " p"]
+    scales: Any
+    learnt: ScaleOperands | None
+    variance_shape: Float[jax.Array, ""]
+    variance_scale: Float[jax.Array, ""]
+    offset: Float[jax.Array, " n"] | None = None
+
+    @property
+    def features(self) -> NoisedFeatures:
+        """What the draw of the weights reads."""
+        return NoisedFeatures(self.columns, self.coefficients, self.target, self.offset)
+
+
+class MarginalState(NamedTuple):
+    """State of ``C`` chains: weights (C, p), intercept (C,), moments of the scores (C, n), scales and key."""
+
+    weight: Float[jax.Array, "C p"]
+    intercept: Float[jax.Array, " C"]
+    mean: Float[jax.Array, "C n"]
+    var: Float[jax.Array, "C n"]
+    precision: Float[jax.Array, "C p"]
+    scales: Any
+    log_scale: Float[jax.Array, "C g"]
+    noise_precision: Float[jax.Array, " C"]
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class MarginalKernel:
+    """The transition: everything that is fixed when it is compiled, and nothing that is data.
+
+    Attributes
+    ----------
+    weights : AugmentedWeights
+        Draw of weights and intercept.
+    unit_weight : bool
+        Every ``C s_i`` is 1.
+    unknown_variance : bool
+        Draw the noise variance.
+    scale_mixture : type of a WeightPrior, or None
+        Prior of the weights whose scales are drawn.
+    scale_names : tuple of str
+        What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
+    sweeps : int
+        Sweeps per recorded draw.
+    """
+
+    weights: AugmentedWeights
+    unit_weight: bool
+    unknown_variance: bool
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
+    sweeps: int
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
+        if self.weights.fit_intercept:
+            names["intercept"] = ()
+        names |= dict.fromkeys(self.scale_names, ())
+        if self.scale_dims is not None:
+            names["weight_scale"] = self.scale_dims
+        return names | ({"sigma": ()} if self.unknown_variance else {})
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
+        """Start at weights of half their prior scale."""
+        key, key_weight, key_scale = jax.random.split(key, 3)
+        p, dtype = operands.precision.shape[0], operands.target.dtype
+        weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
+        precision = jnp.broadcast_to(operands.precision[None], (chains, p))
+        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
+        if self.scale_mixture is not None:
+            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
+        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
+        if operands.learnt is not None:
+            precision = weight_precision(operands.learnt, log_scale)
+        intercept = jnp.zeros(chains, dtype)
+        mean, var = self.weights.moments(operands.features, weight, intercept)
+        noise = jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,))
+        return MarginalState(weight, intercept, mean, var, precision, scales, log_scale, noise, key)
+
+    def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps."""
+        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
+        return state, self.record(operands, state)
+
+    def sweep(self, operands: MarginalOperands, state: MarginalState) -> MarginalState:
+        """Auxiliary variables, weights and intercept, then scales and variance."""
+        key, key_aux, key_draw, key_scale, key_variance = jax.random.split(state.key, 5)
+        row_weight: Any = np.ones((), operands.target.dtype)
+        if not self.unit_weight:
+            row_weight = operands.row_weight[None] * state.noise_precision[:, None]
+        weight, intercept = self.weights.draw(
+            key_aux, key_draw, operands.features, state.mean, state.var, row_weight, state.precision
+        )
+        mean, var = self.weights.moments(operands.features, weight, intercept)
+        state = state._replace(weight=weight, intercept=intercept, mean=mean, var=var, key=key)
+        if self.scale_mixture is not None:
+            new_precision, scales = self.scale_mixture.sample_precision(key_scale, state.weight, state.scales)
+            state = state._replace(precision=new_precision, scales=scales)
+        state = self._draw_scales(operands, state, key_scale)
+        if self.unknown_variance:
+            shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
+            scale = operands.variance_scale + jnp.sum(self.costs(operands, state), axis=1)
+            gamma = jax.random.gamma(key_variance, shape, scale.shape, mean.dtype)
+            state = state._replace(noise_precision=gamma / scale)
+        return state
+
+    def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
+        """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
+        learnt = operands.learnt
+        if learnt is None:
+            return state
+        key_weights, key_rays = jax.random.split(key)
+        start = draw_given_weights(key_weights, learnt, state.weight, state.log_scale)
+
+        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
+            if learnt.size.shape[0] == 1:  # all that is no intercept and no offset
+                known = 0.0 if operands.offset is None else operands.offset[None]
+                return state.mean - known - state.intercept[:, None], state.var
+            own = operands.features._replace(offset=None)
+            return self.weights.moments(own, state.weight * mask[None], jnp.zeros_like(state.intercept))
+
+        (mean, var), log_scale = draw_along_rays(
+            key_rays,
+            learnt,
+            share,
+            lambda scores: -state.noise_precision * jnp.sum(self.costs_at(operands, *scores), axis=1),
+            (state.mean, state.var),
+            start,
+        )
+        return state._replace(
+            mean=mean,
+            var=var,
+            weight=state.weight * jnp.exp(log_scale - start)[:, learnt.index],
+            log_scale=log_scale,
+            precision=weight_precision(learnt, log_scale),
+        )
+
+    def costs(self, operands: MarginalOperands, state: MarginalState) -> Float[jax.Array, "C n"]:
+        """Weighted marginalised loss of each row, (C, n)."""
+        return self.costs_at(operands, state.mean, state.var)
+
+    def costs_at(
+        self, operands: MarginalOperands, mean: Float[jax.Array, "C n"], var: Float[jax.Array, "C n"]
+    ) -> Float[jax.Array, "C n"]:
+        """The same at given moments of the scores."""
+        target = jnp.broadcast_to(operands.target[None], mean.shape)
+        value: Float[jax.Array, "C n"] = operands.row_weight[None] * self.weights.loss.value(target, mean, var)
+        return value
+
+    def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
+        """What is kept of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
+        lp = -0.5 * jnp.sum(state.precision * state.weight * state.weight, axis=1) - state.noise_precision * jnp.sum(
+            self.costs(operands, state), axis=1
+        )
+        draw = {"weight": state.weight}
+        if self.weights.fit_intercept:
+            draw["intercept"] = state.intercept
+        if self.scale_mixture is not None:
+            draw |= self.scale_mixture.record(state.scales)
+            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=1)
+            lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
+        if operands.learnt is not None:
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
+        if self.unknown_variance:
+            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
+            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
+            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
+        return {**draw, "lp": lp}
+
+
+def bind_marginal(
+    model: Model,
+    loss: Augmented,
+    data: Dataset,
+    rate_map: RateMap,
+    columns: Columns,
+    gaussian_draw: GaussianDraw,
+    sweeps: int,
+    dtype: str,
+) -> tuple[MarginalKernel, MarginalOperands]:
+    """Build the kernel and its operands.
+
+    Raises
+    ------
+    ValueError
+        If the form of the loss is no augmentation bound, or the noise shifts the mean of a feature.
+    """
+    p = len(data.feature_names)
+    parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))
+    if any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant)) and not model.loss.augmented:
+        raise ValueError(
+            f"method: Gibbs draws from exp(−U) by the auxiliary variables of the augmentation bound, and the loss is "
+            f'{model.loss!r}; take expectation="augmentation", or method=bd.HMC(), which needs derivatives only.'
+        )
+    if np.any(parts.shift):
+        raise ValueError(f"noise: {model.noise!r} shifts the mean of a feature; take method=bd.HMC().")
+    model.noise.check(data.design.minimum())
+    row_weight = model.C * data.weight
+    variance, prior = model.loss.variance_prior, model.weight_prior
+    real = partial(placed, dtype=dtype)
+    scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
+    kernel = MarginalKernel(
+        weights=augmented_weights(loss, parts, model.fit_intercept, gaussian_draw),
+        unit_weight=variance is None and bool(np.all(row_weight == 1)),
+        unknown_variance=variance is not None,
+        scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
+        scale_names=tuple(prior.record(scales)),
+        scale_dims=None if learnt is None else learnt.dims,
+        sweeps=sweeps,
+    )
+    return kernel, MarginalOperands(
+        columns=columns,
+        coefficients=Coefficients(*(real(part)[None] for part in parts)),
+        target=real(data.target),
+        row_weight=real(row_weight),
+        precision=real(prior.first_precision(p)),
+        scales=scales,
+        learnt=scale_operands(learnt, dtype),
+        variance_shape=real(1.0 if variance is None else variance.shape),
+        variance_scale=real(1.0 if variance is None else variance.scale),
+        offset=None if data.offset is None else real(data.offset),
+    )

@@ -1,0 +1,158 @@
+"""Moves of the mask sampler: one feature at a time with its masks summed out.
+
+Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
+biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
+influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
+
+A rate is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
+small shape puts much of its mass nearer to 0 or 1 than a rate in single precision can come. Densities of rates are
+those of the logit, as :class:`bayesdrop.priors.rate_prior.RateLaw` has them.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Bool, Float, Int
+from ...distributions.conditional_update import where_needed
+from ...sampling.slice_sampling import slice_sample
+from ..columns import gather, scatter
+
+__all__ = [
+    "FeatureStep",
+    "log_mask_sum",
+    "log_weight",
+    "uniform_masks",
+    "update_feature",
+]
+
+Elementwise = Float[jax.Array, "..."]
+Cost = Callable[[Elementwise, Elementwise, Elementwise], Elementwise]
+
+
+def log_mask_sum(gain: Elementwise, logit: Elementwise) -> Elementwise:
+    """``log[(1 − η) e^g + η]``, a mask summed out, with ``g`` the log-likelihood gained by keeping; elementwise.
+
+    It is ``log(e^g + e^l) − log(1 + e^l)``. The two are subtracted part by part, so that nothing of the size of ``g``
+    or ``l`` is rounded.
+    """
+    larger = jnp.maximum(gain, logit) - jnp.maximum(logit, 0)
+    return larger + (jnp.log(1 + jnp.exp(-jnp.abs(gain - logit))) - jnp.log(1 + jnp.exp(-jnp.abs(logit))))
+
+
+def uniform_masks(key: PRNGKeyArray, kept: Sequence[Bool[jax.Array, "_ C _"]]) -> tuple[Float[jax.Array, "_ C _"], ...]:
+    """Uniform numbers for new masks, shaped like the old ones."""
+    return tuple(jax.random.uniform(jax.random.fold_in(key, i), mask.shape, jnp.float32) for i, mask in enumerate(kept))
+
+
+class FeatureStep(NamedTuple):
+    """What the update of one feature reads, besides the scores.
+
+    Attributes
+    ----------
+    values, rows : array (m,)
+        Its column, see :class:`bayesdrop.gibbs.columns.Block`; ``rows`` may be None.
+    target, row_weight : array (m,)
+        Label and loss weight of each entry's row.
+    kept : bool array (C, m)
+        Masks.
+    uniform : array (C, m)
+        Uniform numbers for the new masks.
+    weight, logit : array (C,)
+        Effective weight and logit of the rate.
+    weight_width : array ()
+        First width of the weight's slice interval.
+    precision : array (C,)
+        Of the weight's prior.
+    prior : RateLaw of shape (C,) or None
+        Prior of the rate, where it is drawn.
+    key : key
+        Random key.
+    """
+
+    values: Float[jax.Array, " m"]
+    rows: Int[jax.Array, " m"] | None
+    target: Float[jax.Array, " m"]
+    row_weight: Float[jax.Array, " m"]
+    kept: Bool[jax.Array, "C m"]
+    uniform: Float[jax.Array, "C m"]
+    weight: Float[jax.Array, " C"]
+    logit: Float[jax.Array, " C"]
+    weight_width: Float[jax.Array, ""]
+    precision: Float[jax.Array, " C"]
+    prior: Any
+    key: PRNGKeyArray
+
+
+def log_weight(weight: Elementwise, log_multiplier: Elementwise, precision: Elementwise) -> Elementwise:
+    """Log density of effective weights, ``v ~ N(0, k²/P)``, up to a constant, elementwise; ``log k`` is given."""
+    scaled = weight * jnp.exp(-log_multiplier)
+    return -0.5 * precision * scaled * scaled - log_multiplier
+
+
+def update_feature(
+    cost: Cost,
+    log_multiplier: Callable[[Elementwise], Elementwise],
+    learn_rate: bool,
+    thorough: Bool[jax.Array, ""],
+    score: Float[jax.Array, "C n"],
+    step: FeatureStep,
+) -> tuple[Float[jax.Array, "C n"], tuple[Float[jax.Array, " C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
+    """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column; only it unless ``thorough``.
+
+    With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
+    ``N(v_d; 0, k²/P_d) p(η_d) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
+    ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d] = σ(g_i − l_d)``.
+
+    Returns
+    -------
+    score, (weight, logit, kept)
+        All new.
+    """
+    shape = step.kept.shape
+    values = jnp.broadcast_to(step.values[None], shape)
+    target, row_weight = jnp.broadcast_to(step.target[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
+    contribution = jnp.where(step.kept, values * step.weight[:, None], 0)
+    base = gather(score, step.rows) - contribution
+    dropped_cost = cost(target, base, row_weight)
+
+    def gain(weight: Float[jax.Array, " C"]) -> Float[jax.Array, "C m"]:
+        return dropped_cost - cost(target, base + weight[:, None] * values, row_weight)
+
+    factor = log_multiplier(step.logit)
+
+    def weight_density(weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+        terms = log_mask_sum(gain(weight), step.logit[:, None])
+        return jnp.sum(terms, axis=-1) + log_weight(weight, factor, step.precision)
+
+    key_weight, key_rate = jax.random.split(step.key)
+    width = step.weight_width * jnp.ones_like(step.weight)
+
+    def draw_weight(weight: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
+        return slice_sample(key, weight_density, weight, width)
+
+    weight = where_needed(thorough, draw_weight, step.weight, key_weight)
+    gained = gain(weight)
+    logit = step.logit
+    if learn_rate:
+
+        def rate_density(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+            total = jnp.sum(log_mask_sum(gained, logit[:, None]), axis=-1)
+            prior = step.prior.log_density(logit)
+            return total + prior + log_weight(weight, log_multiplier(logit), step.precision)
+
+        def draw_rate(logit: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
+            return slice_sample(key, rate_density, logit, step.prior.width())
+
+        logit = where_needed(thorough, draw_rate, logit, key_rate)
+    chance = jax.nn.sigmoid(gained - logit[:, None])
+    kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
+    change = jnp.where(kept, values * weight[:, None], 0) - contribution
+    return scatter(score, step.rows, change), (weight, logit, kept)

@@ -1,0 +1,126 @@
+"""What the mask sampler reads and what it moves: operands and state, both pytrees of arrays.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries in a block, ``k`` free rates, ``g``
+groups of a hierarchy of rates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Bool, Float, Int
+from ..sampling.weight_scales import ScaleOperands
+from .columns import Columns
+from .moves.hierarchy import HierarchyOperands
+from .moves.interweaving import GroupBlock
+from .moves.pseudo_marginal import Metric
+
+__all__ = ["Operands", "State"]
+
+
+class Operands(NamedTuple):
+    """Data and priors; see :class:`bayesdrop.gibbs.columns.Columns` for the matrix.
+
+    Attributes
+    ----------
+    target, row_weight : array (n,)
+        Labels −1 and +1 or numbers, and ``C`` times the row weights.
+    precision : array (p,)
+        Prior precision of the weights; where it is drawn, the one to start from.
+    scales : pytree of arrays (1, …)
+        Latent scales of the weights to start from, empty for a normal prior.
+    learnt : ScaleOperands or None
+        Scales that normal weights share and that are drawn.
+    fixed_logit : array (p,)
+        Logits of the rates where none is free; −∞ where nothing is dropped.
+    index : int array (p,)
+        Free rate of each feature.
+    groups : tuple of GroupBlock
+        Features of each free rate, where several share one.
+    rate_prior : RateLaw of shape (k,) or None
+        Prior of the free rates; None where it is drawn.
+    hierarchy : HierarchyOperands or None
+        Priors of the Beta priors that are drawn.
+    variance_shape, variance_scale : array ()
+        Inverse gamma prior of the noise variance, where it is drawn.
+    first_power : array ()
+        Power of the likelihood that warm-up begins with, where it is tempered.
+    tune : int array ()
+        Number of first draws during which the sampler adapts.
+    offset : array (n,), optional
+        Known part of every row's score, which the scores of a state have.
+    """
+
+    columns: Columns
+    target: Float[jax.Array, " n"]
+    row_weight: Float[jax.Array, " n"]
+    precision: Float[jax.Array, " p"]
+    scales: Any
+    learnt: ScaleOperands | None
+    fixed_logit: Float[jax.Array, " p"]
+    index: Int[jax.Array, " p"]  # type: ignore[assignment]  # tuples have a method of this name
+    groups: tuple[GroupBlock, ...]
+    rate_prior: Any
+    hierarchy: HierarchyOperands | None
+    variance_shape: Float[jax.Array, ""]
+    variance_scale: Float[jax.Array, ""]
+    first_power: Float[jax.Array, ""]
+    tune: Int[jax.Array, ""]
+    offset: Float[jax.Array, " n"] | None = None
+
+    def with_offset(self, score: Float[jax.Array, "C n"], sign: float = 1.0) -> Float[jax.Array, "C n"]:
+        """Scores (C, n) with the offset, or with ``sign`` −1 without it."""
+        return score if self.offset is None else score + sign * self.offset[None]
+
+
+class State(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    effective, intercept : array (C, p), (C,)
+        Weights times what a kept entry is multiplied by.
+    logit : array (C, k)
+        Logits of the free rates.
+    kept : tuple of bool arrays (q, C, m)
+        Masks, one array per block of columns.
+    score : array (C, n)
+        Scores of the masked rows, offset included.
+    precision : array (C, p)
+        Prior precision of the weights.
+    scales : pytree of arrays (C, …)
+        Latent scales behind it.
+    log_scale : array (C, g)
+        Logarithms of scales that weights share, where they are drawn.
+    noise_precision : array (C,)
+        ``1/σ²`` where it is drawn; else the power of the likelihood, 1 but in a tempered warm-up.
+    group_logit, group_log_strength : array (C, g)
+        Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
+    weight_width : array (p,)
+        First widths of the slice intervals of the weights.
+    metric : Metric
+        Metric of the joint move.
+    count : int array ()
+        Draws so far.
+    key : key
+        Random key.
+    """
+
+    effective: Float[jax.Array, "C p"]
+    intercept: Float[jax.Array, " C"]
+    logit: Float[jax.Array, "C k"]
+    kept: tuple[Bool[jax.Array, "_ C _"], ...]
+    score: Float[jax.Array, "C n"]
+    precision: Float[jax.Array, "C p"]
+    scales: Any
+    log_scale: Float[jax.Array, "C scales"]
+    noise_precision: Float[jax.Array, " C"]
+    group_logit: Float[jax.Array, "C g"]
+    group_log_strength: Float[jax.Array, "C g"]
+    weight_width: Float[jax.Array, " p"]
+    metric: Metric
+    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
+    key: PRNGKeyArray

@@ -1,0 +1,309 @@
+"""What gradient samplers bind: density, operands and normal approximation of a model with its data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .._typing import Float
+from ..data.dataset import Dataset
+from ..losses.protocols import Curved, Scored, Sloped, require
+from ..model import Model
+from ..priors import Normal
+from ..priors.learnt_scale import LearntScale
+from ..rates import RateMap
+from ..sampling.matrix import Matrix, samplers_matrix
+from ..sampling.placing import placed
+from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.drawn_precision import direction_factor
+from .approximations.normal import Factor, normal_approximation, score_spread
+from .approximations.row_factor import row_factor, row_gram, row_roots
+from .classes.density import ClassDensity, class_approximation
+from .classes.factor import class_factor
+from .classes.scores import class_scores
+from .classes.streamed_scores import streamed_class_scores
+from .density import Density, DensityOperands
+from .factors import FactorMap
+from .scales.learnt import best_scales, with_scale_map, with_scales
+from .scales.scale_map import ScaleMap
+from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
+
+__all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]
+
+# Entries up to which a dense matrix's square is kept.
+_SMALL = 1 << 24
+# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
+# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of leapfrog steps.
+ROUNDED = 0.5
+# Features below which the curvature is averaged where the scale of the weights is learnt.
+_AVERAGED = 300
+# Approximations of a single score and many features.
+_OF_SCORES = ("scores", "rows", "directions")
+
+
+class Bound(NamedTuple):
+    """A density, where it lies, and how wide it is.
+
+    Attributes
+    ----------
+    density, operands
+        What is sampled, with the scales of the weights as coordinates where they are learnt.
+    given : Density or ClassDensity
+        The density at known scales.
+    centre, factor : array
+        Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
+    kinked : bool
+        The loss has kinks that no noise rounds.
+    spread : array
+        Factor at known scales, of the coordinates that scores are made of.
+    """
+
+    density: Any
+    operands: Any
+    given: Any
+    centre: Float[np.ndarray, " E"]
+    factor: Factor | FactorMap
+    kinked: bool
+    spread: Factor | FactorMap
+
+
+def bind_start(
+    name: str,
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    marginalised: bool,
+    dtype: str,
+    choice: str,
+    rounded: bool = True,
+    held: bool = True,
+) -> Bound:
+    """Density, operands and normal approximation of a model.
+
+    ``choice`` is the name of the approximation (:mod:`.choices`), ``rounded`` rounds the kinks of forces, and the
+    operands have the rows if they are ``held``.
+    """
+    dense = choice == "dense"
+    learnt = model.weight_prior.learnt_scale(len(data.feature_names))
+    contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
+    log_scale = np.zeros(0)
+    if learnt is not None:
+        # Refusals come before fits.
+        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, held)
+        structured = bind_scales(model, learnt, data, rate_map, *bound, choice, dtype, rounded)
+        if structured is not None:
+            return structured
+        # An averaged curvature takes many more passes over rows that are streamed.
+        averaged = not data.design.is_streamed
+        model, log_scale = best_scales(
+            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged, dense)
+        )
+    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
+    if choice == "eigenvectors":
+        scores = streamed_class_scores if data.design.is_streamed else class_scores
+        found = scores(model, data, rate_map)
+        of_classes = class_factor(found, operands.matrix, dtype)
+        return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
+    if choice in _OF_SCORES:
+        return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
+    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        width = ROUNDED * score_spread(data, factor)
+        operands = operands._replace(width=placed(width, dtype))
+    if learnt is None:
+        return Bound(density, operands, density, centre, factor, kinked, factor)
+    wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
+    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked, factor)
+
+
+def _start_of_scores(
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    density: Any,
+    operands: DensityOperands,
+    choice: str,
+    dtype: str,
+    rounded: bool,
+) -> Bound:
+    """Density and operands with an approximation of a single score and many features, by rows or by directions."""
+    found, intercept = drawn_approximation(model, data, rate_map, density.integrated), model.fit_intercept
+    factor: Any
+    if choice != "directions":
+        p, curvature = len(found.gain), found.precision.curvature
+        weights = found.precision.prior[:p], found.gain, curvature
+        roots = row_roots(row_gram(data.design, *weights, intercept, found.rates), curvature)
+        factor = row_factor(data, operands.matrix, *weights, roots, intercept, dtype, found.rates)
+    else:
+        factor = direction_factor(found.precision, intercept, dtype)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        operands = operands._replace(width=placed(_width(model, data, found), dtype))
+    return Bound(density, operands, density, found.centre, factor, kinked, factor)
+
+
+def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
+    """Half-widths over which kinks are rounded."""
+    return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
+
+
+def bind_scales(
+    model: Model,
+    learnt: LearntScale,
+    data: Dataset,
+    rate_map: RateMap,
+    density: Any,
+    operands: DensityOperands,
+    choice: str,
+    dtype: str,
+    rounded: bool,
+) -> Bound | None:
+    """Density and operands with learnt scales by a structured approximation, where there is one."""
+    p, intercept = len(learnt.index), model.fit_intercept
+    contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
+
+    def by_classes(at: Model) -> tuple[Any, ScaleMap]:
+        found = class_scores(at, data, rate_map)
+        return found, class_scale_map(found, operands, at.weight_prior.precision(p), learnt, dtype)
+
+    def by_scores(at: Model) -> tuple[Any, ScaleMap]:
+        found = drawn_approximation(at, data, rate_map, density.integrated)
+        if choice == "rows":
+            return found, row_scale_map(found, data, operands, at, learnt, dtype)
+        return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
+
+    if choice not in (*_OF_SCORES, "eigenvectors"):
+        return None
+    fit = by_classes if choice == "eigenvectors" else by_scores
+    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
+    kinked = density.loss.kinked and not density.has_variance
+    if kinked and rounded:
+        operands = operands._replace(width=placed(_width(model, data, found), dtype))
+    whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
+    centre = np.concatenate([np.zeros(there.size), likely])
+    return Bound(whole, inside, density, centre, factor, kinked, factor)
+
+
+def at_median(model: Model, data: Dataset) -> Model:
+    """The model with its scales at their medians, where they are learnt."""
+    if model.weight_prior.gaussian:
+        return model
+    return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
+
+
+def bind_density(
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, held: bool = True
+) -> tuple[Density | ClassDensity, DensityOperands]:
+    """Density and operands of a model, with the rows if ``held``; ``name`` is the sampler's, for errors.
+
+    Raises
+    ------
+    ValueError
+        If the weight prior is a scale mixture or the noise variance unknown, or masks of many classes would have to be
+        integrated.
+    """
+    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+        raise ValueError(
+            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
+            f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+        )
+    p = len(data.feature_names)
+    model.noise.check(data.design.minimum())
+    probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
+    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    if model.loss.multiclass:
+        if not marginalised:
+            raise ValueError(
+                f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
+                "bd.Gibbs() draws them."
+            )
+        if model.loss.class_rates and (there["quadratic"] or there["linear"] or there["constant"]):
+            raise ValueError(
+                f"method: {name} draws weights that sum to zero over the classes, and under {model.loss!r} they do "
+                'not; leave class_rates out, or of rows in memory take target="noising", whose masks bd.Gibbs() draws.'
+            )
+        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
+        return classes, operands_of(model, data, rate_map, dtype)
+    noisy = there["quadratic"] or there["linear"] or there["constant"]
+    ability = Sloped if not noisy else Curved if marginalised else Scored
+    require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
+    if marginalised and noisy and model.loss.exponential and not _is_normal(model):
+        raise ValueError(
+            f"expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and "
+            f'{model.noise!r} do not say enough; take expectation="gaussian", or target="noising" for dropout.'
+        )
+    density = Density(
+        loss=model.loss if marginalised and noisy else model.loss.plain,
+        noise=model.noise,
+        fit_intercept=model.fit_intercept,
+        free=rate_map.size,
+        integrated=not marginalised,
+        rate_dim=rate_map.dim,
+        **there,
+    )  # fmt: skip
+    square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
+    return density, operands_of(model, data, rate_map, dtype, square, held)
+
+
+def _is_normal(model: Model) -> bool:
+    """True if noised scores are normal, so that their two moments say all."""
+    return not any(np.any(part) for part in model.noise.expansion(np.full(1, 0.5))[:3])
+
+
+def operands_of(
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, held: bool = True
+) -> DensityOperands:
+    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
+
+    Rows that are streamed or not to be ``held`` stay where they are: matrix, targets and weights are empty then.
+    """
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    real, p = partial(placed, dtype=dtype), len(data.feature_names)
+    if square is None:
+        square = data.design.shape[0] * p <= _SMALL
+    streamed = data.design.is_streamed or not held
+    return DensityOperands(
+        matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
+        target=real(np.zeros(0) if streamed else data.target),
+        row_weight=real(np.zeros(0) if streamed else model.C * data.weight),
+        loss_weight=real(model.C),
+        precision=real(model.weight_prior.precision(p)),
+        fixed_rate=real(rate_map.initial),
+        index=placed(rate_map.index, np.int32),
+        rate_prior=jax.tree.map(real, prior),
+        offset=None if data.offset is None else real(data.offset),
+    )
+
+
+def start_of(
+    model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
+) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+
+    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little;
+    ``dense`` a matrix, else standard deviations.
+    """
+    if model.loss.multiclass:
+        return class_approximation(model, data, rate_map, dense)
+    if not rate_map.is_free:
+        averaged &= len(data.feature_names) < _AVERAGED
+        return normal_approximation(model, data, rate_map.initial, averaged, dense)
+    from scipy.stats import norm
+
+    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
+    mean, factor = normal_approximation(model, data, typical[rate_map.index], dense=dense)
+    low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
+    spread = np.maximum((high - low) / 2, 1e-3)
+    centre = np.concatenate([mean, norm.ppf(typical)])
+    if factor.ndim == 1 or len(centre) > 2000:
+        diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
+        return centre, np.concatenate([diagonal, spread])
+    from scipy.linalg import block_diag
+
+    return centre, block_diag(factor, np.diag(spread))

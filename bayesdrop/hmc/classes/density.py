@@ -1,0 +1,263 @@
+r"""Log density of the weights of many classes without masks, for samplers that follow gradients.
+
+    exp(−U),    U = ½ Σ_k w_kᵀPw_k + C Σ s_i φ(y_i, m_i, V_i),      m_i, V_i the moments of the scores of row i
+
+with ``φ`` of :mod:`bayesdrop.losses.softmax`; without noise it is the posterior of softmax regression. What all classes
+share changes nothing but the prior, and is left out: the coordinates are those of the weights that sum to zero over the
+classes, ``W = BΘ`` with the orthonormal contrasts ``B`` (K, K − 1) of Helmert. The prior of ``Θ`` is then again
+``N(0, P⁻¹)`` for every contrast, and no direction is left in which the density is flat but for the prior.
+
+Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts, ``n`` rows, ``p`` features, ``D = J(p + 1)`` coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float, PerRow
+from ...data.dataset import Dataset
+from ...fitting.problems.many_classes import fit_classes, softmax_energy
+from ...fitting.softmax.curvature import NoiseCurvature
+from ...fitting.softmax.energy import SoftmaxEnergy
+from ...losses.softmax_forms import JITTER, normal_points
+from ...model import Model
+from ...rates import RateMap
+from ...sampling.matrix import product, squared_product
+from ..approximations.normal import root_inverse
+from ..density import DensityOperands, Evaluation, Loadings, Point
+from .hessian import hessian_in_a_pass
+
+__all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
+
+PerContrast = Float[jax.Array, "C J n"]
+
+
+def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
+    """Orthonormal columns that sum to zero (Helmert).
+
+    Examples
+    --------
+    >>> basis = contrasts(3)
+    >>> np.allclose(basis.T @ basis, np.eye(2)), np.allclose(basis.sum(axis=0), 0)
+    (True, True)
+    """
+    basis = np.tril(np.ones((n_classes - 1, n_classes)))
+    number = np.arange(1, n_classes)
+    basis[number - 1, number] = -number
+    return np.ascontiguousarray((basis / np.sqrt(number * (number + 1.0))[:, None]).T)
+
+
+@dataclass(frozen=True)
+class ClassDensity:
+    """The density; see :class:`bayesdrop.hmc.density.LogDensity`.
+
+    The operands are :class:`.density.DensityOperands`, with the numbers of the classes for ``target``.
+
+    Attributes
+    ----------
+    loss, noise : Softmax, Noise
+        Components of the model.
+    n_classes : int
+        ``K``.
+    fit_intercept : bool
+        There are intercepts.
+    quadratic, linear, constant, shift : bool
+        Which coefficients of the noise are there.
+    """
+
+    loss: Any
+    noise: Any
+    n_classes: int
+    fit_intercept: bool
+    quadratic: bool
+    linear: bool
+    constant: bool
+    shift: bool
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what ``record`` makes of a point."""
+        names: dict[str, tuple[str, ...]] = {"weight": ("class", "feature")}
+        return names | ({"intercept": ("class",)} if self.fit_intercept else {})
+
+    @property
+    def of_rows(self) -> ClassDensity:
+        """What a row costs given its scores, without the prior: itself."""
+        return self
+
+    @property
+    def has_variance(self) -> bool:
+        """True if the noise gives the scores a variance."""
+        return self.quadratic or self.linear or self.constant
+
+    @property
+    def is_normal(self) -> bool:
+        """False: minus the log density is not quadratic."""
+        return False
+
+    def _split(self, theta: Point, p: int) -> tuple[Float[jax.Array, "C J p"], Float[jax.Array, "C J"]]:
+        """Contrasts of the weights and of the intercepts."""
+        J = self.n_classes - 1
+        weight, rest = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
+        return weight, rest if self.fit_intercept else jnp.zeros(weight.shape[:2], theta.dtype)
+
+    def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
+        """What is kept of points θ (C, D): weight (C, K, p) and intercept (C, K), centred over the classes."""
+        weight, intercept = self._split(theta, operands.precision.shape[0])
+        basis = jnp.asarray(contrasts(self.n_classes), theta.dtype)
+        draw = {"weight": jnp.einsum("kj,cjp->ckp", basis, weight)}
+        return draw | ({"intercept": intercept @ basis.T} if self.fit_intercept else {})
+
+    def moments(self, operands: DensityOperands, theta: Point) -> tuple[jax.Array, ...]:
+        """Means of the contrasts of the scores (C, J, n), and with noise their covariances (C, pairs, n)."""
+        weight, intercept = self._split(theta, operands.precision.shape[0])
+        gain, shift, quadratic, linear, constant = (
+            part[None] for part in self.noise.coefficients(operands.fixed_rate)
+        )  # fmt: skip
+        chains, J, p = weight.shape
+        flat = weight.reshape(chains * J, p)
+        mean = product(operands.matrix, gain * flat).reshape(chains, J, -1) + intercept[:, :, None]
+        if self.shift:
+            mean = mean + jnp.sum(shift * flat, axis=1).reshape(chains, J, 1)
+        if not self.has_variance:
+            return (mean,)
+        first, second = np.triu_indices(J)
+        square = (weight[:, first] * weight[:, second]).reshape(-1, p)
+        var = jnp.zeros((square.shape[0], mean.shape[2]), theta.dtype)
+        if self.quadratic:
+            var = var + squared_product(operands.matrix, quadratic * square)
+        if self.linear:
+            var = var + product(operands.matrix, linear * square)
+        if self.constant:
+            var = var + jnp.sum(constant * square, axis=1, keepdims=True)
+        return mean, var.reshape(chains, len(first), -1)
+
+    def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
+        """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,
+        and with noise of every pair of contrasts; see :mod:`.classes.costs`.
+        """
+        weight, intercept = self._split(theta, operands.precision.shape[0])
+        gain, shift, quadratic, linear, constant = (
+            part[None] for part in self.noise.coefficients(operands.fixed_rate)
+        )  # fmt: skip
+        flat, level = weight.reshape(-1, weight.shape[2]), intercept.reshape(-1)
+        level = level + jnp.sum(shift * flat, axis=1) if self.shift else level
+        first, second = np.triu_indices(self.n_classes - 1 if self.has_variance else 0)
+        square = (weight[:, first] * weight[:, second]).reshape(-1, weight.shape[2])
+        return Loadings(
+            mean=gain * flat,
+            level=level,
+            quadratic=quadratic * square,
+            linear=linear * square,
+            constant=jnp.sum(constant * square, axis=1),
+        )
+
+    def cost(
+        self, operands: DensityOperands, mean: PerContrast, pairs: Float[jax.Array, "C pairs n"] | None = None
+    ) -> Float[jax.Array, "C n"]:
+        """Contribution of each row to minus the log density."""
+        basis = jnp.asarray(contrasts(self.n_classes), mean.dtype)
+        score = jnp.einsum("kj,cjn->ckn", basis, mean)
+        own = operands.target[None] == jnp.arange(self.n_classes, dtype=operands.target.dtype)[:, None]
+        mine = jnp.sum(jnp.where(own[None], score, 0), axis=1)
+        level = jax.nn.logsumexp(score, axis=1)
+        if pairs is not None:
+            level = level + self._noise_cost(basis, score, level, pairs)
+        return operands.row_weight[None] * (level - mine)
+
+    def _noise_cost(
+        self,
+        basis: Float[jax.Array, "K J"],
+        score: Float[jax.Array, "C K n"],
+        level: Float[jax.Array, "C n"],
+        pairs: Float[jax.Array, "C pairs n"],
+    ) -> Float[jax.Array, "C n"]:
+        """What the noise adds to the loss; see :mod:`bayesdrop.losses.softmax_forms`."""
+        J = basis.shape[1]
+        first, second = np.triu_indices(J)
+        place = np.empty((J, J), dtype=int)
+        place[first, second] = place[second, first] = np.arange(len(first))
+        cov = jnp.moveaxis(pairs, 1, 2)[:, :, place]
+        if self.loss.convex:
+            # As in the point fit: contrasts with the last class, whose score stays at its mean.
+            last = basis[:-1] - basis[-1:]
+            cov = jnp.einsum("aj,cnjl,bl->cnab", last, cov, last)
+            points = jnp.asarray(normal_points(J), score.dtype)
+            scale = jnp.trace(cov, axis1=2, axis2=3) / J
+            ridge = (max(JITTER, float(jnp.finfo(score.dtype).eps)) * scale + 1e-14)[:, :, None, None]
+            root = jnp.linalg.cholesky(cov + ridge * jnp.eye(J, dtype=score.dtype)[None, None])
+            spread = jnp.einsum("cnab,sb->casn", root, points)
+            spread = jnp.concatenate([spread, jnp.zeros_like(spread[:, :1])], axis=1)
+            return jnp.mean(jax.nn.logsumexp(score[:, :, None, :] + spread, axis=1), axis=1) - level
+        chance = jax.nn.softmax(score, axis=1)
+        every = jnp.einsum("kj,cnjl,ml->ckmn", basis, cov, basis)
+        own = jnp.einsum("ckkn->ckn", every)
+        return 0.5 * (jnp.sum(chance * own, axis=1) - jnp.einsum("ckn,ckmn,cmn->cn", chance, every, chance))
+
+    def log_prior(self, operands: DensityOperands, theta: Point) -> Float[jax.Array, " C"]:
+        """Log prior density of θ up to a constant."""
+        weight, _ = self._split(theta, operands.precision.shape[0])
+        return -0.5 * jnp.sum(operands.precision[None, None] * weight * weight, axis=(1, 2))
+
+    def evaluate(self, operands: DensityOperands, theta: Point) -> Evaluation:
+        """Minus the log density and its gradient at θ (C, D)."""
+
+        def cost(theta: Point) -> Float[jax.Array, "C n"]:
+            return self.cost(operands, *self.moments(operands, theta))
+
+        found, pull_back = jax.vjp(cost, theta)
+        prior, prior_slope = jax.vjp(lambda t: self.log_prior(operands, t), theta)
+        gradient = pull_back(jnp.ones_like(found))[0] - prior_slope(jnp.ones_like(prior))[0]
+        return Evaluation(found, prior, gradient)
+
+
+class ClassFitted(NamedTuple):
+    """A point fit: its weights (p + 1, K), the energy, and there the softmax of the rows (n, K) and what noise adds to
+    the curvature.
+    """
+
+    weights: Float[np.ndarray, "q K"]
+    energy: SoftmaxEnergy
+    chance: PerRow
+    curve: NoiseCurvature | None
+
+
+def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
+    """The point fit that approximations begin with."""
+    labels: Any = data.classes
+    K = len(labels)
+    fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
+    (weight,) = data.design.persist(model.C * data.weight)
+    energy = softmax_energy(model, data.design, rate_map.initial, data.target, K, weight, weight)
+    _, _, chance, curve = energy.evaluate(fit.weights)
+    return ClassFitted(fit.weights, energy, chance, curve)
+
+
+def class_approximation(
+    model: Model, data: Dataset, rate_map: RateMap, dense: bool = True
+) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]]:
+    """Laplace's approximation of the density: the point fit, and a factor ``T`` of the covariance there, ``TTᵀ``."""
+    weights, energy, chance, curve = class_fit(model, data, rate_map)
+    K, basis = weights.shape[1], contrasts(weights.shape[1])
+    keep = len(weights) if model.fit_intercept else len(weights) - 1
+    # One contrast after another, features within it; the intercepts come last.
+    p, size = len(weights) - 1, keep * (K - 1)
+    place = [(d, j) for j in range(K - 1) for d in range(p)] + [(p, j) for j in range(K - 1)]
+    row = tuple(np.array(place[:size]).T)
+    centre = (weights @ basis)[row]
+    if not dense:
+        diagonal = energy.diagonal(chance, curve) @ basis**2
+        return centre, 1 / np.sqrt(np.maximum(diagonal[row], 1e-10))
+    if data.design.is_streamed:
+        return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
+    hessian = np.empty((size, size))
+    for number, (d, j) in enumerate(place[:size]):
+        direction = np.zeros_like(weights)
+        direction[d] = basis[:, j]
+        hessian[number] = (energy.product(chance, curve, direction) @ basis)[row]
+    return centre, root_inverse(0.5 * (hessian + hessian.T))

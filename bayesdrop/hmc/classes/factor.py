@@ -1,0 +1,166 @@
+r"""A factor of the covariance of many classes' weights, of one set of eigenvectors for all classes.
+
+Coordinates are those of :mod:`.classes.density`: contrasts ``Θ`` (J, p) of the weights, and intercepts (J,). The
+curvature of a row's cost in its ``J`` scores is taken for the same matrix in all rows, ``C_i = d_iM``, so that the
+precision is
+
+    1 ⊗ P + M ⊗ A₀ᵀDA₀,      M = V diag(λ) Vᵀ,      D = diag(d),
+
+and of each contrast of the rotated ones, ``VᵀΘ``, it is ``P + λ_jA₀ᵀDA₀``. ``A₀`` are the rows less their mean ``x̄``
+under ``D`` if there are intercepts: these are then ``b' − x̄ᵀw`` with ``b'`` of variance ``1/(λ_jΣD)``, independent of
+the weights. With ``B = D^½A₀P^{−½}`` either
+
+    BBᵀ = Q diag(γ) Qᵀ,    T_j = P^{−½}(1 − BᵀQ f_j QᵀB),    f_j = (1 − (1 + λ_jγ)^{−½})/γ,
+
+where there are fewer rows than features, or ``BᵀB = R diag(γ) Rᵀ`` and ``T_j = P^{−½}R(1 + λ_jγ)^{−½}``. One matrix of
+the shorter side serves all classes, and nothing of size (Jp, Jp) is formed.
+
+Noise multiplies the features by gains ``g`` (p,), and ``A₀`` is made of ``Xdiag(g)``. To the precision of every
+contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with ``R`` of ``A₀ᵀDA₀``, whose eigenvectors
+are shared whatever its diagonal is.
+
+Shapes: ``C`` chains, ``J`` contrasts, ``n`` rows, ``p`` features, ``m`` the shorter side, ``D = J(p + 1)`` coordinates.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float
+from ...sampling.matrix import Matrix, backward_product, product
+from ...sampling.placing import placed
+from ..factors import row_product
+from .scores import ClassScores
+
+__all__ = ["ClassFactor", "class_factor"]
+
+Point = Float[jax.Array, "C D"]
+Weights = Float[jax.Array, "C J p"]
+Levels = Float[jax.Array, "C J"]
+
+
+class ClassFactor(NamedTuple):
+    """The factor ``T``.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        ``X`` (n, p).
+    scale, loading, offset : array (p,)
+        ``P^{−½}``, ``g∘P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
+    root : array (n,), optional
+        ``D^½``, if ``basis`` is ``Q``.
+    basis, turned : array (m, m)
+        ``Q`` or ``R``, and its transpose.
+    there, back : array (J, m)
+        ``f_j`` and what takes its place in ``T⁻¹``; with ``R`` the widths ``(1 + λ_jγ)^{−½}`` and their inverses.
+    rotation : array (J, J)
+        ``V``.
+    level : array (J,)
+        Standard deviations of ``b'``.
+    stretch : array (D,)
+        Factors of the whitened coordinates, 1 unless something better was learnt.
+    """
+
+    matrix: Matrix
+    scale: Float[jax.Array, " p"]
+    loading: Float[jax.Array, " p"]
+    offset: Float[jax.Array, " p"]
+    root: Float[jax.Array, " n"] | None
+    basis: Float[jax.Array, "m m"]
+    turned: Float[jax.Array, "m m"]
+    there: Float[jax.Array, "J m"]
+    back: Float[jax.Array, "J m"]
+    rotation: Float[jax.Array, "J J"]
+    level: Float[jax.Array, " J"]
+    stretch: Float[jax.Array, " D"]
+
+    def stretched(self, stretch: Float[jax.Array, " D"]) -> ClassFactor:
+        """The same with other factors (D,) of the whitened coordinates."""
+        return self._replace(stretch=stretch)
+
+    def _parts(self, theta: Point) -> tuple[Weights, Levels]:
+        """Contrasts of the weights, and intercepts, zero where there are none."""
+        J, p = self.rotation.shape[0], self.scale.shape[0]
+        weight, level = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
+        return weight, level if level.shape[1] else jnp.zeros(weight.shape[:2], theta.dtype)
+
+    def _whole(self, weight: Weights, level: Levels) -> Point:
+        """Coordinates from those parts."""
+        flat = weight.reshape(weight.shape[0], -1)
+        return jnp.concatenate([flat, level], axis=1) if self.stretch.shape[0] > flat.shape[1] else flat
+
+    def _through(self, weight: Weights, widths: Float[jax.Array, "J m"]) -> Weights:
+        """``BᵀQ diag(widths_j) QᵀB`` times the weights of each contrast."""
+        chains, J, p = weight.shape
+        root: jax.Array = self.root  # type: ignore[assignment]  # there with Q
+        flat = weight.reshape(chains * J, p)
+        mean = jnp.sum(self.offset[None] * flat, axis=1, keepdims=True)
+        rows = product(self.matrix, self.loading[None] * flat) - mean
+        inside = row_product(self.turned, root[None] * rows).reshape(chains, J, -1) * widths[None]
+        rows = root[None] * row_product(self.basis, inside.reshape(chains * J, -1))
+        back = self.loading[None] * backward_product(self.matrix, rows)
+        return (back - self.offset[None] * jnp.sum(rows, axis=1, keepdims=True)).reshape(weight.shape)
+
+    def _turn(self, matrix: Float[jax.Array, "m m"], weight: Weights) -> Weights:
+        return row_product(matrix, weight.reshape(-1, weight.shape[2])).reshape(weight.shape)
+
+    def times(self, z: Point) -> Point:
+        """``Tz`` (C, D)."""
+        weight, level = self._parts(self.stretch[None] * z)
+        if self.root is None:
+            weight = self._turn(self.basis, self.there[None] * weight)
+        else:
+            weight = weight - self._through(weight, self.there)
+        level = self.level[None] * level - jnp.sum(self.offset[None, None] * weight, axis=2)
+        weight = jnp.einsum("lj,cjp->clp", self.rotation, self.scale[None, None] * weight)
+        return self._whole(weight, level @ self.rotation.T)
+
+    def solve(self, theta: Point) -> Point:
+        """``T⁻¹θ`` (C, D)."""
+        weight, level = self._parts(theta)
+        weight = jnp.einsum("lj,clp->cjp", self.rotation, weight) / self.scale[None, None]
+        level = (level @ self.rotation + jnp.sum(self.offset[None, None] * weight, axis=2)) / self.level[None]
+        if self.root is None:
+            weight = self.back[None] * self._turn(self.turned, weight)
+        else:
+            weight = weight + self._through(weight, self.back)
+        return self._whole(weight, level) / self.stretch[None]
+
+    def transposed_times(self, gradient: Point) -> Point:
+        """``Tᵀ`` times a gradient (C, D)."""
+        weight, level = self._parts(gradient)
+        level = level @ self.rotation
+        turned = jnp.einsum("lj,clp->cjp", self.rotation, weight)
+        weight = self.scale[None, None] * turned - self.offset[None, None] * level[:, :, None]
+        if self.root is None:
+            weight = self.there[None] * self._turn(self.turned, weight)
+        else:
+            weight = weight - self._through(weight, self.there)
+        return self.stretch[None] * self._whole(weight, self.level[None] * level)
+
+
+def class_factor(found: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
+    """Factor of an approximation; call it under its precision."""
+    real, space = partial(placed, dtype=dtype), found.space
+    scale = space.precision**-0.5
+    spread = np.sqrt(1 + found.rotated[:, None] * space.value)
+    if space.by_rows:
+        # Where γ is nothing, both quotients are half of λ.
+        value = np.maximum(space.value, 1e-300)
+        small = found.rotated[:, None] * space.value < 1e-8
+        half = np.broadcast_to(found.rotated[:, None] / 2, spread.shape)
+        there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
+    else:
+        there, back = 1 / spread, spread
+    level = (found.rotated * found.curvature.sum()) ** -0.5
+    return ClassFactor(
+        matrix, real(scale), real(space.gain * scale), real(space.mean_row * scale),
+        real(np.sqrt(found.curvature)) if space.by_rows else None, real(space.basis), real(space.basis.T), real(there),
+        real(back), real(found.rotation), real(level), real(np.ones(len(found.centre))),
+    )  # fmt: skip

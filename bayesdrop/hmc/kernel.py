@@ -1,0 +1,386 @@
+r"""Split Hamiltonian Monte Carlo around a normal approximation.
+
+In whitened coordinates, ``θ = c + T z`` with mean ``c`` and covariance ``TTᵀ``, minus the log density is nearly
+``½‖z‖²``: trajectories turn around the centre, with a few leapfrog steps by what remains (:mod:`.trajectory`), and are
+accepted by the total energy. The angle of a turn is drawn afresh for each trajectory, ±20 %. What warm-up chooses is
+the number of leapfrog steps, as few as accept often enough, and, if rates are sampled, a better centre and factor from
+three short pilots.
+
+Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Bool, Float, Int
+from ..distributions.conditional_update import where_needed
+from ..sampling.slice_sampling import slice_sample
+from .density import Evaluation, LogDensity, Point
+from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
+from .step_search import StepSearch, draw_length, first_search, searched, started_again
+from .trajectory import STATISTICS, split_trajectory, statistics_of
+
+__all__ = ["ACCEPT", "DIVERGED", "TURN", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
+
+# Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
+# independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
+TURN = 2.0
+ACCEPT = 0.8
+# Where the pilots end, as shares of the warm-up; each begins where the one before ended.
+_PILOTS = (0.15, 0.4, 0.7)
+DIVERGED = 1000.0
+# What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
+# are as good as independent.
+_PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
+
+
+class Departure(NamedTuple):
+    """What is drawn before a trajectory.
+
+    Attributes
+    ----------
+    momentum : array (C, D)
+        Of every chain.
+    angle, n_leapfrog_steps : array ()
+        Angle and number of turns.
+    fall : array (C,)
+        By how much the log density may fall.
+    key : key
+        Of the next draw.
+    """
+
+    momentum: Point
+    angle: Float[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
+    fall: Float[jax.Array, " C"]
+    key: PRNGKeyArray
+
+
+class HMCOperands(NamedTuple):
+    """Data, priors and the normal approximation.
+
+    Attributes
+    ----------
+    density : DensityOperands or ScaleDensityOperands
+        Data and priors.
+    centre : array (D,)
+        Mean of the approximation.
+    factor : array (D, D) or (D,), or FactorMap
+        ``T``, or the standard deviations of a diagonal one.
+    n_leapfrog_steps : int array ()
+        Fixed number of leapfrog steps, 0 to choose it during warm-up.
+    tune : int array ()
+        Draws of the warm-up.
+    """
+
+    density: Any
+    centre: Float[jax.Array, " D"]
+    factor: Factor
+    n_leapfrog_steps: Int[jax.Array, ""]
+    tune: Int[jax.Array, ""]
+
+
+class HMCState(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    position : array (C, D)
+        Whitened coordinates ``z``.
+    evaluation : Evaluation
+        Minus the log density there, its gradient taken in ``θ``.
+    centre, factor : array
+        Normal approximation in use; of a map its stretch (D,).
+    mean, square : array (D,); (D, D) or (D,)
+        Sums of ``θ`` and of its products over the current pilot, of a map of ``z``.
+    seen : int array ()
+        Draws of the pilot.
+    search : StepSearch
+        What is known of the numbers of leapfrog steps, and the one in use.
+    acceptance : array (C,)
+        Acceptance probability of the last trajectory.
+    energy : array (C,)
+        Total energy at its end.
+    n_leapfrog_steps : int array ()
+        Its number of leapfrog steps.
+    angle : array ()
+        Its angle.
+    diverging : bool array (C,)
+        Whether its energy error was beyond any use.
+    count : int array ()
+        Draws so far.
+    key : key
+        Random key.
+    """
+
+    position: Float[jax.Array, "C D"]
+    evaluation: Evaluation
+    centre: Float[jax.Array, " D"]
+    factor: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
+    mean: Float[jax.Array, " D"]
+    square: Float[jax.Array, "D D"] | Float[jax.Array, " D"]
+    seen: Int[jax.Array, ""]
+    search: StepSearch
+    acceptance: Float[jax.Array, " C"]
+    energy: Float[jax.Array, " C"]
+    n_leapfrog_steps: Int[jax.Array, ""]
+    angle: Float[jax.Array, ""]
+    diverging: Bool[jax.Array, " C"]
+    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class HMCKernel:
+    """The transition.
+
+    Attributes
+    ----------
+    density : LogDensity
+        What is sampled.
+    trust : float
+        At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+    choice : str
+        Name of the normal approximation; see :mod:`.choices`.
+    sliced : int
+        So many of the last coordinates are also drawn by slices, one after another, before each trajectory: scales of
+        the weights, whose posterior reaches as far as their prior where the data say little.
+    """
+
+    density: LogDensity
+    trust: float
+    choice: str = ""
+    sliced: int = 0
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return STATISTICS
+
+    def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
+        """Start at independent draws from the normal approximation."""
+        key, z = self.start(operands, key, chains)
+        theta = unwhiten(operands.centre, operands.factor, z)
+        return self.state_at(operands, key, z, self.density.evaluate(operands.density, theta))
+
+    @staticmethod
+    def start(operands: HMCOperands, key: PRNGKeyArray, chains: int) -> tuple[PRNGKeyArray, Point]:
+        """Whitened coordinates (C, D) of the beginning, and the key of the first draw."""
+        key, key_start = jax.random.split(key)
+        return key, jax.random.normal(key_start, (chains, operands.centre.shape[0]), operands.centre.dtype)
+
+    @staticmethod
+    def state_at(operands: HMCOperands, key: PRNGKeyArray, z: Point, evaluation: Evaluation) -> HMCState:
+        """State before the first draw, at a place and what the density is there."""
+        centre, factor = operands.centre, operands.factor
+        nothing = jnp.zeros(z.shape[0], centre.dtype)
+        kept = factor.stretch if isinstance(factor, FactorMap) else factor
+        return HMCState(
+            position=z,
+            evaluation=evaluation,
+            centre=centre,
+            factor=kept,
+            mean=jnp.zeros_like(centre),
+            square=jnp.zeros_like(kept),
+            seen=jnp.int32(0),
+            search=first_search(2, centre.dtype),
+            acceptance=nothing,
+            energy=nothing,
+            n_leapfrog_steps=jnp.int32(0),
+            angle=jnp.zeros((), centre.dtype),
+            diverging=jnp.zeros(z.shape[0], bool),
+            count=jnp.int32(0),
+            key=key,
+        )
+
+    def trajectory(
+        self,
+        operands: HMCOperands,
+        state: HMCState,
+        momentum: Point,
+        angle: Float[jax.Array, ""] | float,
+        n_leapfrog_steps: Int[jax.Array, ""] | int,
+    ) -> tuple[Point, Point, Evaluation]:
+        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+
+        def evaluate(z: Point) -> tuple[Point, Evaluation]:
+            evaluation = self.density.evaluate(operands.density, self.place(operands, state, z))
+            return self.force(operands, state, z, evaluation), evaluation
+
+        start = self.force(operands, state, state.position, state.evaluation), state.evaluation
+        z, r, _, end = split_trajectory(evaluate, state.position, momentum, angle, n_leapfrog_steps, start)
+        return z, r, end
+
+    def force(self, operands: HMCOperands, state: HMCState, z: Point, evaluation: Evaluation) -> Point:
+        """By what remains beside the normal part, (C, D)."""
+        return z - whiten_gradient(self.factor(operands, state), evaluation.gradient)
+
+    def place(self, operands: HMCOperands, state: HMCState, z: Point) -> Point:
+        """``θ`` (C, D) at whitened coordinates."""
+        return unwhiten(state.centre, self.factor(operands, state), z)
+
+    @staticmethod
+    def factor(operands: HMCOperands, state: HMCState) -> Factor:
+        """``T`` as it is in use."""
+        given = operands.factor
+        return given.stretched(state.factor) if isinstance(given, FactorMap) else state.factor
+
+    def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
+        """One trajectory of every chain, and in warm-up what is learnt from it."""
+        state = self.slice_last(operands, state)
+        departure = self.depart(operands, state)
+        return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
+
+    def slice_last(self, operands: HMCOperands, state: HMCState) -> HMCState:
+        """Draw the last coordinates one by one, each given all else."""
+        if not self.sliced:
+            return state
+        density, key = self.density, state.key
+        point = self.place(operands, state, state.position)
+        first = density.evaluate(operands.density, point)
+        for column in range(point.shape[1] - self.sliced, point.shape[1]):
+            key, key_slice = jax.random.split(key)
+
+            def log_density(value: Float[jax.Array, " C"], point: Point = point, column: int = column) -> jax.Array:
+                found = density.evaluate(operands.density, point.at[:, column].set(value))
+                # Row by row, which keeps the digits.
+                return found.prior - first.prior + jnp.sum(first.cost - found.cost, axis=1)
+
+            start = point[:, column]
+            new = slice_sample(key_slice, log_density, start, jnp.ones_like(start))
+            point = point.at[:, column].set(new)
+        position = whiten(state.centre, self.factor(operands, state), point)
+        return state._replace(position=position, evaluation=density.evaluate(operands.density, point), key=key)
+
+    def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
+        """What is drawn before a trajectory."""
+        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
+        z, dtype = state.position, state.position.dtype
+        n_leapfrog_steps, angle = draw_length(key_angle, state.search, operands.n_leapfrog_steps, TURN)
+        momentum = jax.random.normal(key_momentum, z.shape, dtype)
+        return Departure(momentum, angle, n_leapfrog_steps, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
+
+    def arrive(
+        self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
+    ) -> tuple[HMCState, dict[str, jax.Array]]:
+        """Accept the end of a trajectory or stay, in warm-up learn from it, and what is recorded."""
+        state = self.accept(operands, state, departure, z, r, new)
+        if np.isfinite(self.trust):
+            state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
+        return state, self.record(operands, state)
+
+    def accept(
+        self, operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
+    ) -> HMCState:
+        """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
+        momentum, angle, n_leapfrog_steps, fall, key = departure
+        z, old = state.position, state.evaluation
+        gain = (
+            jnp.sum(old.cost - new.cost, axis=1)
+            + (new.prior - old.prior)
+            + 0.5 * jnp.sum(momentum * momentum - r * r, axis=1)
+        )
+        gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+        accept = -fall < gain
+        kept = jax.tree.map(
+            lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
+        )
+        acceptance = jnp.exp(jnp.minimum(gain, 0))
+        kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
+        return state._replace(
+            position=kept[0],
+            evaluation=kept[1],
+            search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
+            acceptance=acceptance,
+            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
+            n_leapfrog_steps=n_leapfrog_steps,
+            angle=angle,
+            diverging=gain < -DIVERGED,
+            count=state.count + 1,
+            key=key,
+        )
+
+    def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
+        """Sum up the pilot; at its end, centre and whiten by its moments."""
+        mapped = isinstance(operands.factor, FactorMap)
+        theta = unwhiten(state.centre, self.factor(operands, state), state.position)
+        deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
+        dense = state.square.ndim == 2
+        state = state._replace(
+            mean=state.mean + jnp.sum(deviation, axis=0),
+            square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
+            seen=state.seen + theta.shape[0],
+        )
+        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in _PILOTS])
+        due = jnp.any(state.count == jnp.maximum(ends, 2))
+
+        def centre(s: HMCState) -> HMCState:
+            total = s.seen.astype(dtype)
+            shift = s.mean / total
+            if mapped:
+                return self._stretch(operands, s, shift, s.square / total)
+            covariance = s.square / total - (jnp.outer(shift, shift) if dense else shift * shift)
+            prior_draws = self.trust * shift.shape[0]
+            mixed = (total * covariance + prior_draws * (s.factor @ s.factor.T if dense else s.factor**2)) / (
+                total + prior_draws
+            )
+            factor = jnp.linalg.cholesky(mixed) if dense else jnp.sqrt(mixed)
+            good = jnp.all(jnp.isfinite(factor))
+            factor = jnp.where(good, factor, s.factor)
+            new_centre = jnp.where(good, s.centre + shift, s.centre)
+            z = jnp.where(good, whiten(new_centre, factor, theta), s.position)
+            return s._replace(
+                position=z,
+                centre=new_centre,
+                factor=factor,
+                mean=jnp.zeros_like(s.mean),
+                square=jnp.zeros_like(s.square),
+                seen=jnp.int32(0),
+                search=started_again(s.search),
+            )
+
+        return where_needed(due, centre, state)
+
+    def _stretch(
+        self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
+    ) -> HMCState:
+        """Centre and stretch a map by the whitened moments of a pilot.
+
+        A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
+        (James & Stein 1961).
+        """
+        total = s.seen.astype(shift.dtype)
+        variance = jnp.maximum(square - shift * shift, 0)
+        excess = jnp.sum(shift * shift)
+        kept = jnp.maximum(1 - jnp.sum(variance) / (_INDEPENDENT * total) / jnp.maximum(excess, 1e-12), 0)
+        width = jnp.sqrt((total * variance + _PRIOR_DRAWS) / (total + _PRIOR_DRAWS))
+        good = jnp.all(jnp.isfinite(width))
+        width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
+        nothing = jnp.zeros_like(s.mean)
+        return s._replace(
+            position=(s.position - shift[None]) / width[None],
+            centre=unwhiten(s.centre, self.factor(operands, s), shift[None])[0],
+            factor=s.factor * width,
+            mean=nothing,
+            square=nothing,
+            seen=jnp.int32(0),
+            search=started_again(s.search),
+        )
+
+    def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
+        """What is kept of a draw: position, log density and how the trajectory went."""
+        theta = self.place(operands, state, state.position)
+        lp = state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1)
+        return self.density.record(operands.density, theta) | statistics_of(state, lp)

@@ -1,0 +1,201 @@
+"""Hamiltonian Monte Carlo around the point fit: the sampler that a user chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._validation import check_choice, check_count, check_flag
+from ..data.dataset import Dataset
+from ..model import Model
+from ..rates import RateMap
+from ..sampling.placing import placed
+from .approximations.normal import score_spread
+from .binding import ROUNDED, Bound, bind_density, bind_start
+from .choices import Limits, case_of, choose
+from .classes.costs import ClassCosts
+from .factors import DirectionFactor, FactorMap, StretchFactor
+from .kernel import HMCKernel, HMCOperands
+from .scales.learnt import ScaleDensity
+from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
+from .streamed.density import StreamedRows, one_pass
+from .streamed.kernel import StreamedKernel, StreamedOperands
+
+__all__ = ["HMC"]
+
+# Scales of the weights up to which each is also drawn by slices.
+_SLICED = 8
+# Rows a coordinate from which on the posterior is as normal as a pilot could tell.
+_MANY_ROWS = 50
+
+
+@dataclass(frozen=True)
+class HMC:
+    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernel`.
+
+    The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
+    :mod:`bayesdrop.hmc.choices` that can be had; the attribute ``normal_approximation`` of a posterior's groups
+    says which. Learnt scales of the weights have each of these, by a map that decouples the weights from them
+    (:mod:`bayesdrop.hmc.scales.scale_map`), but for the scores, which do not move by themselves then; up to eight
+    are also drawn by slices, but of rows that Python goes through.
+
+    Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
+    fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is
+    measured at draws and beyond (:mod:`bayesdrop.posterior.scores.approximation_error`). Up to .1 nat (standard
+    deviation) with a Pareto k up to .5 no probability is off by more than about .04. With a larger error the draws are
+    corrected by :func:`bayesdrop.reweight` where rows are few, unless ``correct`` is false: in memory, and draws times
+    entries of the features up to 10⁷. The posterior says which, in its attributes ``approximation`` with the error or
+    ``reweighted``, and :func:`bayesdrop.diagnose` in words; an error that remains is an ``ApproximationWarning``.
+    ``bd.Gibbs()`` is exact.
+
+    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each leapfrog
+    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.hmc.streamed.kernel`).
+
+    Parameters
+    ----------
+    n_leapfrog_steps : int, optional
+        Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept four proposals in five
+        there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
+    dtype : str
+        ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
+        holds to a million rows; strongly correlated features or a large ``C`` ask for double.
+    correct : bool
+        Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
+        error stated, and ``sample_stats`` has the course of the trajectories.
+
+    Examples
+    --------
+    >>> HMC(dtype="float64")
+    HMC(n_leapfrog_steps=None, dtype='float64', correct=True)
+    """
+
+    n_leapfrog_steps: int | None = None
+    dtype: str = "float32"
+    correct: bool = True
+    takes_offset: ClassVar[bool] = True
+    integrates_masks: ClassVar[bool] = True
+    limits: ClassVar[Limits] = Limits()
+    warm_up: ClassVar[int] = 500
+
+    def __post_init__(self) -> None:
+        if self.n_leapfrog_steps is not None:
+            check_count(self.n_leapfrog_steps, "n_leapfrog_steps", none="to choose it")
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
+        check_flag(self.correct, "correct")
+
+    def bind(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[HMCKernel | ScoreHMCKernel | StreamedKernel, HMCOperands | ScoreOperands | StreamedOperands]:
+        """Build the kernel and its operands; call it under the precision of ``dtype``.
+
+        Raises
+        ------
+        ValueError
+            As :func:`bind_density` has it.
+        """
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        if choice == "scores":
+            single: Any
+            single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+            return ScoreHMCKernel(single), score_operands(
+                model, data, rate_map, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
+            )
+        passes = choice == "directions"
+        bound = bind_start(
+            type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, held=not passes
+        )
+        kernel, chains = self._kernel(bound, data, rate_map, tune, choice)
+        return _by_passes(kernel, chains, model, data) if passes else (kernel, chains)
+
+    def bind_streamed(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[StreamedKernel, StreamedOperands]:
+        """Build the kernel of rows that are streamed, and its operands; see :mod:`.streamed.kernel`.
+
+        Raises
+        ------
+        ValueError
+            If there are masks of many classes, weights that are not normal or unknown variances, or as
+            :func:`bind_density` has it.
+        """
+        name, prior, loss = type(self).__name__, model.weight_prior, model.loss
+        learnt = prior.learnt_scale(len(data.feature_names)) is not None
+        cases: list[tuple[bool, str, Any, str]] = [
+            (
+                loss.multiclass and not marginalised,
+                "many classes without masks",
+                model.noise,
+                'average them inside the loss, target="marginalised", at fixed rates',
+            ),
+            (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
+            (
+                not (learnt or prior.gaussian),
+                "normal weights",
+                prior,
+                "take bd.Normal(1.0) or bd.Normal(bd.HalfNormal(1.0))",
+            ),
+        ]
+        for refused, taken, came, advice in cases:
+            if refused:
+                raise ValueError(
+                    f"method: bd.{name} of rows that are not in memory takes {taken}, got {came!r}; {advice}, or pass "
+                    "an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of them."
+                )
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
+        kernel, operands = self._kernel(bound, data, rate_map, tune, choice)
+        factor: Any = bound.spread  # not by rows, which are not in memory
+        width = ROUNDED * score_spread(data, factor) if bound.kinked else None
+        # Every pass asks for these: where they are made from labels when asked for, they are made once.
+        target, weight = data.design.persist(data.target, model.C * data.weight)
+        costs = ClassCosts if loss.multiclass else None
+        rows = StreamedRows(data.design, target, weight, model.C, width, costs=costs)
+        return StreamedKernel(kernel), StreamedOperands(operands, rows)
+
+    def _kernel(
+        self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int, choice: str
+    ) -> tuple[HMCKernel, HMCOperands]:
+        """Kernel and operands around an approximation."""
+        density, centre, factor = bound.given, bound.centre, bound.factor
+        # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
+        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
+        # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
+        whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
+        exact = density.is_normal and whole
+        known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
+        # One curvature for all classes and streamed rows is that of none of them: there a pilot knows more.
+        known &= not (data.design.is_streamed and isinstance(factor, FactorMap))
+        learnt = isinstance(bound.density, ScaleDensity)
+        trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
+        real = partial(placed, dtype=self.dtype)
+        scales = bound.operands.log_scale.shape[0] if isinstance(factor, StretchFactor) else 0
+        sliced = scales if scales <= _SLICED else 0
+        return HMCKernel(density=bound.density, trust=trust, choice=choice, sliced=sliced), HMCOperands(
+            density=bound.operands,
+            centre=real(centre),
+            factor=factor if isinstance(factor, FactorMap) else real(factor),
+            n_leapfrog_steps=placed(self.n_leapfrog_steps or 0, np.int32),
+            tune=placed(tune, np.int32),
+        )
+
+
+def _by_passes(
+    kernel: HMCKernel, operands: HMCOperands, model: Model, data: Dataset
+) -> tuple[StreamedKernel, StreamedOperands]:
+    """The kernel that goes through rows in memory pass by pass.
+
+    Compiled products of a large sparse matrix take a fifth of the time of the gathers that a compiled trajectory would
+    make of them.
+    """
+    density: Any = kernel.density
+    learnt = isinstance(density, ScaleDensity)
+    given = operands.density.given if learnt else operands.density
+    width = None if given.width is None else np.asarray(given.width, float)
+    rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, width, data.offset)
+    given = given._replace(width=None, offset=None)
+    inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
+    cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
+    return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))

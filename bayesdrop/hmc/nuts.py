@@ -1,0 +1,168 @@
+"""The No-U-Turn sampler of NumPyro (Hoffman & Gelman 2014) on the densities without masks.
+
+A second, independent way to the posteriors of ``bd.HMC``: same density and same whitened coordinates, other
+trajectories, step size and metric adapted by NumPyro.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
+from jaxtyping import PRNGKeyArray
+from numpyro.infer import NUTS as NumpyroNUTS
+
+from .._typing import Float
+from .._validation import check_choice, check_count, check_flag, check_number
+from ..data.dataset import Dataset
+from ..model import Model
+from ..rates import RateMap
+from ..sampling.placing import placed
+from .binding import bind_start
+from .choices import Limits, case_of, choose
+from .density import LogDensity
+from .factors import Factor, FactorMap, unwhiten, whiten_gradient
+
+__all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
+
+
+@dataclass(frozen=True)
+class NUTS:
+    """NumPyro's No-U-Turn sampler.
+
+    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated or
+    corrected, as by ``bd.HMC``.
+
+    Parameters
+    ----------
+    target_accept : float
+        Acceptance probability that the step size aims at, in (0, 1).
+    max_tree_depth : int
+        Most doublings of a trajectory, at least 1.
+    dtype : str
+        ``"float32"`` or ``"float64"`` (default: the energies that it compares are sums over all rows).
+    correct : bool
+        Correct draws of integrated masks where rows are few, as by ``bd.HMC``.
+
+    Examples
+    --------
+    >>> NUTS().max_tree_depth
+    10
+    """
+
+    target_accept: float = 0.8
+    max_tree_depth: int = 10
+    dtype: str = "float64"
+    correct: bool = True
+    integrates_masks: ClassVar[bool] = True
+    limits: ClassVar[Limits] = Limits()
+    takes_offset: ClassVar[bool] = True
+    warm_up: ClassVar[int] = 1000
+
+    def __post_init__(self) -> None:
+        check_number(self.target_accept, "target_accept", above=0, below=1, advice="0.8 is usual")
+        check_count(self.max_tree_depth, "max_tree_depth", most=60)
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
+        check_flag(self.correct, "correct")
+
+    def bind(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[NUTSKernel, NUTSOperands]:
+        """Build the kernel and its operands; call it under the precision of ``dtype``."""
+        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
+        kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
+        real, found = partial(placed, dtype=self.dtype), bound.factor
+        factor = found if isinstance(found, FactorMap) else real(found)
+        return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
+
+
+class NUTSOperands(NamedTuple):
+    """Data and priors, and the centre (D,) and factor, (D, D), (D,) or by rows, of the whitened coordinates."""
+
+    density: Any
+    centre: Float[jax.Array, " D"]
+    factor: Factor
+
+
+@dataclass(frozen=True)
+class NUTSKernel:
+    """The transition: NumPyro's kernel, one copy per chain side by side.
+
+    Attributes
+    ----------
+    density : LogDensity
+        What is sampled.
+    tune : int
+        Draws of the warm-up, which fix NumPyro's schedule of adaptation.
+    target_accept, max_tree_depth
+        As in :class:`NUTS`.
+    """
+
+    density: LogDensity
+    tune: int
+    target_accept: float
+    max_tree_depth: int
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
+
+    def _potential(self, operands: NUTSOperands) -> Any:
+        """Minus the log density of one chain, (D,) to (), with the closed-form gradient."""
+
+        def both(z: Float[jax.Array, " D"]) -> tuple[Float[jax.Array, ""], Float[jax.Array, " D"]]:
+            evaluation = self.density.evaluate(operands.density, unwhiten(operands.centre, operands.factor, z[None]))
+            value = jnp.sum(evaluation.cost, axis=1) - evaluation.prior
+            return value[0], whiten_gradient(operands.factor, evaluation.gradient)[0]
+
+        @jax.custom_vjp
+        def potential(z: Float[jax.Array, " D"]) -> Float[jax.Array, ""]:
+            return both(z)[0]
+
+        potential.defvjp(both, lambda slope, value: (slope * value,))
+        return potential
+
+    def _sampler(self, operands: NUTSOperands, key: PRNGKeyArray) -> tuple[NumpyroNUTS, Any]:
+        """NumPyro's kernel, initialised, and a first state."""
+        sampler = NumpyroNUTS(
+            potential_fn=self._potential(operands),
+            target_accept_prob=self.target_accept,
+            max_tree_depth=self.max_tree_depth,
+        )
+        key, key_start = jax.random.split(key)
+        start = 2 * jax.random.normal(key_start, operands.centre.shape, operands.centre.dtype)
+        return sampler, sampler.init(key, self.tune, start, model_args=(), model_kwargs={})
+
+    def init(self, operands: NUTSOperands, key: PRNGKeyArray, chains: int) -> Any:
+        """Start at twice the spread of the normal approximation."""
+        return jax.vmap(lambda k: self._sampler(operands, k)[1])(jax.random.split(key, chains))
+
+    def step(self, operands: NUTSOperands, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+        """One draw of every chain."""
+        # NumPyro's kernel learns its schedule when it is initialised; the state made on the way is not used.
+        sampler, _ = self._sampler(operands, jax.random.key(0))
+        state = jax.vmap(lambda s: sampler.sample(s, (), {}))(state)
+        return state, self.record(operands, state)
+
+    def record(self, operands: NUTSOperands, state: Any) -> dict[str, jax.Array]:
+        """What is kept of a draw: position, log density and how the trajectory went."""
+        theta = unwhiten(operands.centre, operands.factor, state.z)
+        return self.density.record(operands.density, theta) | {
+            "lp": -state.potential_energy,
+            "acceptance_rate": state.accept_prob,
+            "energy": state.energy,
+            "step_size": state.adapt_state.step_size,
+            "n_steps": state.num_steps,
+            "diverging": state.diverging.astype(jnp.int8),
+        }

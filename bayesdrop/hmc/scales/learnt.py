@@ -1,0 +1,285 @@
+r"""Learnt scales of normal weights as coordinates of a gradient sampler, weights and scales decoupled.
+
+    w_d ~ N(0, (σ_j u_d)²) for every feature d of group j,      t_j = log σ_j ~ a law
+
+With the weights themselves as coordinates the density is a funnel where the data say little, and with ``w/σ`` it is a
+bent ridge where they say much (Papaspiliopoulos, Roberts & Sköld 2007). Most data say much along some directions of the
+weights and little along others, so each direction is scaled by as much as the prior has a say in it. Let ``N(c, TTᵀ)``
+approximate the posterior of the other coordinates ``θ`` at scales ``e^τ``, ``P_j`` be the prior precision of group
+``j`` there, zero elsewhere, and ``δ = t − τ``. Were the likelihood Gaussian, the covariance at other scales would be
+
+    {(TTᵀ)⁻¹ + Σ_j (e^{−2δ_j} − 1) P_j}⁻¹ = TQ {1 + Σ_j (e^{−2δ_j} − 1) QᵀTᵀP_jTQ}⁻¹ QᵀTᵀ
+
+with any rotation ``Q``, and the mean that matrix times ``(TTᵀ)⁻¹c``. ``Q`` makes ``Σ_j QᵀTᵀP_jTQ`` diagonal; of the
+single terms the diagonal ``m_j`` is kept, the shares of the prior, between 0 and 1. The coordinates are ``(ζ, δ)``,
+
+    r_k = {1 + Σ_j (e^{−2δ_j} − 1) m_jk}^{−½},    θ = TQ {r∘(ζ + r∘(TQ)⁻¹c)},    log |dθ/dζ| = Σ_k log r_k + constant;
+
+for one scale and a Gaussian likelihood they are independent, ``ζ`` standard normal.
+Nothing about a sampler's correctness rests on it.
+
+Shapes: ``C`` chains, ``D`` coordinates ``θ``, ``J`` contrasts of classes (1 for a single score), ``g`` scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float
+from ...model import Model
+from ...priors import Normal
+from ...priors.learnt_scale import LearntScale
+from ...sampling.placing import placed
+from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from ..density import DensityOperands, Evaluation, Loadings, Point
+from ..factors import StretchFactor
+from .scale_map import FARTHEST, ScaleMap
+
+__all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scale_map", "with_scales"]
+
+Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
+
+# The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
+_FITS, _STEP, _CLOSE = 12, 1.5, 0.03
+# Largest share of the prior: 1 in single precision would leave the logarithm of 0.
+_MOST = 1 - 1e-6
+
+
+class FactorScaleMap(NamedTuple):
+    """The map of a factor that is held.
+
+    Attributes
+    ----------
+    centre : array (D,)
+        ``(TQ)⁻¹c``.
+    factor : array (D, D) or (D,)
+        ``TQ``.
+    share : array (g, D)
+        ``m``.
+    """
+
+    centre: Float[jax.Array, " D"]
+    factor: Any
+    share: Float[jax.Array, "g D"]
+
+    @property
+    def size(self) -> int:
+        """``D``."""
+        return self.centre.shape[0]
+
+    def place(
+        self, zeta: Float[jax.Array, "C D"], delta: Float[jax.Array, "C g"]
+    ) -> tuple[Float[jax.Array, "C D"], Float[jax.Array, " C"]]:
+        """``θ`` (C, D) and the log Jacobian (C,)."""
+        # The exponent ends before single precision does; beyond, coordinates no longer follow the scale.
+        log_ratio = -0.5 * jnp.log1p(jnp.expm1(jnp.clip(-2 * delta, None, FARTHEST)) @ self.share)
+        ratio = jnp.exp(log_ratio)
+        inside = ratio * (zeta + ratio * self.centre[None])
+        theta = inside @ self.factor.T if self.factor.ndim == 2 else inside * self.factor[None]
+        return theta, jnp.sum(log_ratio, axis=1)
+
+
+class ScaleDensityOperands(NamedTuple):
+    """Operands of the density given the scales, priors of the scales, and the map of the coordinates.
+
+    Attributes
+    ----------
+    given : DensityOperands
+        Of the density of ``θ``, with prior precision 0.
+    scales : ScaleOperands
+        Groups and priors.
+    log_scale : array (g,)
+        ``τ``.
+    map : FactorScaleMap or ScaleMap
+        From ``(ζ, δ)`` to ``θ``.
+    """
+
+    given: DensityOperands
+    scales: ScaleOperands
+    log_scale: Float[jax.Array, " g"]
+    map: Any
+
+
+@dataclass(frozen=True)
+class ScaleDensity:
+    """A density of weights and other coordinates together with the scales of its weights.
+
+    Attributes
+    ----------
+    given : LogDensity
+        The density given the scales; its first coordinates are the weights, feature by feature, of every contrast.
+    contrasts : int
+        ``J``.
+    dims : tuple of str
+        Dims of the scales in a posterior.
+    """
+
+    given: Any
+    contrasts: int
+    dims: tuple[str, ...]
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what ``record`` makes of a point."""
+        return {**self.given.variables, "weight_scale": self.dims}
+
+    def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
+        """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at coordinates ``(ζ, δ)``, E = D + g of them."""
+        D = operands.map.size
+        theta, jacobian = operands.map.place(point[:, :D], point[:, D:])
+        return theta, operands.log_scale[None] + point[:, D:], jacobian
+
+    @property
+    def of_rows(self) -> Any:
+        """What a row costs given its score."""
+        return self.given.of_rows
+
+    def loadings(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Loadings:
+        """What the moments of the scores depend on, of a density of one score."""
+        found: Loadings = self.given.loadings(operands.given, self.place(operands, point)[0])
+        return found
+
+    def log_prior(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
+        """Log prior density of points (C, E) up to a constant, (C,)."""
+        given = self.given.log_prior(operands.given, self.place(operands, point)[0])
+        return jnp.asarray(given + self.log_scales_and_weights(operands, point))
+
+    def log_scales_and_weights(
+        self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]
+    ) -> Float[jax.Array, " C"]:
+        """Log prior density of weights and ``t``, and the Jacobian, up to a constant."""
+        theta, log_scale, jacobian = self.place(operands, point)
+        J, p = self.contrasts, operands.scales.index.shape[0]
+        square = jnp.sum(jnp.square(theta[:, : J * p]).reshape(-1, J, p), axis=1)
+        precision = weight_precision(operands.scales, log_scale)
+        density = log_scale_prior(operands.scales, log_scale) - J * operands.scales.size[None] * log_scale
+        return jacobian + jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
+
+    def record(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
+        """Posterior variables at points ``(ζ, δ)`` (C, E)."""
+        inner, log_scale, _ = self.place(operands, theta)
+        scale = log_scale if self.dims else log_scale[:, 0]
+        return {**self.given.record(operands.given, inner), "log_weight_scale": scale}
+
+    def evaluate(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
+        """Minus the log density of ``(ζ, δ)`` and its gradient at points (C, E)."""
+        inner, pull_back = jax.vjp(lambda point: self.place(operands, point)[0], theta)
+        found = self.given.evaluate(operands.given, inner)
+        prior, prior_slope = jax.vjp(lambda point: self.log_scales_and_weights(operands, point), theta)
+        gradient = pull_back(found.gradient)[0] - prior_slope(jnp.ones_like(prior))[0]
+        return Evaluation(found.cost, found.prior + prior, gradient)
+
+
+def best_scales(
+    model: Model, learnt: LearntScale, contrasts: int, start: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]]
+) -> tuple[Model, Float[np.ndarray, " g"]]:
+    """The model at the most likely scales (g,), by Laplace's approximation of the marginal likelihood (MacKay 1992).
+
+    With the mean ``c`` and covariance ``TTᵀ`` of the weights at scales ``e^t``, as ``start`` gives them for a model of
+    known scales, the approximation has the slope ``‖c_j/u_j‖²e^{−2t_j} − m_j + tr(P_jTTᵀ)`` in ``t_j``, to which the
+    prior adds its own.
+    """
+    log_scale, p = np.log(learnt.law.median()), len(learnt.index)
+    for _ in range(_FITS):
+        known = Normal(learnt.scale(np.exp(log_scale)))
+        centre, factor = start(_with_prior(model, known))
+        variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
+        precision = np.tile(known.precision(p), contrasts)
+        index, size = np.tile(learnt.index, contrasts), contrasts * p
+        by_group = lambda value, index=index: np.bincount(index, value, learnt.groups)  # noqa: E731
+        fitted = by_group(precision * centre[:size] ** 2)
+        decided = by_group(1 - np.minimum(precision * variance[:size], 1))
+        h = 1e-4
+        slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
+        # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
+        up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
+        step = np.clip(0.5 * np.log((up + 1e-6) / (down + 1e-6)), -_STEP, _STEP)
+        log_scale = log_scale + step
+        if np.max(np.abs(step)) < _CLOSE:
+            break
+    return _with_prior(model, Normal(learnt.scale(np.exp(log_scale)))), log_scale
+
+
+def _with_prior(model: Model, prior: Normal) -> Model:
+    from dataclasses import replace
+
+    return replace(model, weight_prior=prior)
+
+
+def with_scales(
+    density: Any,
+    operands: DensityOperands,
+    centre: Float[np.ndarray, " D"],
+    factor: Factor,
+    learnt: LearntScale,
+    log_scale: Float[np.ndarray, " g"],
+    contrasts: int,
+    dtype: Any,
+) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
+    """Density and operands with the scales as coordinates, and where and how wide these are.
+
+    ``centre`` and ``factor`` approximate the density at scales ``e^log_scale``.
+    """
+    p, D, g = len(learnt.index), len(centre), learnt.groups
+    precision = np.zeros((g, D))
+    known = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
+    precision[np.tile(learnt.index, contrasts), np.arange(contrasts * p)] = known
+    if factor.ndim == 1:
+        share, rotated, inside = precision * factor**2, factor, centre / factor
+    else:
+        total = factor.T @ (precision.sum(axis=0)[:, None] * factor)
+        _, vector = np.linalg.eigh(total)
+        rotated = factor @ vector
+        share = precision @ rotated**2
+        inside = np.linalg.solve(rotated, centre)
+    # Rounding and a rough approximation may have the shares of a direction add up to more than 1.
+    share = np.clip(share, 0.0, 1.0)
+    share = share / np.maximum(share.sum(axis=0), 1.0) * _MOST
+    told = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(axis=1)
+    real = partial(placed, dtype=dtype)
+    found = FactorScaleMap(*(real(part) for part in (inside, rotated, share)))
+    widths = np.concatenate([np.ones(D), _spread(learnt, log_scale, told)])
+    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+    return *bound, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
+
+
+def with_scale_map(
+    density: Any,
+    operands: DensityOperands,
+    found: ScaleMap,
+    decided: Float[np.ndarray, " g"],
+    learnt: LearntScale,
+    log_scale: Float[np.ndarray, " g"],
+    contrasts: int,
+    dtype: Any,
+) -> tuple[ScaleDensity, ScaleDensityOperands, StretchFactor]:
+    """The same by a structured approximation at scales ``e^log_scale``, of which the data decide so many directions."""
+    widths = np.concatenate([np.ones(found.size), _spread(learnt, log_scale, decided)])
+    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+    return *bound, StretchFactor(placed(widths, dtype))
+
+
+def _spread(
+    learnt: LearntScale, log_scale: Float[np.ndarray, " g"], decided: Float[np.ndarray, " g"]
+) -> Float[np.ndarray, " g"]:
+    """Standard deviations of ``log σ``: of ``k`` directions that the data decide, its precision is about ``2k``."""
+    h, law = 1e-2, learnt.law.log_density
+    bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
+    found: Float[np.ndarray, " g"] = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)
+    return found
+
+
+def _with_map(
+    density: Any, operands: DensityOperands, found: Any, learnt: LearntScale, log_scale: Any, contrasts: int, dtype: Any
+) -> tuple[ScaleDensity, ScaleDensityOperands]:
+    scales: Any = scale_operands(learnt, dtype)
+    given = operands._replace(precision=jnp.zeros_like(operands.precision))
+    whole = ScaleDensityOperands(given, scales, placed(log_scale, dtype), found)
+    return ScaleDensity(density, contrasts, learnt.dims), whole

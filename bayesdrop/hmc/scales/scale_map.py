@@ -1,0 +1,170 @@
+r"""Weights decoupled from their learnt scales by a structured normal approximation.
+
+At scales ``e^τ`` let the covariance of the weights be one of the factors by products
+(:mod:`bayesdrop.hmc.factors`): with a diagonal ``S`` and orthonormal columns ``V`` of precision ``λ``,
+
+    {S^½ (1 + V diag(λ − 1) Vᵀ) S^½}⁻¹.
+
+The prior has the shares ``m_d`` in ``S`` and ``m_k`` in ``λ_k``, those of group ``j`` being ``m_jd`` and ``m_jk``. At
+scales ``e^{τ+δ}`` what the prior gives is multiplied by ``e^{−2δ_j}``, and ``S`` becomes ``S/E²``,
+
+    E_d = {1 + Σ_j (e^{−2δ_j} − 1) m_jd}^{−½},   ε_k⁻¹ = 1 + Σ_j (e^{−2δ_j} − 1) m_jk,
+    λ_k(δ) = (λ_k − Σ_j m_jk) e^{−a·δ} + Σ_j m_jk e^{−2δ_j},
+
+``ε_k`` being what ``E²`` is along ``V_k``. With ``h_k = {ε_kλ_k(δ)}^{−½}`` the weights are, beside the mean,
+
+    S^{−½} {1 + V diag(h − 1) Vᵀ} E ζ,      log |d·/dζ| = Σ_d log E_d + Σ_k log h_k + constant,
+
+and the mean is ``S^{−½}{V λ(δ)⁻¹β e^{−b·δ} + E²κ}``, with ``β = λVᵀS^½c`` and ``κ`` what ``V`` leaves of ``S^½c``.
+Where ``V`` is square it is ``S^{−½}V{h∘(ζ + h∘βe^{−b·δ})}`` with ``h = λ(δ)^{−½}``, and ``E`` is not needed. ``a`` and
+``b`` say how the curvature of the rows falls where larger weights make them surer: not at all with a Gaussian
+likelihood; where classes are separated, in the end so that ``w/σ`` does not depend on the scale, ``a = 2`` and
+``b = 1``. The levels of the scores follow: of mean ``l`` and deviation ``s``, which rows alone decide, they become
+
+    e^{(a−b)·δ} l + e^{a·δ/2} s ζ,      log |d·/dζ| = ½ a·δ for each of them.
+
+For one scale, a Gaussian likelihood, no noise and all directions in which the rows say anything the map is exact: ``ζ``
+is standard normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on
+the rest.
+
+Shapes: ``C`` chains, ``J`` contrasts of classes (1 for a single score), ``q`` weights and free rates, ``k`` directions,
+``g`` scales, ``D`` coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+
+from ..._typing import Float, Int
+
+__all__ = ["FARTHEST", "Directions", "ScaleMap"]
+
+Parts = Float[jax.Array, "C J q"]
+Along = Float[jax.Array, "C J k"]
+Point = Float[jax.Array, "C D"]
+
+FARTHEST = 60.0
+"""Largest exponent of a ratio of precisions, before single precision ends."""
+
+
+@runtime_checkable
+class Directions(Protocol):
+    """Protocol of ``V`` and ``S^{−½}``; arrays are whitened by ``S`` and, of many classes, by rotated contrasts."""
+
+    @property
+    def complete(self) -> bool:
+        """True if ``V`` is square."""
+        ...
+
+    def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
+        """The coordinates that ``V`` is about, (C, J, q), and those of the levels of the scores, in their units."""
+        ...
+
+    def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
+        """``θ`` (C, D) of whitened weights and levels."""
+        ...
+
+    def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
+        """Whitened weights and levels of ``θ``: what undoes ``join``."""
+        ...
+
+    def along(self, parts: Parts) -> Along:
+        """``Vᵀx``."""
+        ...
+
+    def back(self, along: Along) -> Parts:
+        """``Va``."""
+        ...
+
+
+class ScaleMap(NamedTuple):
+    """Where weights are at given ``ζ`` and ``δ``.
+
+    Attributes
+    ----------
+    directions : Directions
+        ``V`` and ``S``.
+    own : array (q,)
+        ``m_d``; 0 for a rate.
+    index : int array (q,)
+        Group of each weight, any of a rate.
+    share : array (g, J, k)
+        ``m_jk``.
+    told : array (J, k)
+        ``λ − Σ_j m_jk``, what the rows say.
+    pull : array (J, k)
+        ``β``.
+    rest : array (J, q)
+        ``κ``.
+    level : array (level,)
+        Mean level ``l`` of each score.
+    fall, pull_fall : array (g,)
+        ``a`` and ``b``.
+    """
+
+    directions: Any
+    own: Float[jax.Array, " q"]
+    index: Int[jax.Array, " q"]  # type: ignore[assignment]  # tuples have a method of this name
+    share: Float[jax.Array, "g J k"]
+    told: Float[jax.Array, "J k"]
+    pull: Float[jax.Array, "J k"]
+    rest: Float[jax.Array, "J q"]
+    level: Float[jax.Array, " level"]
+    fall: Float[jax.Array, " g"]
+    pull_fall: Float[jax.Array, " g"]
+
+    @property
+    def size(self) -> int:
+        """``D``."""
+        return self.rest.size + self.level.shape[0]
+
+    def place(self, zeta: Point, delta: Float[jax.Array, "C g"]) -> tuple[Point, Float[jax.Array, " C"]]:
+        """``θ`` (C, D) and the log Jacobian (C,)."""
+        x, level = self.directions.split(zeta)
+        widths = 0.5 * (delta @ self.fall), delta @ (self.fall - self.pull_fall)
+        log_wider, log_farther = (jnp.clip(part, -FARTHEST, FARTHEST) for part in widths)
+        ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
+        by_scale = jnp.einsum("cg,gjk->cjk", ratio, self.share)
+        fall, pull_fall = (
+            jnp.exp(jnp.clip(-(delta @ part), -FARTHEST, FARTHEST))[:, None, None]
+            for part in (self.fall, self.pull_fall)
+        )
+        value, pull = self.told[None] * fall + by_scale, self.pull[None] * pull_fall
+        if self.directions.complete:
+            log_h = -0.5 * jnp.log(value)
+            h = jnp.exp(log_h)
+            x = self.directions.back(h * (x + h * pull))
+            jacobian = jnp.sum(log_h, axis=(1, 2))
+        else:
+            log_e = -0.5 * jnp.log((1 - self.own)[None] + self.own[None] * ratio[:, self.index])
+            log_h = 0.5 * (jnp.log(1 - jnp.sum(self.share, axis=0)[None] + by_scale) - jnp.log(value))
+            e = jnp.exp(log_e)[:, None]
+            wide = e * x
+            inside = jnp.expm1(log_h) * self.directions.along(wide) + pull / value
+            x = wide + e * e * self.rest[None] + self.directions.back(inside)
+            jacobian = self.rest.shape[0] * jnp.sum(log_e, axis=1) + jnp.sum(log_h, axis=(1, 2))
+        level = jnp.exp(log_wider)[:, None] * level + jnp.exp(log_farther)[:, None] * self.level[None]
+        return self.directions.join(x, level), jacobian + level.shape[1] * log_wider
+
+    def prior_terms(self, delta: Float[jax.Array, " g"]) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
+        """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""
+        ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
+        by_scale = jnp.einsum("g,gjk->jk", ratio, self.share)
+        value = self.told + by_scale
+        centre = self.directions.back((self.pull / value)[None])[0]
+        groups = jnp.zeros_like(delta)
+        if self.directions.complete:
+            held = jnp.einsum("gjk,jk->g", self.share, 1 / value)
+            own = jnp.ones_like(self.own)
+        else:
+            square = 1 / (1 - self.own + self.own * ratio[self.index])
+            centre = centre + square[None] * self.rest
+            along = 1 - jnp.sum(self.share, axis=0) + by_scale
+            held = jnp.einsum("gjk,jk->g", self.share, 1 / value - 1 / along)
+            held = held + self.rest.shape[0] * groups.at[self.index].add(self.own * square)
+            own = self.own
+        fitted = groups.at[self.index].add(own * jnp.sum(centre * centre, axis=0))
+        return ratio * fitted, ratio * held

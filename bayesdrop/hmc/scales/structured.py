@@ -1,0 +1,232 @@
+r"""Structured approximations of posteriors with learnt scales, and the most likely scales by them.
+
+Of the weights' mean ``c`` and covariance ``Σ`` at scales ``e^{τ+δ}``, Laplace's approximation of the marginal
+likelihood has the slope ``‖P_j^½c_j‖² − tr(1 − P_jΣ)`` in ``δ_j`` (MacKay 1992), to which the prior of the scale adds
+its own. :class:`.scale_map.ScaleMap` says both at any scales near by, the curvature of the rows staying what it was: a
+few approximations are enough. Where classes are separated the likely scale is found too small, which costs time only.
+
+Shapes: ``p`` features, ``q`` weights and free rates, ``J`` contrasts, ``m`` directions, ``g`` scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..._typing import Float
+from ...data.dataset import Dataset
+from ...model import Model
+from ...priors import Normal
+from ...priors.learnt_scale import LearntScale
+from ...sampling.placing import placed
+from ..approximations.drawn import DrawnApproximation
+from ..approximations.drawn_precision import direction_factor
+from ..approximations.row_factor import RowRoots, row_cholesky, row_factor, row_gram
+from ..classes.factor import class_factor
+from ..classes.scores import ClassScores
+from ..density import DensityOperands
+from .directions import ClassDirections, DrawnDirections, RowDirections
+from .scale_map import ScaleMap
+
+__all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
+
+# Approximations at most, and the change of a log scale that asks for no further one.
+_FITS, _CLOSE, _LONGEST = 4, 0.2, 1.5
+# How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
+_APART = 0.5
+# ``a`` of scores that spread and say no more, and ``a`` and ``b`` of posteriors in which ``w/σ`` forgets the scale.
+_SPREADING, _RAYS = 1.0, (2.0, 1.0)
+# Steps at one approximation.
+_STEPS, _STILL = 60, 1e-3
+# Eigenvalues, as a share of the largest, below which the rows say nothing.
+_NOTHING = 1e-10
+# Numbers that are held at a time.
+_VALUES = 1 << 23
+
+
+def likely_scales(
+    model: Model,
+    learnt: LearntScale,
+    fit: Callable[[Model], tuple[Any, ScaleMap]],
+    noisy: bool,
+) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """What ``fit`` finds near the most likely scales, the map there, ``τ``, the likely ``δ``, and what data decide.
+
+    ``fit`` approximates a model of known scales, with noise or without.
+    """
+    from dataclasses import replace
+
+    log_scale = np.log(learnt.law.median())
+    for number in range(_FITS):
+        found, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
+        delta, decided = _likely(there, learnt, log_scale)
+        if number + 1 == _FITS or np.max(np.abs(delta)) < _CLOSE:
+            break
+        log_scale = log_scale + delta
+    moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
+    weight = decided / max(float(decided.sum()), 1e-6)
+    part = partial(placed, dtype=there.own.dtype)
+    size = len(there.rest) * len(learnt.index)
+    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], size, noisy))
+    there = there._replace(fall=fall, pull_fall=pull_fall)
+    return found, there, log_scale, delta, decided
+
+
+def _falls(first: Any, second: Any, size: int, noisy: bool) -> tuple[float, float]:
+    """``a`` and ``b``, all scales together, of two approximations at scales apart, whose first ``size`` are weights.
+
+    Scores that only spread as the scale does have a mean curvature that falls with it, ``a = 1``. Where it falls faster
+    the rows grow surer: their classes are apart, and no normal approximation knows how far the scale then reaches. What
+    holds in the end is taken at once; not with noise, which grows with the weights and sets an end of its own.
+    """
+    curvature = [_curvature(found) for found in (first, second)]
+    fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
+    if fall > _SPREADING and not noisy:
+        return _RAYS
+    norm = [float(np.linalg.norm(found.centre[:size])) for found in (first, second)]
+    growth = np.log(max(norm[1], 1e-12) / max(norm[0], 1e-12)) / _APART
+    return fall, fall - float(np.clip(growth, 0, 1))
+
+
+def _curvature(found: Any) -> float:
+    """That of all rows together."""
+    if isinstance(found, DrawnApproximation):
+        return float(found.precision.curvature.sum())
+    return float(found.curvature.sum() * (found.rotated.mean() if isinstance(found, ClassScores) else 1.0))
+
+
+def _likely(
+    there: ScaleMap, learnt: LearntScale, log_scale: Float[np.ndarray, " g"]
+) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """``δ`` where the slope vanishes, and how many directions the data decide there, (g,) each."""
+    delta, decided, h = np.zeros_like(log_scale), np.zeros_like(log_scale), 1e-4
+    law, J = learnt.law.log_density, there.rest.shape[0]
+    size = J * np.bincount(learnt.index, minlength=learnt.groups)
+    for _ in range(_STEPS):
+        fitted, held = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.own.dtype)))
+        decided = np.maximum(size - held, 0)
+        at = log_scale + delta
+        slope = (law(at + h) - law(at - h)) / (2 * h)
+        # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
+        up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
+        step = 0.5 * np.log((up + 1e-6) / (down + 1e-6))
+        delta = np.clip(delta + step, -_LONGEST, _LONGEST)
+        if np.max(np.abs(step)) < _STILL:
+            break
+    return delta, decided
+
+
+def class_scale_map(
+    found: ClassScores, operands: DensityOperands, prior: Float[np.ndarray, " p"], learnt: LearntScale, dtype: str
+) -> ScaleMap:
+    """The map of many classes, at a prior precision (p,)."""
+    space, factor = found.space, class_factor(found, operands.matrix, dtype)
+    value, unit = _units(space.value)
+    own = prior / space.precision
+    if space.by_rows:
+        scale = space.precision[:, None] ** -0.5
+        columns = lambda rows: scale * space.back(space.root[:, None] * rows)  # noqa: E731
+        share = _shares(columns, space.basis, unit, learnt, own)
+    else:
+        share, unit = _by_group(learnt, own) @ space.basis**2, np.ones_like(unit)
+    J = len(found.rotated)
+    directions = ClassDirections(factor, placed(unit, dtype))
+    shares = np.repeat(share[:, None], J, axis=1)
+    return _scale_map(directions, own, shares, 1 + found.rotated[:, None] * value[None], found.centre, learnt, dtype)
+
+
+def row_scale_map(
+    found: DrawnApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
+) -> ScaleMap:
+    """The map of a single score and few rows, for a model of known scales."""
+    design, curvature, precision = data.design, found.precision.curvature, found.precision.prior[: len(found.gain)]
+    gram = row_gram(design, precision, found.gain, curvature, model.fit_intercept, found.rates)
+    lower, empty = row_cholesky(gram, curvature), np.zeros((0, 0))
+    value, basis = np.linalg.eigh(lower @ lower.T - np.eye(len(lower)))
+    value, unit = _units(np.maximum(value, 0))
+    factor = row_factor(
+        data, operands.matrix, precision, found.gain, curvature, RowRoots(empty, basis, empty), model.fit_intercept,
+        dtype, found.rates,
+    )  # fmt: skip
+    own, root = model.weight_prior.precision(len(precision)) / precision, np.sqrt(curvature)[:, None]
+    loading = (found.gain * precision**-0.5)[:, None]
+    mean = design.rmatvec(curvature)[:, None] / curvature.sum() if model.fit_intercept else 0.0
+
+    def columns(rows: Float[np.ndarray, "n b"]) -> Float[np.ndarray, "p b"]:
+        back: Float[np.ndarray, "p b"] = loading * (design.rmatvec(root * rows) - mean * (root * rows).sum(axis=0))
+        return back
+
+    share = _shares(columns, basis, unit, learnt, own)
+    directions = RowDirections(factor, placed(unit, dtype))
+    own = np.append(own, np.zeros(0 if found.rates is None else len(found.rates.precision)))
+    return _scale_map(directions, own, share[:, None], 1 + value[None], found.centre, learnt, dtype)
+
+
+def drawn_scale_map(
+    found: DrawnApproximation, prior: Float[np.ndarray, " p"], intercept: bool, learnt: LearntScale, dtype: str
+) -> ScaleMap:
+    """The map of many rows and features, at a prior precision (p,)."""
+    factor, p = direction_factor(found.precision, intercept, dtype), len(prior)
+    vector, length = np.asarray(factor.directions, float), np.asarray(factor.length, float)
+    own = np.append(prior * np.asarray(factor.scale, float) ** 2, np.zeros(vector.shape[1] - p))
+    share = _by_group(learnt, own[:p]) @ vector[:, :p].T ** 2
+    return _scale_map(
+        DrawnDirections(factor), own, share[:, None], length[None] ** -2, found.centre, learnt, dtype
+    )  # fmt: skip
+
+
+def _units(value: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Eigenvalues ``γ`` and ``γ^{−½}``, both 0 where the first is nothing beside the largest."""
+    kept = value > _NOTHING * max(float(value.max()), 1.0)
+    return np.where(kept, value, 0.0), np.where(kept, np.maximum(value, 1e-300) ** -0.5, 0.0)
+
+
+def _by_group(learnt: LearntScale, own: Float[np.ndarray, " p"]) -> Any:
+    """``m_jd``, sparse (g, p)."""
+    from scipy.sparse import csr_array
+
+    return csr_array((own, (learnt.index, np.arange(len(own)))), shape=(learnt.groups, len(own)))
+
+
+def _shares(
+    columns: Callable[[Float[np.ndarray, "n b"]], Float[np.ndarray, "p b"]],
+    basis: Float[np.ndarray, "n m"],
+    unit: Float[np.ndarray, " m"],
+    learnt: LearntScale,
+    own: Float[np.ndarray, " p"],
+) -> Float[np.ndarray, "g m"]:
+    """``m_jk`` of ``V = BᵀQγ^{−½}``, ``columns`` being ``Bᵀ``."""
+    groups, found = _by_group(learnt, own), np.zeros((learnt.groups, len(unit)))
+    step = max(1, _VALUES // len(own))
+    for part in (slice(start, start + step) for start in range(0, len(unit), step)):
+        found[:, part] = groups @ columns(basis[:, part] * unit[part]) ** 2
+    # Rounding may have the prior's part larger than the whole; where the rows say nothing it is the whole.
+    held: Float[np.ndarray, "g m"] = np.where(unit > 0, found / np.maximum(found.sum(axis=0), 1.0), 1 / len(found))
+    return held
+
+
+def _scale_map(
+    directions: Any,
+    own: Float[np.ndarray, " q"],
+    share: Float[np.ndarray, "g J m"],
+    value: Float[np.ndarray, "J m"],
+    centre: Float[np.ndarray, " D"],
+    learnt: LearntScale,
+    dtype: str,
+) -> ScaleMap:
+    real = partial(placed, dtype=dtype)
+    priors, values = real(np.minimum(own, 1.0)), real(value)
+    parts, level = directions.whiten(real(centre)[None])
+    along = directions.along(parts)
+    rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
+    index = np.concatenate([learnt.index, np.zeros(len(own) - len(learnt.index), int)])
+    held = np.asarray(share.sum(axis=0))
+    none = jnp.zeros(learnt.groups, priors.dtype)
+    return ScaleMap(
+        directions, priors, placed(index, np.int32), real(share), values - real(held), values * along[0], rest,
+        level[0], none, none,
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""Which posterior is sampled and by what: a problem stated once, whoever runs the sampler, and the sampler's checks."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_choice, check_count, shown
+from ..data.counts import check_responses, paired_counts
+from ..data.dataset import Dataset, as_dataset
+from ..designs import Design, as_local_design
+from ..fitting.objective.centring import Settled, settle
+from ..model import Model
+from ..priors.rate_prior import RateLaw
+from ..rates import RateMap
+from ..sampling.propriety import check_proper
+from ..sampling.protocols import Kernel, Sampler, StreamingSampler
+
+__all__ = [
+    "Problem",
+    "check_sampler",
+    "default_method",
+    "is_marginalised",
+    "sampler_settings",
+    "with_dtype",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and data as samplers take them, checked: the posterior is stated, and proper as far as can be said.
+
+    Attributes
+    ----------
+    settled : Settled
+        The model as stated, and for the columns that the sampler sees.
+    data : Dataset
+        These columns, rows of some weight.
+    rate_map : RateMap
+        Features mapped to free rates.
+    marginalised : bool
+        Wanted is the pseudo-posterior ``exp(−U)``; else that of the noising model.
+    """
+
+    settled: Settled
+    data: Dataset
+    rate_map: RateMap
+    marginalised: bool
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        X: Any,
+        y: Any,
+        *,
+        target: str | None = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        offset: Any = None,
+        feature_names: Sequence[str] | None = None,
+        wrap: Callable[..., Design] = as_local_design,
+    ) -> Problem:
+        """State a problem; the arguments are those of :func:`bayesdrop.sample`, and ``wrap`` makes a design of ``X``.
+
+        Raises
+        ------
+        ValueError
+            If data, rates or target do not fit, or there is no proper posterior.
+
+        Examples
+        --------
+        >>> found = Problem.of(Model(), [[0.0], [1.0]], ["no", "yes"])
+        >>> found.data.target.tolist(), found.marginalised
+        ([-1.0, 1.0], False)
+        """
+        many = model.loss.multiclass
+        y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
+        given = as_dataset(
+            X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing, class_weight
+        ).with_offset(offset, many)
+        if given.offset is not None and given.design.is_streamed:
+            raise ValueError(
+                "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
+                "all rows if they fit in memory, or a random sample of them."
+            )
+        data = given.with_weight()
+        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
+        if np.any(data.weight == 0):
+            raise ValueError(
+                "sample_weight: rows of weight zero are left out of a posterior, which features on devices or on a "
+                "cluster do not allow; leave them out of X and y, on devices with a number of rows that they can share "
+                "equally."
+            )
+        rate_map = model.bind(data.feature_names)
+        settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
+        data = replace(data, design=settled.design)
+        marginalised = is_marginalised(model, rate_map, target)
+        check_proper(model, data, rate_map, marginalised)
+        return cls(settled, data, rate_map, marginalised)
+
+    def method(self, chosen: Any) -> Any:
+        """The chosen sampler, checked, or if that is None the one that is exact.
+
+        Of rows that are streamed it is one in double precision, for what is in memory is small.
+
+        Raises
+        ------
+        TypeError
+            If it is no sampler, or none that takes rows as they are.
+        """
+        names = self.data.feature_names
+        found = chosen
+        if found is None:
+            found = default_method(self.settled.stated, self.marginalised, len(names), self._has_broken_weights)
+        check_sampler(found)
+        if not self.data.design.is_streamed:
+            return found
+        if not isinstance(found, StreamingSampler):
+            by_default = " by default" if chosen is None else ""
+            error = "" if self.marginalised else ", which integrates masks approximately and states its error"
+            if self.settled.stated.loss.multiclass and not self.marginalised:
+                error = ' with target="marginalised" and fixed rates, which averages masks inside the loss'
+            raise TypeError(
+                f"method: got {found!r}{by_default}, which keeps something for every entry or row, and X is not in "
+                f"memory; take method=bd.HMC(){error}, or pass an array or a scipy sparse matrix: all rows if they fit "
+                "in memory, or a random sample of them."
+            )
+        return with_dtype(found, "float64")
+
+    @property
+    def _has_broken_weights(self) -> bool:
+        """True if there are masks and rows of weights that are no whole numbers."""
+        from ..gibbs.row_copies import first_broken_weight
+
+        held = not (self.marginalised or self.data.design.is_streamed)
+        return held and self.rate_map.hierarchy is None and first_broken_weight(self.data, self.rate_map) is not None
+
+    def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
+        """Kernel and operands of a sampler, under the precision of its ``dtype``.
+
+        Raises
+        ------
+        TypeError
+            If it makes no kernel.
+        """
+        if self.data.offset is not None and not getattr(method, "takes_offset", False):
+            raise ValueError(
+                f"offset: {method!r} does not say that it takes one (takes_offset = True); leave the offset out, or "
+                "take bd.Gibbs(), bd.HMC() or bd.NUTS()."
+            )
+        bind = method.bind_streamed if self.data.design.is_streamed else method.bind
+        kernel, operands = bind(
+            self.settled.model, self.data, self.rate_map, tune, marginalised=self.marginalised
+        )  # fmt: skip
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"method: expected a kernel with init, step, variables and statistics, got {kernel!r}; see "
+                "bayesdrop.sampling.protocols.Kernel."
+            )
+        return kernel, operands
+
+    @property
+    def rate_law(self) -> RateLaw | None:
+        """Prior of the free rates, if there are any."""
+        rate_map = self.rate_map
+        return rate_map.prior.law(self.data.occurrences(rate_map.index, rate_map.size)) if rate_map.is_free else None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """What every sampler of this problem declares."""
+        optional = [("intercept", self.settled.stated.fit_intercept), ("rate", self.rate_map.is_free)]
+        return ("lp", "weight", *(name for name, there in optional if there))
+
+    @property
+    def coords(self) -> dict[str, list[str]]:
+        """Names along the dims that a sampler of this problem may declare."""
+        named = {"feature": self.data.feature_names}
+        if self.settled.stated.loss.multiclass:
+            named["class"] = [str(label) for label in np.asarray(self.data.classes)]
+        if self.rate_map.is_free:
+            named[self.rate_map.dim] = self.rate_map.names
+        learnt = self.settled.model.weight_prior.learnt_scale(len(self.data.feature_names))
+        if learnt is not None and learnt.names:
+            named["weight_group"] = learnt.names
+        if self.rate_map.hierarchy is not None:
+            named["group"] = self.rate_map.hierarchy.names
+        return named
+
+
+def check_sampler(method: Any) -> Any:
+    """Return ``method``, or raise an error unless it has what a run and its description need, before either begins.
+
+    Examples
+    --------
+    >>> check_sampler("gibbs")
+    Traceback (most recent call last):
+    ...
+    TypeError: method: expected a sampler such as bd.Gibbs(), got 'gibbs', which lacks dtype, warm_up, ...
+    """
+    if isinstance(method, type) or not isinstance(method, Sampler):
+        missing = [name for name in (*Sampler.__annotations__, "bind") if not hasattr(method, name)]
+        what = "a class; give an instance" if isinstance(method, type) else f"which lacks {', '.join(missing)}"
+        raise TypeError(
+            f"method: expected a sampler such as bd.Gibbs(), got {shown(method)}, {what}; see "
+            "bayesdrop.sampling.protocols.Sampler. bd.fit takes the minimisers."
+        )
+    if method.dtype not in ("float32", "float64"):
+        raise ValueError(f'method: expected dtype "float32" or "float64", got {shown(method.dtype)}.')
+    check_count(method.warm_up, "method.warm_up")
+    return method
+
+
+def sampler_settings(method: Any) -> dict[str, str]:
+    """Settings of a sampler as text: the fields of a dataclass, the public attributes of anything else.
+
+    Examples
+    --------
+    >>> class Sampler:
+    ...     def __init__(self): self.steps, self._cache = 3, None
+    >>> sampler_settings(Sampler())
+    {'steps': '3'}
+    """
+    if dataclasses.is_dataclass(method):
+        return {field.name: str(getattr(method, field.name)) for field in dataclasses.fields(method)}
+    held = getattr(method, "__dict__", {})
+    return {name: str(value) for name, value in held.items() if not name.startswith("_")}
+
+
+def with_dtype(method: Any, dtype: str) -> Any:
+    """The same sampler in another precision; the given one stays as it is."""
+    if dataclasses.is_dataclass(method) and not isinstance(method, type):
+        return dataclasses.replace(method, dtype=dtype)
+    other = copy.copy(method)
+    other.dtype = dtype
+    return other
+
+
+def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
+    """True if the pseudo-posterior ``exp(−U)`` is wanted."""
+    check_choice(target, "target", ("noising", "marginalised", None))
+    has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
+    if target == "noising" and not model.noise.has_rate:
+        raise ValueError(
+            f"target: {model.noise!r} has no masks that could be part of the model; it is sampled as "
+            'target="marginalised", the noise averaged inside the loss.'
+        )
+    if target == "marginalised" and rate_map.is_free:
+        raise ValueError(
+            "target: the pseudo-posterior exp(−U) says nothing about rates, for U is lowest where they are 0; give "
+            'fixed rates, as in bd.Fixed(0.3), or take target="noising".'
+        )
+    return target == "marginalised" or not has_masks
+
+
+def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool) -> Any:
+    """The sampler that is exact, and among those the fastest.
+
+    With masks none is exact of ``broken_weights``, row weights that are no whole numbers, and one states its error.
+    """
+    prior = model.weight_prior
+    followed = prior.gaussian or prior.learnt_scale(n_features) is not None
+    classes = model.loss.multiclass and not marginalised
+    if (marginalised or broken_weights) and followed and not classes and model.loss.variance_prior is None:
+        from ..hmc.method import HMC
+
+        return HMC()
+    from ..gibbs.method import Gibbs
+
+    return Gibbs()

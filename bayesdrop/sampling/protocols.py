@@ -1,0 +1,105 @@
+"""What a sampler is: settings that a user chooses, and the kernel that is made of them for a model and data.
+
+A kernel is ``init`` and ``step``, and says itself what it records. The runner, the builder of results and the adapter
+for NumPyro read that, and nothing else keeps a list of names: a sampler of one's own may record what it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from ..data.dataset import Dataset
+from ..model import Model
+from ..rates import RateMap
+
+__all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler"]
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """Protocol of a kernel: the transition of all chains at once, hashable, with the data as operands.
+
+    It holds what is fixed when it is compiled and no data, and kernels that are equal share a compiled program; one
+    without an ``__eq__`` of its own is compiled for every run. The state is a pytree of arrays with all that the next
+    draw depends on, random key included.
+
+    Attributes
+    ----------
+    variables : mapping of str to tuples of str
+        Posterior variables that every draw has, each with its dims behind (chain, draw), as in
+        ``{"weight": ("feature",), "intercept": (), "rate": ("group",)}``. Dims are those of the result: ``"feature"``,
+        what ``rate_map.dim`` says for ``"rate"``, or names of one's own, which are then numbered from 0. No dim shares
+        a variable's name. Variables are declared by their names in the posterior, also where they are recorded on
+        another scale (:mod:`bayesdrop.sampling.scales`: ``logit_rate`` is ``rate``).
+    statistics : tuple of str
+        What else every draw has and is no posterior variable, one number a chain; ``"lp"``, the joint log density up
+        to a constant, is one of them.
+    """
+
+    @property
+    def variables(self) -> Mapping[str, tuple[str, ...]]:
+        """Dims of the posterior variables by name."""
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the sample statistics."""
+
+    def init(self, operands: Any, key: PRNGKeyArray, chains: int) -> Any:
+        """State of ``chains`` chains before the first draw."""
+
+    def step(self, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+        """One draw: the new state, and of it what is declared, each (chains, …) with an axis for every dim."""
+
+
+@runtime_checkable
+class HostKernel(Kernel, Protocol):
+    """A kernel whose data lie outside JAX: Python calls ``init`` and ``step``, which read them and are not compiled."""
+
+    def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+        """Shapes of the state of ``chains`` chains, and of what a step records, without a look at the data."""
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Protocol of what a user chooses as ``method``: settings, and a kernel made from them for a model and data.
+
+    Attributes
+    ----------
+    dtype : str
+        ``"float32"`` or ``"float64"``: precision of the draws.
+    warm_up : int
+        Draws that are thrown away by default, at least 1.
+    integrates_masks : bool
+        True if the masks of a model are integrated approximately, which the posterior then says.
+
+    One that adds ``data.offset``, where that is not None, to the scores says so by ``takes_offset = True``; others are
+    given none. One that integrates masks as if scores were normal, from the prior of the model, and whose draws
+    ``bd.sample`` is to correct where rows are few, says so by ``correct = True``.
+    """
+
+    dtype: str
+    warm_up: int
+    integrates_masks: bool
+
+    def bind(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[Kernel, Any]:
+        """Kernel and operands for ``tune`` draws of warm-up, called under the precision of ``dtype``.
+
+        The kernel has the statistic ``lp`` and the variables ``weight`` (p,), ``intercept`` () if the model has one,
+        and ``rate`` (k,) if rates are free. ``marginalised`` asks for the pseudo-posterior ``exp(−U)``.
+        """
+
+
+@runtime_checkable
+class StreamingSampler(Sampler, Protocol):
+    """A sampler that also takes rows which are read when needed or lie on a cluster (``design.is_streamed``)."""
+
+    def bind_streamed(
+        self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
+    ) -> tuple[HostKernel, Any]:
+        """Kernel and operands, as by ``bind``; what is held of the rows are vectors over them, where they are."""

@@ -1,0 +1,400 @@
+"""Runs a sampler's kernel in chunks: progress, interruption and time between them, one compilation for all.
+
+A kernel (:class:`bayesdrop.sampling.protocols.Kernel`) is a hashable object that holds nothing but what is fixed at
+compilation; the data are operands of the compiled function:
+
+    kernel.init(operands, key, chains) -> state
+    kernel.step(operands, state) -> state, {name: (C, …)}    one draw of all chains, and what is kept of it
+
+How a chunk is drawn is the business of :mod:`.driving`; it lasts about half a second whatever the model, or one draw
+where that takes longer.
+
+The state carries the key, so draws do not depend on how they are cut into chunks. Everything that can happen to a long
+run happens between two chunks: a checkpoint, a check of the stop rule (at fixed numbers of draws, so that a run's end
+does not depend on its speed), the end of the time budget. An interruption may come anywhere and leaves whole chunks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ..._compile_cache import compile_cache
+from ..._interrupts import uninterrupted
+from ..._typing import Int, Shaped
+from ..._validation import shown
+from ...warnings import IncompleteWarning, warn
+from ..placing import placed
+from ..protocols import Kernel
+from ..scales import natural_name
+from .declarations import check_declarations
+from .driving import Driver, driver_of, room
+from .keeping import Finish, Keeping, joined
+from .room import check_draws
+from .summary import Summarised
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
+    from .stopping import Stop
+
+__all__ = ["Run", "as_key", "run"]
+
+_log = logging.getLogger("bayesdrop")
+# How long a chunk should last.
+_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """Draws and how they came about.
+
+    Attributes
+    ----------
+    draws : dict of arrays (C, draws, …)
+        Recorded draws, in the order of time.
+    state : state
+        Last state.
+    stopped : str
+        Why it ended: ``"draws"`` (all are there), ``"target"`` (the stop rule was satisfied), ``"budget"`` (the time
+        was used up) or ``"interrupted"``.
+    seconds : float
+        Wall time, compilation and earlier calls on the same checkpoint included.
+    variables, statistics
+        What the kernel declares of the draws.
+    summaries, steps
+        Of variables that were not kept draw by draw, and the numbers (m,) of the draws that summaries have.
+    """
+
+    draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
+    state: Any
+    stopped: str
+    seconds: float
+    variables: Mapping[str, tuple[str, ...]]
+    statistics: tuple[str, ...]
+    summaries: dict[str, Summarised] = field(default_factory=dict)
+    steps: Int[np.ndarray, " m"] = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    @property
+    def complete(self) -> bool:
+        """False if the run ended before it had what was asked for."""
+        return self.stopped in ("draws", "target")
+
+
+def as_key(seed: Any) -> PRNGKeyArray:
+    """Turn an integer or a JAX key, new style or old, into a typed key.
+
+    Examples
+    --------
+    >>> as_key(0).shape
+    ()
+    """
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32:
+        if jax.config.jax_default_prng_impl == "threefry2x32":  # type: ignore[attr-defined]  # made by its name
+            # The same key, which JAX would compile two programs to make.
+            return jax.random.wrap_key_data(placed([0, int(seed)], np.uint32), impl="threefry2x32")
+        return jax.random.key(np.uint32(seed))
+    if isinstance(seed, jax.Array | np.ndarray):
+        if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+            return seed  # type: ignore[return-value]  # no NumPy array has a dtype of keys
+        if seed.dtype == np.uint32 and seed.shape == (2,):
+            return jax.random.wrap_key_data(jnp.asarray(seed))
+    raise ValueError(
+        "seed: expected a whole number from 0 to 2³² − 1, a generator of NumPy or one JAX key such as "
+        f"jax.random.key(0), got {shown(seed)}."
+    )
+
+
+def run(
+    kernel: Kernel,
+    operands: Any,
+    key: PRNGKeyArray,
+    *,
+    tune: int,
+    draws: int,
+    chains: int,
+    progress: bool,
+    checkpoint: Checkpoint | None = None,
+    stop: Stop | None = None,
+    required: Sequence[str] = (),
+    sizes: Mapping[str, int] | None = None,
+    max_seconds: float | None = None,
+    meanwhile: Callable[[], None] | None = None,
+    kept: Collection[str] | None = None,
+    finish: Finish | None = None,
+) -> Run:
+    """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
+
+    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again. What is compiled is
+    kept for other processes, see :mod:`bayesdrop._compile_cache`.
+
+    Parameters
+    ----------
+    kernel, operands, key
+        See the module; ``key`` is typed.
+    tune, draws, chains : int
+        Counts, of each chain.
+    progress : bool
+        Show a progress bar.
+    checkpoint : Checkpoint, optional
+        Folder to go on from and to write to.
+    stop : Stop, optional
+        Rule that ends the run before ``draws``.
+    required : sequence of str
+        Variables and statistics that the kernel must declare.
+    sizes : mapping of str to int, optional
+        Lengths of the dims that the caller knows.
+    max_seconds : float, optional
+        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
+    meanwhile : callable, optional
+        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
+        compilation and the draws.
+    kept : collection of str, optional
+        Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
+        summaries, which see what ``finish`` makes of the draws.
+
+    Raises
+    ------
+    TypeError
+        If the kernel does not record what it declares, or what is required; before the first draw.
+    ValueError
+        If draws take more memory than there is, the log density ``lp`` is not finite after a draw, or the checkpoint is
+        damaged.
+    TimeoutError
+        If the time is used up before a draw is kept.
+    """
+    runner = _Runner(
+        kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
+        meanwhile, kept, finish,
+    )  # fmt: skip
+    with compile_cache():
+        return runner.run(key, chains, progress)
+
+
+@dataclass
+class _Runner:
+    """One call of ``run``.
+
+    Attributes
+    ----------
+    position : (state, int)
+        Last state and the draws behind it, in one place, so that no interruption comes between them.
+    driver : Driver
+        How draws are made.
+    keeping : Keeping, optional
+        What is kept of parts, if not all.
+    room : int
+        Draws that a chunk holds at most.
+    parts : list of (int, dict of arrays (draws, C, …))
+        Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
+    """
+
+    kernel: Kernel
+    operands: Any
+    tune: int
+    total: int
+    checkpoint: Checkpoint | None
+    stop: Stop | None
+    required: tuple[str, ...]
+    sizes: dict[str, int]
+    max_seconds: float | None
+    meanwhile: Callable[[], None] | None
+    kept: Collection[str] | None
+    finish: Finish | None
+    position: tuple[Any, int] = (None, 0)
+    parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
+    driver: Driver = field(init=False)
+    keeping: Keeping | None = None
+    room: int = 1
+    seconds_before: float = 0.0
+    begin: float = field(default_factory=time.perf_counter)
+
+    @property
+    def done(self) -> int:
+        """Draws of each chain so far, tuning included."""
+        return self.position[1]
+
+    def run(self, key: PRNGKeyArray, chains: int, progress: bool) -> Run:
+        """See the function of this name."""
+        from tqdm.auto import tqdm
+
+        self.driver = driver_of(self.kernel, self.operands, key, chains)
+        state, recorded = self.driver.shapes(key, chains)
+        self.room = room(recorded)
+        check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
+        if self.kept is not None:
+            assert self.finish is not None
+            self.keeping = Keeping(self.kept, self.kernel.variables, recorded, self.finish)
+            recorded = self.keeping.shapes
+        most = self.total - self.tune if self.stop is None and self.max_seconds is None else None
+        check_draws(recorded, 0 if self.keeping is None else self.keeping.summary.nbytes, most, chains)
+        self._restore(state, recorded, key)
+        with tqdm(total=self.total, initial=min(self.done, self.total), disable=not progress, unit="draw") as bar:
+            try:
+                stopped = self._loop(key, chains, bar)
+            except KeyboardInterrupt:
+                # It may have come between two lines of a chunk: what goes beyond ``done`` is not finished.
+                self.parts = [(first, part) for first, part in self.parts if first < self.done]
+                stopped = "interrupted"
+                self._save()
+                if not self.parts:
+                    raise
+        self._save()
+        _log.info("%d chains, draw %d of %d in %.1f s: %s", chains, self.done, self.total, self._seconds(), stopped)
+        if not self.parts:
+            raise TimeoutError(self._no_draw())
+        kept = self.total - self.tune  # a checkpoint may hold more
+        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
+        declared = dict(self.kernel.variables), tuple(self.kernel.statistics)
+        more = () if self.keeping is None else (self.keeping.result(), self.keeping.summary.steps)
+        return Run(draws, self.position[0], stopped, self._seconds(), *declared, *more)
+
+    def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
+        """Draw until there is a reason to stop, and return it."""
+        if self.done > self.total or (self.done == self.total and self.stop is None):
+            return "draws"
+        if self._at_check() and self._is_reached(bar):
+            return "target"
+        if self.done == self.total:
+            return "draws"
+        bar.set_description("compiling (once)")
+        if self.position[0] is None:
+            self.position = (self.driver.init(key, chains), 0)
+        self.position = (self.driver.place(self.position[0]), self.done)
+        if self.meanwhile is not None:
+            self.driver.prepare(self.position[0])
+            self.meanwhile()
+        size, first = 1, True
+        while True:
+            count = min(size, self._next_stage() - self.done)
+            clock = time.perf_counter()
+            self._chunk(count)
+            # The first chunk is one draw and the compilation.
+            took = time.perf_counter() - clock
+            if first:
+                _log.debug("compiled, and the first draw taken, in %.1f s", took)
+            rate = 2 if first else count * _SECONDS / max(took, 1e-6)
+            size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
+            bar.set_description("tuning" if self.done < self.tune else "drawing")
+            bar.update(count)
+            if self._at_check() and self._is_reached(bar):
+                return "target"
+            if self.done == self.total:
+                return "draws"
+            if self.max_seconds is not None and time.perf_counter() - self.begin >= self.max_seconds:
+                return "budget"
+            if self.checkpoint is not None and self.checkpoint.due():
+                self._save()
+
+    def _chunk(self, count: int) -> None:
+        state, part = self.driver.chunk(self.position[0], count)
+        self._check_finite(part, state, f"after draw {self.done + count} of each chain")
+        if self.done < self.tune or self.keeping is None:
+            if self.done >= self.tune:
+                self.parts.append((self.done, part))
+            self.position = (state, self.done + count)
+            return
+        with uninterrupted():  # or summaries would have draws that the position has not
+            self.parts.append((self.done, self.keeping.take(part)))
+            self.position = (state, self.done + count)
+
+    def _next_stage(self) -> int:
+        """Number of draws that the next chunk may not exceed."""
+        if self.done < self.tune:
+            return self.tune
+        if self.stop is None:
+            return self.total
+        return min(self.tune + self.stop.next_check(self.done - self.tune), self.total)
+
+    def _at_check(self) -> bool:
+        """True where the stop rule is due: at its numbers of draws, and at the end."""
+        kept = self.done - self.tune
+        return (
+            self.stop is not None and kept > 0 and (self.done == self.total or self.stop.next_check(kept - 1) == kept)
+        )
+
+    def _is_reached(self, bar: Any) -> bool:
+        assert self.stop is not None
+        names = [name for name in self.parts[0][1] if natural_name(name) in self.kernel.variables]
+        found = self.stop.assess(
+            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names},
+            *([] if self.keeping is None else [self.keeping.result()]),
+        )
+        r_hat = "" if np.isnan(found.r_hat) else f", largest R-hat {found.r_hat:.3f}"
+        bar.set_postfix_str(f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}{r_hat}")
+        return found.reached
+
+    def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:
+        """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""
+        if self.checkpoint is None:
+            return
+        summary = None if self.keeping is None else self.keeping.summary
+        saved = self.checkpoint.restore(state, recorded, key, self.tune, summary.shapes() if summary else None)
+        if saved is not None:
+            if summary is not None:
+                if saved.done > self.total:
+                    raise ValueError(
+                        f"draws: the checkpoint has summaries of {saved.done - self.tune} draws, which cannot be made "
+                        f"those of {self.total - self.tune}; ask for that many or more, or give another path."
+                    )
+                summary.restore(saved.summary, max(saved.done - self.tune, 0))
+            self.position = (saved.state, saved.done)
+            self.seconds_before = saved.seconds
+            self.parts = [] if saved.draws is None else [(self.tune, saved.draws)]
+
+    def _save(self) -> None:
+        """Write what has been drawn since the last time."""
+        if self.checkpoint is None or self.done == self.checkpoint.done:
+            return
+        new = [part for first, part in self.parts if first >= self.checkpoint.done]
+        draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
+        summary = {} if self.keeping is None else self.keeping.summary.arrays
+        try:
+            self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
+        except OSError as error:
+            # The draws are in memory still, and the folder is as it was.
+            warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run goes on.", IncompleteWarning)
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self.begin
+
+    def _no_draw(self) -> str:
+        advice = (
+            "raise max_seconds, lower tune, or give checkpoint=PATH, so that a second call goes on where this one ended"
+            if self.checkpoint is None
+            else f"the tuning so far is in {self.checkpoint.path}: call again with the same arguments to go on"
+        )
+        return (
+            f"max_seconds: {self.max_seconds:g} s were used up after {self.done} of {self.tune} tuning draws, before a "
+            f"draw was kept; {advice}."
+        )
+
+    def _check_finite(self, record: dict[str, Shaped[np.ndarray, "_ C ..."]], state: Any, when: str) -> None:
+        """Raise ValueError if the log density is not finite; no later draw could be."""
+        lp = np.asarray(record.get("lp", 0.0))
+        if np.all(np.isfinite(lp)):
+            return
+        parts = {"data": self.operands, "state": state}
+        broken = [f"{name}{path}" for name, tree in parts.items() for path in _not_finite(tree)]
+        chains = np.flatnonzero(~np.all(np.isfinite(lp.reshape(-1, lp.shape[-1])), axis=0)).tolist()
+        raise ValueError(
+            f"X: the log density is not finite {when} (chains {chains}, {lp.dtype}); not finite are "
+            f"{', '.join(broken[:6]) or 'neither data nor state, but the density itself'}. Bring the features to a "
+            'common scale, lower C, or sample in double precision, as with method=bd.Gibbs(dtype="float64").'
+        )
+
+
+def _not_finite(tree: Any) -> list[str]:
+    """Paths of the leaves that hold NaN or infinity."""
+    return [
+        jax.tree_util.keystr(path)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        if jnp.issubdtype(getattr(leaf, "dtype", bool), jnp.inexact) and not np.all(np.isfinite(np.asarray(leaf)))
+    ]

@@ -1,0 +1,115 @@
+"""A sampler with a state of many kinds of leaves, whose runs the tests of checkpoints stop, kill and damage.
+
+Run as a program with a folder and a number of draws, this file is the run that gets killed.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesdrop.hmc.approximations import drawn, drawn_precision
+from bayesdrop.sampling.run import checkpoint as module
+from bayesdrop.sampling.run.checkpoint import open_checkpoint
+from bayesdrop.sampling.run.runner import as_key, run
+
+FINGERPRINT = {"X": "float64 (3, 2) sha256 ab", "model": "Model", "model.C": 1.0, "chains": 3.0}
+
+
+class State(NamedTuple):
+    place: Any
+    masks: Any
+    count: Any
+    keys: Any
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Autoregressive chains, with a state of many kinds of leaves: truth values, bytes, nested tuples, several keys."""
+
+    variables: ClassVar = {"weight": ()}
+    statistics: ClassVar = ("lp", "count", "packed")
+
+    def init(self, operands, key, chains):
+        masks = (jnp.ones((chains, 2), bool), {"packed": jnp.zeros(3, jnp.uint8), "empty": jnp.zeros((chains, 0))})
+        return State(jnp.zeros(chains), masks, jnp.int32(0), jax.random.split(key, chains))
+
+    def step(self, operands, state):
+        keys = jax.vmap(jax.random.split)(state.keys)
+        noise = jax.vmap(jax.random.normal)(keys[:, 1])
+        flags, others = state.masks
+        masks = (flags ^ (noise > 0)[:, None], others | {"packed": others["packed"] + jnp.uint8(1)})
+        place = operands * state.place + noise + jnp.sum(flags, axis=1).astype(noise.dtype)
+        state = State(place, masks, state.count + 1, keys[:, 0])
+        packed = jnp.broadcast_to(state.masks[1]["packed"][0], state.place.shape)
+        return state, {
+            "weight": state.place,
+            "packed": packed,
+            "count": jnp.full_like(state.place, state.count),
+            "lp": -state.place,
+        }
+
+
+def run_walk(folder=None, seed=0, fingerprint=FINGERPRINT, **options):
+    options = {"tune": 30, "draws": 200, "chains": 3, "progress": False} | options
+    operands, key = jnp.asarray(0.5), as_key(seed)
+    if folder is None:
+        return run(Walk(), operands, key, **options)
+    with open_checkpoint(folder, fingerprint) as checkpoint:
+        return run(Walk(), operands, key, checkpoint=checkpoint, **options)
+
+
+@pytest.fixture(scope="session")
+def walk():
+    """``walk(folder, ...)``: the run, with a checkpoint if there is a folder; of a ``fingerprint`` of its own."""
+    return run_walk
+
+
+@pytest.fixture(scope="session")
+def walk_program():
+    """Command that runs it: to be followed by a folder and a number of draws."""
+    return [sys.executable, __file__]
+
+
+@pytest.fixture(scope="session")
+def fingerprint():
+    """What the checkpoints of ``walk`` say that they belong to."""
+    return FINGERPRINT
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """A checkpoint after every chunk."""
+    monkeypatch.setattr(module, "_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_SHARE", 0.0)
+
+
+@pytest.fixture
+def folder(tmp_path, often):
+    """Checkpoint of a finished run, in several parts."""
+    run_walk(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def exact_moments(monkeypatch):
+    """Instead of draws all unit vectors, scaled: means of products over them are the covariances themselves."""
+
+    def of_draws(n, p, k):
+        rows = np.sqrt(n + p + k + 1) * np.eye(n + p + k + 1)
+        return rows[: p + k], rows[p + k : p + k + n], rows[p + k + n :]
+
+    monkeypatch.setattr(drawn, "_normals", of_draws)
+    monkeypatch.setattr(drawn_precision.conjugate_gradients, "__defaults__", (1e-13,))
+    monkeypatch.setattr(drawn, "_STEPS", 400)
+    monkeypatch.setattr(drawn, "_CLOSE", 1e-10)
+
+
+if __name__ == "__main__":
+    module._SECONDS = module._SHARE = 0.0
+    run_walk(Path(sys.argv[1]), draws=int(sys.argv[2]))

@@ -1,0 +1,105 @@
+"""The number of leapfrog steps: chosen from known laws of the acceptance, and on tables with small categories."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.scipy.special import ndtr
+
+import bayesdrop as bd
+from bayesdrop.hmc.step_search import draw_length, first_search, searched, started_again
+
+TURN, AIM = 2.0, 0.8
+
+
+@cache
+def quadratic(scale):
+    """The law of the error of an energy, whose acceptance is 0.8 at a step of the given size."""
+    return lambda angle: 2 * ndtr(-0.2533 * (angle / scale) ** 2)
+
+
+def jump(angle):
+    """0.4 by one step, 0.87 by two, as on a table with small categories."""
+    return jnp.where(angle > 1.25, 0.4, 0.87)
+
+
+@partial(jax.jit, static_argnames=("law", "tune", "chains"))
+def chosen(law, key, tune=500, chains=4):
+    """Steps and turn after a warm-up in which acceptances are uniform about their law."""
+
+    def step(search, count):
+        key_angle, key_noise = jax.random.split(jax.random.fold_in(key, count))
+        _, angle = draw_length(key_angle, search, jnp.int32(0), TURN)
+        wide = 0.6 * jax.random.uniform(key_noise, (chains,)) - 0.3
+        return searched(search, jnp.clip(law(angle) + wide, 0, 1), count, jnp.int32(tune), AIM), angle
+
+    search, _ = jax.lax.scan(step, first_search(2, jnp.float32), jnp.arange(tune + 20))
+    angles = jax.vmap(lambda k: draw_length(k, search, jnp.int32(0), TURN)[1])(jax.random.split(key, 400))
+    steps, _ = draw_length(key, search, jnp.int32(0), TURN)
+    return steps, steps.astype(angles.dtype) * jnp.mean(angles), jnp.mean(law(angles))
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
+    """One step that accepts 0.4 and two that accept 0.87 are 0.8 on average: no warm-up of fifty takes one."""
+    steps, _, acceptance = jax.vmap(lambda key: chosen(jump, key, chains=chains))(
+        jax.random.split(jax.random.key(0), 50)
+    )
+    assert np.all((np.asarray(steps) == 2) | ((np.asarray(steps) == 3) & (chains == 1)))
+    assert np.all(np.asarray(acceptance) > 0.8)
+
+
+@pytest.mark.parametrize(
+    ("scale", "least", "most"), [(8.0, 1, 1), (1.9, 1, 1), (1.0, 2, 2), (0.3, 6, 8), (0.05, 37, 48)]
+)
+def test_the_fewest_steps_that_are_accepted_often_enough(scale, least, most):
+    keys = jax.random.split(jax.random.key(1), 20)
+    steps, turn, acceptance = jax.vmap(lambda key: chosen(quadratic(scale), key))(keys)
+    assert np.all((np.asarray(steps) >= least) & (np.asarray(steps) <= most))
+    assert np.all(np.asarray(turn) > 0.75 * TURN)
+    assert np.all((np.asarray(acceptance) > 0.75) & ((np.asarray(acceptance) < 0.95) | (np.asarray(steps) == 1)))
+
+
+def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
+    steps, turn, acceptance = chosen(quadratic(0.008), jax.random.key(2))
+    assert (int(steps), float(acceptance) > 0.7) == (100, True)
+    assert float(turn) < 0.7 * TURN
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again(double):
+    with jax.enable_x64(double):
+        real = jnp.float64 if double else jnp.float32
+        search, step = first_search(3, real), jax.jit(searched)
+        for count in range(12):
+            search = step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), AIM)
+        assert int(search.chosen) == 0
+        after = step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), AIM)
+        again = started_again(search)
+    for name in search._fields:
+        np.testing.assert_array_equal(getattr(after, name), getattr(search, name))
+    assert int(again.chosen) == 0
+    assert not np.any(again.tried)
+    assert not np.any(again.accepted)
+
+
+def small_categories(seed, n=310):
+    """A dozen indicators of 2 to 10 % beside ten correlated numbers."""
+    rng = np.random.default_rng(seed)
+    indicators = rng.random((n, 12)) < rng.uniform(0.02, 0.1, 12)
+    numbers = rng.normal(size=(n, 10)) @ np.linalg.cholesky(np.full((10, 10), 0.6) + 0.4 * np.eye(10)).T
+    X = np.hstack([indicators, numbers])
+    score = X @ np.concatenate([rng.normal(0, 1.5, 12), rng.normal(0, 0.6, 10)]) - 0.3
+    return X, (rng.random(n) < 1 / (1 + np.exp(-score))).astype(int)
+
+
+@pytest.mark.default_cases("8")
+@pytest.mark.parametrize("seed", range(30))
+def test_every_seed_moves_on_a_table_with_small_categories(seed):
+    post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), *small_categories(seed), method=bd.HMC(), seed=seed, progress=False)
+    found = bd.diagnose(post)
+    assert 0.65 < found.acceptance_rate < 0.95
+    assert min(found.ess_bulk.value, found.ess_tail.value) > 0.4 * 4000
+    assert found.ok

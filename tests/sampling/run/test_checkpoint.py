@@ -1,0 +1,238 @@
+"""A killed run goes on with the draws it would have had."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.sampling.run import driving
+from bayesdrop.warnings import IncompleteWarning, MixingWarning
+
+
+def same(found, expected):
+    assert found.draws.keys() == expected.draws.keys()
+    for name, value in expected.draws.items():
+        np.testing.assert_array_equal(found.draws[name], value)
+        assert found.draws[name].dtype == value.dtype
+
+
+def content(folder):
+    return {path.name: path.read_bytes() if path.is_file() else None for path in sorted(Path(folder).iterdir())}
+
+
+def killed_after(program, folder, parts, draws):
+    """Start the run in another process and kill it once that many parts have appeared; False if it was faster."""
+    with open(folder.parent / "log", "w") as log:
+        process = subprocess.Popen([*program, str(folder), str(draws)], stderr=log)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and len(list(folder.glob("draws-*.npz"))) < parts:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.kill()
+    code = process.wait()
+    assert code in (0, -signal.SIGKILL), (folder.parent / "log").read_text()
+    return code != 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_killed_run_goes_on_with_the_same_draws(tmp_path, often, walk, walk_program):
+    folder, draws = tmp_path / "run", 10_000
+    assert killed_after(walk_program, folder, 3, draws)
+    done = json.loads((folder / "manifest.json").read_text())["done"]
+    assert killed_after(walk_program, folder, 30, draws)
+    later = json.loads((folder / "manifest.json").read_text())["done"]
+    assert 30 < done < later < draws
+    same(walk(folder, draws=draws), walk(draws=draws))
+
+
+def test_a_kill_at_any_write_leaves_a_whole_checkpoint(tmp_path, often, monkeypatch, walk):
+    """Copies of the folder before and after each rename, temporary files included, are what a kill would leave."""
+    moments, replace = [], os.replace
+
+    def copying(source, target):
+        for when in ("before", "after"):
+            copy = tmp_path / f"{len(moments):03d}-{when}"
+            shutil.copytree(tmp_path / "run", copy)
+            moments.append(copy)
+            if when == "before":
+                replace(source, target)
+
+    expected = walk(draws=60)
+    monkeypatch.setattr(os, "replace", copying)
+    walk(tmp_path / "run", draws=60)
+    monkeypatch.undo()
+    assert len(moments) > 20
+    for copy in moments:
+        manifest = copy / "manifest.json"
+        finished = manifest.exists() and json.loads(manifest.read_text())["done"] == 90
+        same(walk(copy, draws=60), expected)
+        assert not list(copy.glob(".*.tmp"))
+        named = json.loads((copy / "manifest.json").read_text())
+        files = {"lock", "manifest.json", named["state"]["file"], *(part["file"] for part in named["parts"])}
+        extra = {path.name for path in copy.iterdir()} - files
+        assert not extra or finished  # where nothing is left to draw, nothing is written and nothing removed
+
+
+@pytest.mark.parametrize("call", [3, 4, 9, 12, 13, 14])
+def test_an_interruption_while_writing_loses_nothing(tmp_path, often, monkeypatch, call, walk):
+    calls, replace = [], os.replace
+
+    def interrupted(source, target):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with contextlib.suppress(KeyboardInterrupt):  # raised again if no draw was kept yet
+        assert walk(tmp_path / "run").stopped == "interrupted"
+    monkeypatch.undo()
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["done"] > 0
+    same(walk(tmp_path / "run"), walk())
+
+
+def test_a_full_disk_costs_the_checkpoint_and_no_draw(tmp_path, often, monkeypatch, walk):
+    """The run goes on in memory, the folder is as it was at the last good write, and a later call goes on from it."""
+    calls, flush = [], os.fsync
+
+    def full(descriptor):
+        calls.append(1)
+        if len(calls) > 12:
+            raise OSError(28, "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(IncompleteWarning, match=r"No space left on device.*stays at draw \d+; the run goes on"):
+        found = walk(tmp_path / "run")
+    assert found.stopped == "draws"
+    monkeypatch.undo()
+    same(found, walk())
+    assert 0 < json.loads((tmp_path / "run" / "manifest.json").read_text())["done"] < 230
+    same(walk(tmp_path / "run"), walk())
+
+
+def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
+    chunk, calls = driving._chunk, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return chunk(*arguments)
+
+    monkeypatch.setattr(driving, "_chunk", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        walk(tmp_path / "run")
+    monkeypatch.undo()
+    assert 0 < json.loads((tmp_path / "run" / "manifest.json").read_text())["done"] < 30
+    same(walk(tmp_path / "run"), walk())
+
+
+def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, walk):
+    longer, before = walk(folder, draws=500), content(folder)
+    same(longer, walk(draws=500))
+    monkeypatch.setattr(driving, "_chunk", None)  # what is finished is read and no more
+    again = walk(folder, draws=500)
+    same(again, longer)
+    assert (again.stopped, again.complete) == ("draws", True)
+    fewer = walk(folder, draws=40)
+    np.testing.assert_array_equal(fewer.draws["weight"], longer.draws["weight"][:, :40])
+    assert content(folder) == before
+
+
+def test_each_draw_is_written_once(folder, walk):
+    before = content(folder)
+    walk(folder, draws=2000)
+    after = content(folder)
+    kept = [name for name in before if name.startswith("draws-")]
+    assert len(kept) >= 2
+    assert all(after[name] == before[name] for name in kept)
+    assert sum(name.startswith("state-") for name in after) == 1
+
+
+def test_few_checkpoints_in_a_short_run(tmp_path, walk):
+    walk(tmp_path / "run")
+    assert len(list((tmp_path / "run").glob("draws-*"))) == 1
+
+
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg"])
+def test_double_precision_and_other_keys(tmp_path, often, kind, walk):
+    with jax.enable_x64(True):
+        key = jax.random.key(3, impl=kind)
+        walk(tmp_path / "run", key, draws=50)
+        found, expected = walk(tmp_path / "run", key, draws=120), walk(seed=key, draws=120)
+    same(found, expected)
+    assert found.draws["weight"].dtype == np.float64
+
+
+def test_a_budget_is_spent_call_by_call(tmp_path, walk):
+    options = {"draws": 12, "tune": 6}
+    with pytest.raises(TimeoutError, match="the tuning so far is in .*run: call again with the same arguments"):
+        walk(tmp_path / "run", max_seconds=1e-9, **options)
+    stopped = []
+    while "draws" not in stopped and len(stopped) < 30:
+        try:
+            found = walk(tmp_path / "run", max_seconds=1e-9, **options)
+            stopped.append(found.stopped)
+        except TimeoutError:
+            stopped.append("no draw")
+    assert stopped == ["no draw"] * 5 + ["budget"] * 11 + ["draws"]
+    same(found, walk(**options))
+
+
+def test_a_stop_rule_finds_the_same_end_after_a_kill(tmp_path, often, walk):
+    rule = bd.Stop(ess=400, r_hat=1.1)
+    expected = walk(draws=5000, stop=rule)
+    kept = expected.draws["lp"].shape[1]
+    assert expected.stopped == "target"
+    walk(tmp_path / "run", draws=kept - 3)
+    found = walk(tmp_path / "run", draws=5000, stop=rule)
+    assert found.stopped == "target"
+    same(found, expected)
+    same(walk(tmp_path / "run", draws=5000, stop=rule), expected)
+    same(walk(tmp_path / "run", draws=kept + 50), walk(draws=kept + 50))
+
+
+def nuts(seed=0, **options):
+    """Posterior and statistics of a run of NumPyro's sampler, by name."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 2
+    settings = {"model": bd.Model(rates=bd.Shared(bd.Beta(2, 3))), "method": bd.NUTS(max_tree_depth=3), "seed": seed}
+    with (
+        warnings.catch_warnings(),
+        jax.numpy_rank_promotion("allow"),  # for NumPyro's own code, as is the next
+        jax.numpy_dtype_promotion("standard"),
+    ):
+        warnings.simplefilter("ignore", MixingWarning)
+        post = bd.sample(X=X, y=y, tune=20, chains=2, progress=False, **settings, **options)
+    groups = {group: bd.groups.dataset(post, group) for group in ("posterior", "sample_stats")}
+    return {f"{group} {name}": found[name].values for group, found in groups.items() for name in found}
+
+
+@pytest.mark.slow
+def test_a_resumed_run_of_nuts_is_bit_identical(tmp_path, often):
+    """Stopped in its warm-up, where step size and metric adapt, and again between draws; and its seed is its own."""
+    folder = tmp_path / "run"
+    whole, other = nuts(draws=30), nuts(seed=1, draws=30)
+    with pytest.raises(TimeoutError, match="same arguments"):
+        nuts(draws=30, checkpoint=folder, max_seconds=1e-9)
+    assert 0 < json.loads((folder / "manifest.json").read_text())["done"] < 20
+    assert nuts(draws=10, checkpoint=folder)["posterior weight"].shape[:2] == (2, 10)
+    parts, again = nuts(draws=30, checkpoint=folder), nuts(draws=30)
+    assert {"posterior weight", "posterior rate", "sample_stats lp", "sample_stats step_size"} <= whole.keys()
+    assert whole.keys() == parts.keys() == again.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(parts[name], value)
+        np.testing.assert_array_equal(again[name], value)
+    assert np.all(other["posterior weight"] != whole["posterior weight"])

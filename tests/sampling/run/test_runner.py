@@ -1,0 +1,240 @@
+"""A run in chunks: draws do not depend on the cuts, rules and budgets end it, and bad starts are named."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.sampling.run import driving, runner
+from bayesdrop.sampling.run.runner import as_key, run
+
+
+class State(NamedTuple):
+    place: Any
+    key: Any
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Autoregressive chains; the operand is the correlation of neighbours."""
+
+    fails_at_start: bool = False
+    variables: ClassVar = {"weight": ("feature",)}
+    statistics: ClassVar = ("lp",)
+
+    def init(self, operands, key, chains):
+        start = jnp.full(chains, jnp.inf if self.fails_at_start else 0.0)
+        return State(start, key)
+
+    def step(self, operands, state):
+        key, key_noise = jax.random.split(state.key)
+        noise = jax.random.normal(key_noise, state.place.shape)
+        state = State(operands["correlation"] * state.place + noise, key)
+        return state, {
+            "weight": jnp.stack([state.place, jnp.full_like(state.place, 3.0)], axis=1),
+            "lp": -state.place * state.place,
+        }
+
+
+def walk(correlation=0.5, kernel=None, **options):
+    defaults = {"tune": 20, "draws": 300, "chains": 4, "progress": False}
+    kernel = Walk() if kernel is None else kernel
+    return run(kernel, {"correlation": jnp.float32(correlation)}, as_key(0), **defaults | options)
+
+
+def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(monkeypatch):
+    expected, order, chunk = walk(), [], runner._Runner._chunk
+    monkeypatch.setattr(runner._Runner, "_chunk", lambda self, count: (order.append("draws"), chunk(self, count)))
+    found = walk(meanwhile=lambda: order.append("meanwhile"))
+    assert order.index("meanwhile") == 0
+    assert order.count("meanwhile") == 1
+    np.testing.assert_array_equal(found.draws["weight"], expected.draws["weight"])
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 100.0])
+def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
+    expected = walk()
+    counts, chunk = [], driving._chunk
+
+    def counting(kernel, operands, state, count, layout):
+        counts.append(int(count))
+        return chunk(kernel, operands, state, count, layout)
+
+    monkeypatch.setattr(runner, "_SECONDS", seconds)
+    monkeypatch.setattr(driving, "_chunk", counting)
+    found = walk()
+    assert sum(counts) == 320
+    assert len(counts) > 310 if seconds < 1e-8 else len(counts) < 100
+    for name, value in expected.draws.items():
+        np.testing.assert_array_equal(found.draws[name], value)
+    assert found.stopped == "draws"
+    assert found.complete
+
+
+def test_no_tuning_is_a_run_of_its_own():
+    np.testing.assert_array_equal(walk(tune=0, draws=320).draws["weight"][:, 20:], walk().draws["weight"])
+
+
+def test_stop_rule_ends_an_easy_run_at_the_same_draw_whatever_the_chunks(monkeypatch):
+    rule = bd.Stop(ess=500)
+    found = walk(draws=5000, stop=rule)
+    kept = found.draws["lp"].shape[1]
+    assert found.stopped == "target"
+    assert found.complete
+    assert 100 < kept < 5000
+    assert rule.next_check(kept - 1) == kept
+    assert rule.assess({"weight": found.draws["weight"]}).reached
+    np.testing.assert_array_equal(walk(draws=kept).draws["weight"], found.draws["weight"])
+    monkeypatch.setattr(runner, "_SECONDS", 1e-9)
+    assert walk(draws=5000, stop=rule).draws["lp"].shape[1] == kept
+
+
+def test_stop_rule_is_not_met_by_a_hard_run():
+    found = walk(0.9999, draws=400, stop=bd.Stop(ess=100))
+    assert found.stopped == "draws"
+    assert found.draws["lp"].shape == (4, 400)
+
+
+def test_stop_rule_asks_for_agreement_too():
+    apart = np.random.default_rng(0).normal(size=(4, 4000)) + 0.3 * np.arange(4)[:, None]
+    found = bd.Stop(ess=10).assess({"weight": apart})
+    assert found.ess > 10
+    assert found.r_hat > 1.01
+    assert not found.reached
+    stuck = np.repeat(np.arange(4.0)[:, None], 100, axis=1)
+    assert not bd.Stop(ess=1).assess({"weight": stuck}).reached
+    assert not bd.Stop(ess=1).assess({"weight": np.zeros((4, 100))}).reached  # nothing varies, nothing is known
+
+
+def test_the_end_is_checked_even_between_two_checks():
+    assert walk(draws=110, stop=bd.Stop(ess=20, r_hat=1.5, min_draws=100)).stopped == "target"
+    assert walk(draws=90, stop=bd.Stop(ess=20, r_hat=1.5, min_draws=100)).stopped == "target"
+
+
+def test_statistics_are_not_monitored():
+    seen = []
+
+    class Rule(bd.Stop):
+        def assess(self, draws):
+            seen.append(sorted(draws))
+            return super().assess(draws)
+
+    walk(draws=120, stop=Rule(ess=20, r_hat=1.5))
+    assert seen[0] == ["weight"]
+
+
+def test_time_budget_keeps_the_finished_draws():
+    found = walk(tune=0, draws=10**8, max_seconds=0.3)
+    kept = found.draws["lp"].shape[1]
+    assert found.stopped == "budget"
+    assert not found.complete
+    assert 0 < kept < 10**8
+    some = min(kept, 300)
+    np.testing.assert_array_equal(walk(tune=0, draws=some).draws["lp"], found.draws["lp"][:, :some])
+
+
+def test_time_budget_without_a_draw_says_how_far_it_got():
+    with pytest.raises(TimeoutError, match=r"1e-09 s were used up after 1 of 20 tuning draws.*checkpoint=PATH"):
+        walk(max_seconds=1e-9)
+
+
+def test_interruption_keeps_whole_chunks(monkeypatch):
+    chunk, calls = driving._chunk, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return chunk(*arguments)
+
+    monkeypatch.setattr(driving, "_chunk", interrupted)
+    found = walk(draws=5000)
+    kept = found.draws["lp"].shape[1]
+    assert found.stopped == "interrupted"
+    assert 0 < kept < 5000
+    monkeypatch.undo()
+    np.testing.assert_array_equal(walk(draws=kept).draws["lp"], found.draws["lp"])
+
+
+def test_interruption_between_a_part_and_its_state(monkeypatch):
+    """What goes beyond the last state is dropped: a part and its state belong together."""
+
+    class Interrupting(runner._Runner):
+        def _chunk(self, count):
+            before = self.position
+            super()._chunk(count)
+            if self.done > 200:
+                self.position = before
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_Runner", Interrupting)
+    found = walk()
+    kept = found.draws["lp"].shape[1]
+    assert 0 < kept <= 180
+    monkeypatch.undo()
+    np.testing.assert_array_equal(walk(draws=kept).draws["lp"], found.draws["lp"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "correlation", "message"),
+    [
+        (
+            Walk(fails_at_start=True),
+            0.5,
+            r"after draw 1 of each chain \(chains \[0, 1, 2, 3\], float32\); not finite are state\.place",
+        ),
+        (Walk(), np.inf, r"after draw 1 of each chain .*not finite are data\['correlation'\], state\.place"),
+        (Walk(), 1e30, r"after draw [23] of each chain"),
+    ],
+)
+def test_broken_density_is_named(kernel, correlation, message):
+    with pytest.raises(ValueError, match=message):
+        walk(correlation, kernel)
+
+
+def test_progress_says_what_is_going_on(capsys):
+    walk(draws=120, progress=True, stop=bd.Stop(ess=20, r_hat=1.5))
+    said = capsys.readouterr().err
+    for text in ("compiling (once)", "tuning", "drawing", "smallest ESS", "of 20", "largest R-hat"):
+        assert text in said
+    walk(draws=120, stop=bd.Stop(ess=20))
+    out = capsys.readouterr()
+    assert out.out + out.err == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ess": 0}, "ess: expected a finite number above 0, got 0"),
+        ({"ess": np.nan}, "ess: expected"),
+        ({"ess": "400"}, "ess: expected"),
+        ({"r_hat": 1.0}, "r_hat: expected a finite number above 1, got 1.0"),
+        ({"r_hat": np.inf}, "r_hat: expected"),
+        ({"min_draws": 3}, "min_draws: expected a whole number of at least 4, got 3"),
+        ({"min_draws": 10.0}, "min_draws: expected"),
+    ],
+)
+def test_senseless_stop_rules_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        bd.Stop(**settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"stop": 400}, TypeError, r"stop: expected a rule such as bd\.Stop\(ess=400\), got 400"),
+        ({"stop": bd.Stop(), "chains": 1}, ValueError, "stop: one chain cannot show"),
+        ({"max_seconds": 0}, ValueError, "max_seconds: expected a finite number above 0, got 0"),
+        ({"max_seconds": np.nan}, ValueError, "max_seconds: expected"),
+        ({"max_seconds": "60"}, ValueError, "max_seconds: expected"),
+        ({"tune": 0}, ValueError, "tune: expected a whole number of at least 1, got 0"),
+        ({"draws": 0}, ValueError, "draws: expected"),
+    ],
+)
+def test_senseless_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        bd.sample(bd.Model(), [[0.0], [1.0]], [0, 1], progress=False, **options)

@@ -1,0 +1,306 @@
+"""Simulation-based calibration (Talts, Betancourt, Simpson, Vehtari & Gelman 2018), all replications at once.
+
+Parameters are drawn from the prior, masks and responses from the model, and the sampler runs on the responses. The
+rank of the true parameter among its draws is then uniform. It applies where the likelihood is normalised: logistic
+with C = 1, squared loss, counts, and the check loss of a quantile. Besides the parameters, the log-likelihood of the
+data at the truth is ranked, which sees errors that leave every marginal alone (Modrák et al. 2023).
+
+1024 replications, 4096 where there are no masks and a replication costs little, 31 thinned draws each. The ranks of
+each quantity are tested for uniformity twice: in 16 cells, and against a shift or another spread, by their first two
+Legendre polynomials (Neyman 1937), which see errors too small for the cells. The false-alarm rate is 1e-5 a case,
+shared by its quantities and tests.
+
+The joint moves of Gibbs sampling repair much of what a wrong sweep does, so each kind of sweep has a case of its own.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+import bayesdrop as bd
+from bayesdrop.data.dataset import as_dataset
+from bayesdrop.gibbs import marginalised as without_masks
+from bayesdrop.hmc.scales.learnt import ScaleDensity, with_scales
+from bayesdrop.sampling.scales import natural
+
+FALSE_ALARM = 1e-5
+DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
+# Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here; learnt scales
+# may lie far from its median.
+BURN_FAR = 300
+N, P = 16, 3
+NAMES = ["a", "b", "c"]
+X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).random((N, P)) < 0.85) * 1.5
+PRIOR = bd.Beta(2.0, 3.0)
+VARIANCE = bd.InverseGamma(4.0, 3.0)
+SCALE = bd.Normal(bd.HalfNormal(1.0))
+SCALES = bd.Normal(bd.HalfCauchy(0.5), groups=["s", "t", "s"], unit=[1.0, 2.0, 0.5])
+
+
+def logistic(rates, **options):
+    return bd.Model(rates=rates, fit_intercept=False, **options)
+
+
+def counts(loss, rates):
+    return bd.Model(loss, rates=rates, fit_intercept=False, weight_prior=bd.Normal(0.5))
+
+
+CASES = {
+    "Gibbs, per feature": (logistic(bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "Gibbs, per feature, no joint moves": (logistic(bd.PerFeature(PRIOR)), bd.Gibbs(joint_moves=0)),
+    "Gibbs, groups": (logistic(bd.PerGroup(["u", "u", "v"], PRIOR)), bd.Gibbs()),
+    "Gibbs, groups, no joint moves": (logistic(bd.PerGroup(["u", "u", "v"], PRIOR)), bd.Gibbs(joint_moves=0)),
+    "Gibbs, shared, double": (logistic(bd.Shared(PRIOR)), bd.Gibbs(dtype="float64")),
+    "Gibbs, fixed": (logistic(bd.Fixed(0.3)), bd.Gibbs()),
+    "Gibbs, fixed, no joint moves": (logistic(bd.Fixed(0.3)), bd.Gibbs(joint_moves=0)),
+    "Gibbs, unbiased": (logistic(bd.PerFeature(PRIOR), noise=bd.Dropout(unbiased=True)), bd.Gibbs()),
+    "Gibbs, unknown variance": (
+        bd.Model(bd.Squared(variance_prior=VARIANCE), rates=bd.PerFeature(PRIOR), fit_intercept=False),
+        bd.Gibbs(),
+    ),
+    "Gibbs, quantile": (
+        bd.Model(bd.Quantile(0.8), rates=bd.PerFeature(PRIOR), C=2.0, fit_intercept=False),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, quantile": (
+        bd.Model(bd.Quantile(0.8), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False),
+        bd.Gibbs(dtype="float64"),
+    ),
+    "HMC, quantile": (bd.Model(bd.Quantile(0.2), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False), bd.HMC()),
+    "Gibbs without masks, Laplace": (logistic(bd.Fixed(0.0), weight_prior=bd.Laplace(0.7)), bd.Gibbs()),
+    "Gibbs without masks": (logistic(bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
+    "Gibbs, per feature, learnt scale": (logistic(bd.PerFeature(PRIOR), weight_prior=SCALE), bd.Gibbs()),
+    "Gibbs, per feature, learnt scale, no joint moves": (
+        logistic(bd.PerFeature(PRIOR), weight_prior=SCALE),
+        bd.Gibbs(joint_moves=0),
+    ),
+    "Gibbs, groups, learnt scales": (
+        logistic(bd.PerGroup(["u", "u", "v"], PRIOR), weight_prior=SCALES),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.Gibbs()),
+    "HMC, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.HMC()),
+    "HMC, learnt scales": (logistic(bd.Fixed(0.0), weight_prior=SCALES), bd.HMC()),
+    "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
+    "HMC, double": (logistic(bd.Fixed(0.0)), bd.HMC(dtype="float64")),
+    "NUTS": (logistic(bd.Fixed(0.0)), bd.NUTS()),
+    "negative binomial, Gibbs, per feature": (counts(bd.NegativeBinomial(3.0), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "negative binomial, Gibbs, fixed": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.3)), bd.Gibbs(joint_moves=0)),
+    "negative binomial, Gibbs without masks": (counts(bd.NegativeBinomial(2.5), bd.Fixed(0.0)), bd.Gibbs()),
+    "binomial, Gibbs, per feature": (counts(bd.Binomial(4), bd.PerFeature(PRIOR)), bd.Gibbs()),
+    "binomial, Gibbs without masks": (counts(bd.Binomial(4), bd.Fixed(0.0)), bd.Gibbs()),
+    "negative binomial, HMC": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.0)), bd.HMC()),
+    "Poisson, HMC": (counts(bd.Poisson(), bd.Fixed(0.0)), bd.HMC()),
+}
+
+
+def simulate(model, generator, replications):
+    """Parameters (R, …) by name, and responses (R, n)."""
+    rate_map = model.bind(NAMES)
+    shape = (replications, P)
+    truth, learnt = {}, model.weight_prior.learnt_scale(P)
+    if learnt is not None:
+        size = (replications, learnt.groups)
+        scale = np.abs(generator.normal(size=size))
+        if isinstance(model.weight_prior.scale, bd.HalfCauchy):
+            scale = scale / np.abs(generator.normal(size=size))
+        scale = model.weight_prior.scale.scale * scale
+        truth["weight_scale"] = scale if learnt.names else scale[:, 0]
+        weight = generator.normal(size=shape) * scale[:, learnt.index] * learnt.unit
+    elif model.weight_prior.gaussian:
+        weight = generator.normal(size=shape) / np.sqrt(model.weight_prior.precision(P))
+    else:
+        weight = generator.laplace(scale=model.weight_prior.scale, size=shape)
+    truth["weight"] = weight
+    rate = np.broadcast_to(rate_map.initial, shape)
+    if rate_map.is_free:
+        truth["rate"] = generator.beta(2.0, 3.0, size=(replications, rate_map.size))
+        rate = truth["rate"][:, rate_map.index]
+    kept = generator.random((replications, N, P)) >= rate[:, None]
+    factor = model.noise.coefficients(rate).gain / (1 - rate)
+    score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)
+    if model.loss.binary:
+        return truth, np.where(generator.random(score.shape) < expit(score), 1.0, -1.0)
+    if isinstance(model.loss, bd.Poisson):
+        return truth, generator.poisson(np.exp(score)).astype(float)
+    if isinstance(model.loss, bd.Binomial):
+        return truth, generator.binomial(model.loss.trials, 1 / (1 + np.exp(-score))).astype(float)
+    if isinstance(model.loss, bd.NegativeBinomial):
+        return truth, generator.negative_binomial(model.loss.dispersion, 1 / (1 + np.exp(score))).astype(float)
+    if isinstance(model.loss, bd.Quantile):
+        # An asymmetric Laplace variable is a difference of exponential ones.
+        above, below = generator.exponential(size=(2, *score.shape))
+        return truth, score + (above / model.loss.tau - below / (1 - model.loss.tau)) / model.C
+    variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
+    truth["sigma"] = np.sqrt(variance)
+    return truth, score + truth["sigma"][:, None] * generator.normal(size=score.shape)
+
+
+def with_target(operands, target):
+    """Operands with other responses, wherever the sampler keeps them."""
+    if hasattr(operands, "density"):
+        return operands._replace(density=with_target(operands.density, target))
+    if hasattr(operands, "given"):
+        return operands._replace(given=with_target(operands.given, target))
+    return operands._replace(target=target)
+
+
+def about_the_prior(model, kernel, operands):
+    """Operands of a gradient sampler whose centre and spread are a prior's, which favour no data set."""
+    learnt, dtype = model.weight_prior.learnt_scale(P), operands.centre.dtype
+    spread = model.weight_prior.first_precision(P) ** -0.5
+    if learnt is None:
+        return operands._replace(centre=jnp.zeros_like(operands.centre), factor=jnp.diag(jnp.asarray(spread, dtype)))
+    # Halfway between weights and their directions: as if the data said as much of each weight as its prior.
+    spread, median = np.diag(spread / np.sqrt(2)), np.log(learnt.law.median())
+    given = kernel.density.given, operands.density.given
+    _, density, centre, factor = with_scales(*given, np.zeros(P), spread, learnt, median, 1, dtype)
+    return operands._replace(density=density, centre=jnp.asarray(centre, dtype), factor=jnp.asarray(factor, dtype))
+
+
+def log_likelihood(model, weight, target):
+    """A function of parameters and data both: the log-likelihood with nothing dropped, (…)."""
+    score = weight @ X.T
+    loss = model.loss.plain.value(np.broadcast_to(target, score.shape), score, np.zeros_like(score))
+    return -np.sum(loss, axis=-1)
+
+
+def p_values(model, method, seed=0, replications=None):
+    """p values of uniform ranks for every quantity."""
+    if isinstance(method, bd.NUTS):  # NumPyro's own code promotes
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return p_values_of(model, method, seed, replications)
+    return p_values_of(model, method, seed, replications)
+
+
+def p_values_of(model, method, seed, replications):
+    rate_map = model.bind(NAMES)
+    marginalised = not (rate_map.is_free or np.any(rate_map.initial > 0))
+    replications = replications or (4096 if marginalised else 1024)
+    truth, target = simulate(model, np.random.default_rng(seed), replications)
+    near = model.loss.largest_count is None and model.weight_prior.learnt_scale(P) is None
+    burn = BURN if near or isinstance(method, bd.Gibbs) else BURN_FAR
+    with jax.enable_x64(method.dtype == "float64"):
+        data = as_dataset(X, np.arange(N) % 2 if model.loss.binary else np.arange(N), binary=model.loss.binary)
+        kernel, operands = method.bind(model, data, rate_map, burn, marginalised=marginalised)
+        if hasattr(operands, "centre"):
+            operands = about_the_prior(model, kernel, operands)
+
+        def one(target, key):
+            ops = with_target(operands, target)
+            state = kernel.init(ops, key, 1)
+            state = jax.lax.fori_loop(0, burn, lambda _, s: kernel.step(ops, s)[0], state)
+
+            def thinned(state, _):
+                state = jax.lax.fori_loop(1, THIN, lambda _, s: kernel.step(ops, s)[0], state)
+                state, recorded = kernel.step(ops, state)
+                return state, natural(recorded)
+
+            return jax.lax.scan(thinned, state, None, DRAWS)[1]
+
+        keys = jax.random.split(jax.random.key(seed + 1), replications)
+        drawn = jax.jit(jax.vmap(one))(jnp.asarray(target, method.dtype), keys)
+        drawn = {name: np.asarray(value, dtype=float)[:, :, 0] for name, value in drawn.items()}
+    drawn["fit"] = log_likelihood(model, drawn["weight"], target[:, None])
+    truth["fit"] = log_likelihood(model, truth["weight"], target)
+    drawn["length"], truth["length"] = (np.sum(part["weight"] ** 2, axis=-1) for part in (drawn, truth))
+    middle = np.arange(DRAWS + 1) - DRAWS / 2
+    polynomials = [part / np.sqrt(np.mean(part**2)) for part in (middle, middle**2 - np.mean(middle**2))]
+    found = {}
+    for name, value in truth.items():
+        ranks = np.sum(drawn[name] < value[:, None], axis=1).reshape(replications, -1)
+        for j, column in enumerate(ranks.T):
+            counts = np.bincount(column * CELLS // (DRAWS + 1), minlength=CELLS)
+            found[f"{name}{j}"] = stats.chisquare(counts).pvalue
+            smooth = replications * sum(np.mean(polynomial[column]) ** 2 for polynomial in polynomials)
+            found[f"{name}{j}, smooth"] = stats.chi2(2).sf(smooth)
+    return found
+
+
+def least(model, method, **options):
+    found = p_values(model, method, **options)
+    return min(found.values()) * len(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_ranks_are_uniform(name):
+    assert least(*CASES[name]) > FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (bd.Logistic, "Gibbs without masks"),
+        (bd.NegativeBinomial, "negative binomial, Gibbs without masks"),
+        (bd.Binomial, "binomial, Gibbs without masks"),
+    ],
+)
+def test_a_planted_error_is_found(monkeypatch, kind, name):
+    """The likelihood's pull 15 % too strong: the ranks must show it."""
+    right = kind.sample_pseudo
+
+    def wrong(self, key, y, mean, var, weight):
+        pseudo = right(self, key, y, mean, var, weight)
+        return pseudo._replace(kappa=1.15 * pseudo.kappa)
+
+    monkeypatch.setattr(kind, "sample_pseudo", wrong)
+    assert least(*CASES[name]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_of_the_slope_is_found(monkeypatch):
+    """HMC accepts by the value: a Poisson mean 15 % too large."""
+    right = bd.Poisson.plain_value_and_slope
+
+    def wrong(self, y, score):
+        return right(self, y, score + np.log(1.15).astype(np.float32))
+
+    monkeypatch.setattr(bd.Poisson, "plain_value_and_slope", wrong)
+    assert least(*CASES["Poisson, HMC"]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_a_quantile(monkeypatch):
+    """The auxiliary variable drawn at three quarters of its residual: the ranks must show it."""
+    right = bd.Quantile.sample_pseudo
+
+    def wrong(self, key, y, mean, var, weight):
+        return right(self, key, y, y + 0.75 * (mean - y), var, weight)
+
+    monkeypatch.setattr(bd.Quantile, "sample_pseudo", wrong)
+    assert least(*CASES["Gibbs without masks, quantile"]) < FALSE_ALARM
+
+
+def test_ranks_of_learnt_scales_are_uniform_at_a_glance():
+    """A sixteenth of the replications; see the slow tests for all."""
+    assert least(*CASES["HMC, learnt scale"], replications=256) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_a_scale_given_weights(monkeypatch):
+    """One weight too few in the exponent of the scale's conditional law; the draws along the rays repair some of it."""
+    right = without_masks.draw_given_weights
+
+    def wrong(key, operands, weight, log_scale):
+        return right(key, operands._replace(size=operands.size - 1), weight, log_scale)
+
+    monkeypatch.setattr(without_masks, "draw_given_weights", wrong)
+    assert least(*CASES["Gibbs without masks, learnt scale"]) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_planted_error_is_found_in_the_map_of_the_scales(monkeypatch):
+    """HMC without the Jacobian of its coordinates."""
+    right = ScaleDensity.place
+
+    def wrong(self, operands, point):
+        theta, log_scale, jacobian = right(self, operands, point)
+        return theta, log_scale, jnp.zeros_like(jacobian)
+
+    monkeypatch.setattr(ScaleDensity, "place", wrong)
+    assert least(*CASES["HMC, learnt scale"]) < FALSE_ALARM
