@@ -29,7 +29,7 @@ from jaxtyping import PRNGKeyArray
 from .._typing import AnyArray, Bool, Float
 from ..losses.protocols import Augmented
 from ..noise import Coefficients
-from .columns import Columns
+from .moves.columns import Columns
 
 __all__ = ["AugmentedWeights", "GaussianDraw", "NoisedFeatures", "augmented_weights"]
 

@@ -30,7 +30,7 @@ from ..rates import RateMap
 from ..sampling.placing import placed
 from ..sampling.weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
-from .columns import Columns
+from .moves.columns import Columns
 from .moves.scales import draw_along_rays, draw_given_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]

@@ -1,4 +1,4 @@
-"""The sampler that a user chooses: it builds the kernel of :mod:`.kernel` for a model and data."""
+"""The sampler that a user chooses: it builds the kernel of :mod:`.moves.kernel` for a model and data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
 from .classes.kernel import ClassGibbsKernel
 from .classes.masks import ClassMaskKernel
-from .columns import dense_columns, sparse_columns
-from .kernel import GibbsKernel
 from .marginalised import bind_marginal
+from .moves.columns import dense_columns, sparse_columns
 from .moves.hierarchy import hierarchy_operands
 from .moves.interweaving import group_blocks
+from .moves.kernel import GibbsKernel
+from .moves.state import Operands
 from .row_copies import with_copies
-from .state import Operands
 from .weights import DRAWS, cheapest
 
 __all__ = ["Gibbs"]

@@ -28,7 +28,7 @@ from ..model import Model, check_model, require_complete
 from ..noise import Coefficients
 from ..noise.centre import require_zero_centre
 from .augmented_weights import NoisedFeatures, augmented_weights
-from .columns import dense_columns, sparse_columns
+from .moves.columns import dense_columns, sparse_columns
 from .weights import DRAWS, cheapest
 
 __all__ = ["WeightsBlock"]

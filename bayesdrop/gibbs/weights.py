@@ -25,7 +25,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import PRNGKeyArray
 
 from .._typing import Bool, Float
-from .columns import Columns
+from .moves.columns import Columns
 
 __all__ = ["DRAWS", "cheapest", "gradient_draw", "outer_draw", "precision_draw"]
 

@@ -26,8 +26,8 @@ from .classes.density import ClassDensity, class_approximation
 from .classes.factor import class_factor
 from .classes.scores import class_scores
 from .classes.streamed_scores import streamed_class_scores
-from .density import Density, DensityOperands
-from .factors import FactorMap
+from .kernels.density import Density, DensityOperands
+from .kernels.factors import FactorMap
 from .scales.learnt import best_scales, with_scale_map, with_scales
 from .scales.scale_map import ScaleMap
 from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
@@ -84,8 +84,8 @@ def bind_start(
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
-    ``choice`` is the name of the approximation (:mod:`.choices`), ``rounded`` rounds the kinks of forces, and the
-    operands have the rows if they are ``held``.
+    ``choice`` is the name of the approximation (:mod:`.approximations.choices`), ``rounded`` rounds the kinks of
+    forces, and the operands have the rows if they are ``held``.
     """
     dense = choice == "dense"
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))

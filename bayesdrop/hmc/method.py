@@ -13,12 +13,12 @@ from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 from ..sampling.placing import placed
+from .approximations.choices import Limits, case_of, choose
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .choices import Limits, case_of, choose
 from .classes.costs import ClassCosts
-from .factors import DirectionFactor, FactorMap, StretchFactor
-from .kernel import HMCKernel, HMCOperands
+from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
+from .kernels.kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
 from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed.density import StreamedRows, one_pass
@@ -34,13 +34,13 @@ _MANY_ROWS = 50
 
 @dataclass(frozen=True)
 class HMC:
-    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernel`.
+    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernels.kernel`.
 
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
-    :mod:`bayesdrop.hmc.choices` that can be had; the attribute ``normal_approximation`` of a posterior's groups
-    says which. Learnt scales of the weights have each of these, by a map that decouples the weights from them
-    (:mod:`bayesdrop.hmc.scales.scale_map`), but for the scores, which do not move by themselves then; up to eight
-    are also drawn by slices, but of rows that Python goes through.
+    :mod:`bayesdrop.hmc.approximations.choices` that can be had; the attribute ``normal_approximation`` of a
+    posterior's groups says which. Learnt scales of the weights have each of these, by a map that decouples the
+    weights from them (:mod:`bayesdrop.hmc.scales.scale_map`), but for the scores, which do not move by themselves
+    then; up to eight are also drawn by slices, but of rows that Python goes through.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is

@@ -22,10 +22,10 @@ from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 from ..sampling.placing import placed
+from .approximations.choices import Limits, case_of, choose
 from .binding import bind_start
-from .choices import Limits, case_of, choose
-from .density import LogDensity
-from .factors import Factor, FactorMap, unwhiten, whiten_gradient
+from .kernels.density import LogDensity
+from .kernels.factors import Factor, FactorMap, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 

@@ -1,14 +1,14 @@
 r"""Split Hamiltonian Monte Carlo of many weights in the space of their scores.
 
 Without noise the likelihood is a function of the scores ``s = m + δ`` alone. In whitened coordinates ``z`` of a normal
-approximation whose precision is ``P + A₀ᵀDA₀`` and, for the intercept, ``ΣD`` (:mod:`.factors`), and whose mean of
-the weights is ``P⁻¹A₀ᵀa`` with ``Σa = 0``, minus the log density is
+approximation whose precision is ``P + A₀ᵀDA₀`` and, for the intercept, ``ΣD`` (:mod:`.kernels.factors`), and whose
+mean of the weights is ``P⁻¹A₀ᵀa`` with ``Σa = 0``, minus the log density is
 
     ½‖z‖² + Σ_i r_i(δ_i) + constant,      r_i(δ) = cost_i(m_i + δ) + a_i δ − ½ D_i δ²,      δ = Fz,
 
 with ``F = A₀T`` and the column ``(ΣD)^{−½}`` of the intercept. The force of the remainder is ``Fᵀh``,
-``h_i = −r_i'(δ_i)``, so that under the trajectories of :mod:`.trajectory` the scores and their velocity ``ρ = Fr`` move
-by themselves:
+``h_i = −r_i'(δ_i)``, so that under the trajectories of :mod:`.kernels.trajectory` the scores and their velocity ``ρ =
+Fr`` move by themselves:
 
     ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
 
@@ -37,11 +37,11 @@ from ..model import Model
 from ..rates import RateMap
 from .approximations.drawn import drawn_approximation, rounding_width
 from .approximations.row_factor import row_factor, row_gram, row_roots
-from .density import Density, DensityOperands
-from .factors import RowFactor, row_product
-from .kernel import ACCEPT, DIVERGED, TURN
-from .step_search import StepSearch, draw_length, first_search, searched
-from .trajectory import STATISTICS, split_trajectory, statistics_of
+from .kernels.density import Density, DensityOperands
+from .kernels.factors import RowFactor, row_product
+from .kernels.kernel import ACCEPT, DIVERGED, TURN
+from .kernels.step_search import StepSearch, draw_length, first_search, searched
+from .kernels.trajectory import STATISTICS, split_trajectory, statistics_of
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "score_operands"]
 
@@ -122,7 +122,7 @@ class ScoreHMCKernel:
     density : Density
         What is sampled; without noise or free rates.
     choice : str
-        Name of the normal approximation; see :mod:`.choices`.
+        Name of the normal approximation; see :mod:`.approximations.choices`.
     """
 
     density: Density

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.hmc.density import DensityOperands
+from bayesdrop.hmc.kernels.density import DensityOperands
 from bayesdrop.latent.posterior.alignment import align_units
 from bayesdrop.latent.posterior.density import LatentDensity
 from bayesdrop.models import latent

@@ -12,7 +12,7 @@ from bayesdrop.gibbs.moves.joint_move import joint_moves
 from bayesdrop.hmc.approximations.drawn import drawn_approximation
 from bayesdrop.hmc.approximations.normal import normal_approximation
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.density import Density
+from bayesdrop.hmc.kernels.density import Density
 from bayesdrop.hmc.score_space import ScoreHMCKernel, score_operands
 from bayesdrop.posterior.problem import Problem
 

@@ -381,10 +381,8 @@ class Fit(Shown):
             f"{type(self.model.loss).__name__} loss, {len(self.feature_names)} features, C = {self.model.C:g}",
             f"{self.status.value} ({self.n_iter} iterations, energy {self.objective_trace[-1]:.6g})",
         ]
-        if self.centre is not None:
-            lines.append(centred_columns(self.centre))
-        posterior = self.rate_posterior
-        if posterior is not None:
+        lines += [] if self.centre is None else [centred_columns(self.centre)]
+        if (posterior := self.rate_posterior) is not None:
             if posterior.occurrences.ndim > 1:
                 posterior = posterior.flat([str(label) for label in self.classes])
             order = np.argsort(posterior.mode, kind="stable")

@@ -32,7 +32,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...sampling.slice_sampling import slice_sample
-from ..columns import gather, scatter
+from ..moves.columns import gather, scatter
 from ..moves.features import log_mask_sum
 
 __all__ = ["ClassStep", "log_class_weight", "log_softmax_of", "update_class_feature"]
@@ -46,7 +46,7 @@ class ClassStep(NamedTuple):
     Attributes
     ----------
     values, rows : array (m,)
-        Its column, see :class:`bayesdrop.gibbs.columns.Block`; ``rows`` may be None.
+        Its column, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
     own : bool array (K, m)
         Class of each entry's row.
     row_weight : array (m,)

@@ -47,8 +47,8 @@ from ...sampling.weight_scales import first_scales, weight_precision
 from ..moves.features import uniform_masks
 from ..moves.hierarchy import draw_groups, group_law, log_beta_density, log_hyperprior
 from ..moves.interweaving import interweave
-from ..noising_model import NoisingModel
-from ..state import Operands
+from ..moves.noising_model import NoisingModel
+from ..moves.state import Operands
 from .features import ClassStep, log_softmax_of, update_class_feature
 from .intercepts import draw_intercepts
 from .scales import (

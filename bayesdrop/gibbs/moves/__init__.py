@@ -1,1 +1,1 @@
-"""Moves of rates, weights and scales together, which a sweep of one at a time mixes slowly in."""
+"""The sampler of masks for one score a row: its state, its kernel and the moves that this makes."""

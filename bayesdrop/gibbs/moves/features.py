@@ -23,7 +23,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 from ...sampling.slice_sampling import slice_sample
-from ..columns import gather, scatter
+from .columns import gather, scatter
 
 __all__ = [
     "FeatureStep",
@@ -58,7 +58,7 @@ class FeatureStep(NamedTuple):
     Attributes
     ----------
     values, rows : array (m,)
-        Its column, see :class:`bayesdrop.gibbs.columns.Block`; ``rows`` may be None.
+        Its column, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
     target, row_weight : array (m,)
         Label and loss weight of each entry's row.
     kept : bool array (C, m)

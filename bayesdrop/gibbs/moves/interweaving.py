@@ -21,7 +21,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int, Num
 from ...sampling.placing import placed
 from ...sampling.slice_sampling import slice_sample
-from ..columns import Columns, partition
+from .columns import Columns, partition
 
 __all__ = ["GroupBlock", "by_group", "group_blocks", "interweave"]
 

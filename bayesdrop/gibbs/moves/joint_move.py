@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 
 from ..._typing import Bool, Float
-from ..noising_model import NoisingModel
-from ..state import Operands, State
 from .features import uniform_masks
 from .hierarchy import log_beta_density, log_hyperprior, spread
+from .noising_model import NoisingModel
 from .pseudo_marginal import adapt_metric, mask_pass, surrogate_likelihood, trajectory
+from .state import Operands, State
 
 __all__ = ["joint_moves"]
 

@@ -31,10 +31,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...hmc.factors import unwhiten, whiten
-from ...hmc.trajectory import split_trajectory
+from ...hmc.kernels.factors import unwhiten, whiten
+from ...hmc.kernels.trajectory import split_trajectory
 from ...losses.normal_score import gauss_hermite
-from ..columns import Columns, gather, scatter
+from .columns import Columns, gather, scatter
 from .features import log_mask_sum
 
 __all__ = [

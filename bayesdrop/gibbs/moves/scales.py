@@ -28,8 +28,8 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Float
 from ...sampling.slice_sampling import slice_sample
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, weight_precision
-from ..state import Operands, State
 from .interweaving import by_group
+from .state import Operands, State
 
 __all__ = ["draw_along_rays", "draw_given_weights", "move_scales"]
 

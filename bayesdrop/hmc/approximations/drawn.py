@@ -13,8 +13,9 @@ for, are those given all else and what the draws say of the means that they have
 
     Var w_j = 1/H_jj + Var{w_j − (Hw)_j/H_jj}
 
-(Sidén, Lindgren, Bolin & Villani 2018): for most words the first is nearly all. As in :mod:`.factors` rows are less
-their mean if there is an intercept. Nothing about a sampler's correctness rests on any of it.
+(Sidén, Lindgren, Bolin & Villani 2018): for most words the first is nearly all. As in
+:mod:`bayesdrop.hmc.kernels.factors` rows are less their mean if there is an intercept. Nothing about a sampler's
+correctness rests on any of it.
 
 Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates.
 """
@@ -33,7 +34,7 @@ from ...data.dataset import Dataset
 from ...losses.protocols import Curved, require
 from ...model import Model
 from ...rates import RateMap
-from ..choices import without_noise
+from .choices import without_noise
 from .drawn_precision import Precision, conjugate_gradients, loading_of, precision_of
 from .noisy_rows import (
     SETTLED,

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..._typing import Float
 from ...designs import Design
-from ..factors import DirectionFactor
+from ..kernels.factors import DirectionFactor
 from .row_factor import RateLoading
 
 __all__ = ["Precision", "conjugate_gradients", "direction_factor", "leading_directions", "loading_of", "precision_of"]

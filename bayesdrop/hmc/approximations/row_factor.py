@@ -1,7 +1,7 @@
 r"""Parts of a factor by rows.
 
-In the notation of :mod:`bayesdrop.hmc.factors`: Cholesky factors of matrices of the rows, what free rates do, and
-the factor that they make.
+In the notation of :mod:`bayesdrop.hmc.kernels.factors`: Cholesky factors of matrices of the rows, what free rates do,
+and the factor that they make.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` rates, ``D`` coordinates: weights, intercept if there is one,
 rates.
@@ -19,7 +19,7 @@ from ...data.dataset import Dataset
 from ...designs import Design
 from ...sampling.matrix import Matrix
 from ...sampling.placing import placed
-from ..factors import RowFactor
+from ..kernels.factors import RowFactor
 
 __all__ = ["RateLoading", "RowRoots", "centred_gram", "row_cholesky", "row_factor",
            "row_gram", "row_roots"]  # fmt: skip

@@ -29,7 +29,7 @@ from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import product, squared_product
 from ..approximations.normal import root_inverse
-from ..density import DensityOperands, Evaluation, Loadings, Point
+from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
 from .hessian import hessian_in_a_pass
 
 __all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
@@ -54,7 +54,7 @@ def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
 
 @dataclass(frozen=True)
 class ClassDensity:
-    """The density; see :class:`bayesdrop.hmc.density.LogDensity`.
+    """The density; see :class:`bayesdrop.hmc.kernels.density.LogDensity`.
 
     The operands are :class:`.density.DensityOperands`, with the numbers of the classes for ``target``.
 

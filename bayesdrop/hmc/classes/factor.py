@@ -34,7 +34,7 @@ import numpy as np
 from ..._typing import Float
 from ...sampling.matrix import Matrix, backward_product, product
 from ...sampling.placing import placed
-from ..factors import row_product
+from ..kernels.factors import row_product
 from .scores import ClassScores
 
 __all__ = ["ClassFactor", "class_factor"]

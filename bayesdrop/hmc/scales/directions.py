@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..._typing import Float
 from ...sampling.matrix import backward_product, product
 from ..classes.factor import ClassFactor
-from ..factors import DirectionFactor, RowFactor, joined, parted, row_product
+from ..kernels.factors import DirectionFactor, RowFactor, joined, parted, row_product
 from .scale_map import Along, Parts, Point
 
 __all__ = ["ClassDirections", "DrawnDirections", "RowDirections"]

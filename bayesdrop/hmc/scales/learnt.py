@@ -38,8 +38,8 @@ from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
 from ...sampling.placing import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
-from ..density import DensityOperands, Evaluation, Loadings, Point
-from ..factors import StretchFactor
+from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
+from ..kernels.factors import StretchFactor
 from .scale_map import FARTHEST, ScaleMap
 
 __all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scale_map", "with_scales"]

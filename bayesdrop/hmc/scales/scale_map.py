@@ -1,7 +1,7 @@
 r"""Weights decoupled from their learnt scales by a structured normal approximation.
 
 At scales ``e^τ`` let the covariance of the weights be one of the factors by products
-(:mod:`bayesdrop.hmc.factors`): with a diagonal ``S`` and orthonormal columns ``V`` of precision ``λ``,
+(:mod:`bayesdrop.hmc.kernels.factors`): with a diagonal ``S`` and orthonormal columns ``V`` of precision ``λ``,
 
     {S^½ (1 + V diag(λ − 1) Vᵀ) S^½}⁻¹.
 

@@ -28,7 +28,7 @@ from ..approximations.drawn_precision import direction_factor
 from ..approximations.row_factor import RowRoots, row_cholesky, row_factor, row_gram
 from ..classes.factor import class_factor
 from ..classes.scores import ClassScores
-from ..density import DensityOperands
+from ..kernels.density import DensityOperands
 from .directions import ClassDirections, DrawnDirections, RowDirections
 from .scale_map import ScaleMap
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
-from ..density import Density, DensityOperands, Evaluation, Loadings, Point
+from ..kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 
 __all__ = ["RowCosts", "Sums", "StreamedRows", "evaluation_of", "one_pass"]
 

@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ..density import Evaluation, Loadings, Point
-from ..factors import unwhiten
-from ..kernel import Departure, HMCKernel, HMCOperands, HMCState
-from ..trajectory import turned
+from ..kernels.density import Evaluation, Loadings, Point
+from ..kernels.factors import unwhiten
+from ..kernels.kernel import Departure, HMCKernel, HMCOperands, HMCState
+from ..kernels.trajectory import turned
 from .density import StreamedRows, Sums, evaluation_of, one_pass
 
 __all__ = ["StreamedKernel", "StreamedOperands"]

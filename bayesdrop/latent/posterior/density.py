@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 
 from ..._typing import Float
-from ...hmc.density import DensityOperands, Evaluation
+from ...hmc.kernels.density import DensityOperands, Evaluation
 from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored
 from ...noise import Noise

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.hmc.density import Loadings
+from bayesdrop.hmc.kernels.density import Loadings
 from bayesdrop.hmc.streamed import kernel as streamed_kernel
 
 MODEL = bd.Model(rates=bd.Fixed(0.0))

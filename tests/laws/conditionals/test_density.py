@@ -348,8 +348,8 @@ def exact_likelihood(loss, X, y, weight, intercept, rate):
 def test_error_of_normal_scores_against_all_masks(p, loss, sd, bound):
     """Root mean square error of a row's log-likelihood: features standard normal, rates uniform, weights of this sd.
 
-    The bounds are half as large again as what :mod:`bayesdrop.hmc.density` states for ten features, and Jensen's
-    bound is three times as far off at least.
+    The bounds are half as large again as what :mod:`bayesdrop.hmc.kernels.density` states for ten features, and
+    Jensen's bound is three times as far off at least.
     """
     n, rng = 600, np.random.default_rng(0)
     X, weight, rate = rng.normal(size=(n, p)), sd * rng.normal(size=(n, p)), rng.random((n, p))

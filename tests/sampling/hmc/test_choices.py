@@ -8,7 +8,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.hmc.choices import CHOICES, Case, Limits, case_of, choose
+from bayesdrop.hmc.approximations.choices import CHOICES, Case, Limits, case_of, choose
 
 PLAIN = Case(2000, 5000, 1, True, False, False, False, False, False, True, False)
 CASES = {

@@ -12,13 +12,13 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
+from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.choices import Limits
 from bayesdrop.hmc.classes import scores as by_scores
 from bayesdrop.hmc.classes.density import contrasts
 from bayesdrop.hmc.classes.factor import ClassFactor, class_factor
 from bayesdrop.hmc.classes.slopes import class_slopes
-from bayesdrop.hmc.factors import FactorMap
+from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.losses.softmax_forms import normal_points
 from bayesdrop.sampling.run.runner import as_key, run
 

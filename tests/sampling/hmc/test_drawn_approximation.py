@@ -18,10 +18,10 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations import drawn as drawn
 from bayesdrop.hmc.approximations import drawn_precision as precise
+from bayesdrop.hmc.approximations.choices import Limits, case_of, choose
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.choices import Limits, case_of, choose
-from bayesdrop.hmc.factors import DirectionFactor
-from bayesdrop.hmc.kernel import HMCKernel
+from bayesdrop.hmc.kernels.factors import DirectionFactor
+from bayesdrop.hmc.kernels.kernel import HMCKernel
 from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.hmc.streamed.kernel import StreamedKernel
 from bayesdrop.losses import Hinge, Logistic, Squared

@@ -15,11 +15,11 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations import drawn as drawn
 from bayesdrop.hmc.approximations import drawn_precision as precise
 from bayesdrop.hmc.approximations import noisy_rows
+from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.approximations.row_factor import RateLoading
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.choices import Limits
-from bayesdrop.hmc.factors import DirectionFactor
-from bayesdrop.hmc.kernel import HMCKernel
+from bayesdrop.hmc.kernels.factors import DirectionFactor
+from bayesdrop.hmc.kernels.kernel import HMCKernel
 from bayesdrop.hmc.streamed.kernel import StreamedKernel
 from bayesdrop.losses import Hinge
 from bayesdrop.sampling.run.runner import as_key, run

@@ -20,10 +20,10 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
 from bayesdrop.hmc import method as hmc_method
 from bayesdrop.hmc.approximations import normal as laplace
+from bayesdrop.hmc.approximations.choices import CHOICES
 from bayesdrop.hmc.approximations.normal import normal_approximation, score_spread
-from bayesdrop.hmc.choices import CHOICES
-from bayesdrop.hmc.factors import unwhiten
-from bayesdrop.hmc.step_search import first_search
+from bayesdrop.hmc.kernels.factors import unwhiten
+from bayesdrop.hmc.kernels.step_search import first_search
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from bayesdrop.sampling.run.runner import as_key, run
 from bayesdrop.sampling.scales import natural

@@ -16,10 +16,10 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc import score_space
+from bayesdrop.hmc.approximations.choices import Limits, case_of, choose
 from bayesdrop.hmc.approximations.row_factor import RateLoading, centred_gram, row_factor, row_roots
-from bayesdrop.hmc.choices import Limits, case_of, choose
-from bayesdrop.hmc.factors import RowFactor, unwhiten
-from bayesdrop.hmc.kernel import HMCKernel, HMCOperands
+from bayesdrop.hmc.kernels.factors import RowFactor, unwhiten
+from bayesdrop.hmc.kernels.kernel import HMCKernel, HMCOperands
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from bayesdrop.sampling.matrix import samplers_matrix
 from bayesdrop.sampling.run.runner import as_key, run

@@ -9,7 +9,7 @@ import pytest
 from jax.scipy.special import ndtr
 
 import bayesdrop as bd
-from bayesdrop.hmc.step_search import draw_length, first_search, searched, started_again
+from bayesdrop.hmc.kernels.step_search import draw_length, first_search, searched, started_again
 
 TURN, AIM = 2.0, 0.8
 

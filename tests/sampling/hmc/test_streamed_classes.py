@@ -13,10 +13,10 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.problems.many_classes import softmax_energy
-from bayesdrop.hmc.choices import Limits
+from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.classes import hessian as class_hessian
 from bayesdrop.hmc.classes.density import class_approximation, class_fit, contrasts
-from bayesdrop.hmc.factors import FactorMap
+from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
 from bayesdrop.sampling.run import checkpoint

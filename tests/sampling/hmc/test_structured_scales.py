@@ -18,9 +18,9 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc import choices
 from bayesdrop.hmc import kernel as hmc_kernel
+from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.binding import bind_start
-from bayesdrop.hmc.choices import Limits
-from bayesdrop.hmc.factors import StretchFactor
+from bayesdrop.hmc.kernels.factors import StretchFactor
 from bayesdrop.hmc.scales.directions import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.hmc.scales.learnt import ScaleDensity
 from bayesdrop.sampling.run.runner import as_key, run

@@ -37,8 +37,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 
-from .._typing import AnyArray, Float, Int
-from ..sampling.matrix import Matrix, backward_product, product
+from ..._typing import AnyArray, Float, Int
+from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
     "DirectionFactor", "Factor", "FactorMap", "RowFactor", "StretchFactor", "joined", "parted", "row_product",

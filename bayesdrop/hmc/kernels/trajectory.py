@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._typing import Float, Int
+from ..._typing import Float, Int
 
 __all__ = ["STATISTICS", "split_trajectory", "statistics_of", "turned"]
 

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from .._typing import Bool, Float, Int, MatrixLike
-from ..sampling.matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
-from ..sampling.placing import placed
+from ..._typing import Bool, Float, Int, MatrixLike
+from ...sampling.matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
+from ...sampling.placing import placed
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 

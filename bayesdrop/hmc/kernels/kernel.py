@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._typing import Bool, Float, Int
-from ..distributions.conditional_update import where_needed
-from ..sampling.slice_sampling import slice_sample
+from ..._typing import Bool, Float, Int
+from ...distributions.conditional_update import where_needed
+from ...sampling.slice_sampling import slice_sample
 from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 from .step_search import StepSearch, draw_length, first_search, searched, started_again
@@ -148,7 +148,7 @@ class HMCKernel:
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
     choice : str
-        Name of the normal approximation; see :mod:`.choices`.
+        Name of the normal approximation; see :mod:`bayesdrop.hmc.approximations.choices`.
     sliced : int
         So many of the last coordinates are also drawn by slices, one after another, before each trajectory: scales of
         the weights, whose posterior reaches as far as their prior where the data say little.

@@ -36,10 +36,10 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr, ndtri
 
-from .._typing import AnyArray, Float, Int
-from ..losses.normal_score import row_cost
-from ..noise import Coefficients
-from ..sampling.matrix import Matrix, pair_product, product
+from ..._typing import AnyArray, Float, Int
+from ...losses.normal_score import row_cost
+from ...noise import Coefficients
+from ...sampling.matrix import Matrix, pair_product, product
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point"]
 

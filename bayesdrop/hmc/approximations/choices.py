@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.dataset import Dataset
-from ..losses.protocols import Curved, Scored
-from ..model import Model
-from ..rates import RateMap
+from ...data.dataset import Dataset
+from ...losses.protocols import Curved, Scored
+from ...model import Model
+from ...rates import RateMap
 
 __all__ = ["CHOICES", "Case", "Choice", "Limits", "case_of", "choose", "without_noise"]
 

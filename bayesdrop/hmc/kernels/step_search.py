@@ -23,8 +23,8 @@ import numpy as np
 from jax.scipy.special import ndtri
 from jaxtyping import PRNGKeyArray
 
-from .._typing import Float, Int
-from ..distributions.conditional_update import where_needed
+from ..._typing import Float, Int
+from ...distributions.conditional_update import where_needed
 
 __all__ = ["StepSearch", "draw_length", "first_search", "searched", "started_again"]
 

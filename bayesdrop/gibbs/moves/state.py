@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import PRNGKeyArray
 
-from .._typing import Bool, Float, Int
-from ..sampling.weight_scales import ScaleOperands
+from ..._typing import Bool, Float, Int
+from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
-from .moves.hierarchy import HierarchyOperands
-from .moves.interweaving import GroupBlock
-from .moves.pseudo_marginal import Metric
+from .hierarchy import HierarchyOperands
+from .interweaving import GroupBlock
+from .pseudo_marginal import Metric
 
 __all__ = ["Operands", "State"]
 
 
 class Operands(NamedTuple):
-    """Data and priors; see :class:`bayesdrop.gibbs.columns.Columns` for the matrix.
+    """Data and priors; see :class:`bayesdrop.gibbs.moves.columns.Columns` for the matrix.
 
     Attributes
     ----------

@@ -34,17 +34,17 @@ import numpy as np
 from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
-from .._typing import Bool, Float, Int
-from ..distributions.conditional_update import where_needed
-from ..priors.rate_prior import log_rates
-from ..sampling.weight_scales import first_scales, recorded_scales, weight_precision
-from .moves.features import FeatureStep, uniform_masks, update_feature
-from .moves.hierarchy import draw_groups, log_beta_density, log_hyperprior
-from .moves.interweaving import interweave
-from .moves.joint_move import joint_moves
-from .moves.pseudo_marginal import first_metric
-from .moves.scales import draw_given_weights, move_scales
+from ..._typing import Bool, Float, Int
+from ...distributions.conditional_update import where_needed
+from ...priors.rate_prior import log_rates
+from ...sampling.weight_scales import first_scales, recorded_scales, weight_precision
+from .features import FeatureStep, uniform_masks, update_feature
+from .hierarchy import draw_groups, log_beta_density, log_hyperprior
+from .interweaving import interweave
+from .joint_move import joint_moves
 from .noising_model import NoisingModel
+from .pseudo_marginal import first_metric
+from .scales import draw_given_weights, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._typing import Float
-from ..losses.protocols import Augmented, likelihood_of
-from ..noise import MaskNoise
-from .moves.hierarchy import group_law
-from .moves.pseudo_marginal import Cost, RowLikelihood
+from ..._typing import Float
+from ...losses.protocols import Augmented, likelihood_of
+from ...noise import MaskNoise
+from .hierarchy import group_law
+from .pseudo_marginal import Cost, RowLikelihood
 from .state import Operands, State
 
 __all__ = ["NoisingModel"]

@@ -1,0 +1,154 @@
+"""How large the package may be, room by room: whoever needs more edits the table here, in the open.
+
+Lines of code are those that are no blanks, comments or docstrings. Constants are numbers in capitals at the head of a
+module: a size that decides between algorithms belongs into the argument of one.
+"""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import bayesdrop
+
+PACKAGE = Path(bayesdrop.__file__).parent
+# Files, lines of code and constants of each room; "." has the modules of the package itself.
+ROOMS = {
+    "fitting": (61, 5314, 116),
+    "posterior": (49, 4481, 64),
+    "hmc": (36, 3346, 68),
+    "designs": (33, 3178, 40),
+    "gibbs": (25, 2694, 21),
+    "data": (19, 2095, 10),
+    "latent": (21, 1546, 14),
+    "sampling": (22, 1465, 19),
+    "estimators": (16, 1448, 2),
+    "losses": (15, 1255, 9),
+    "cli": (9, 1235, 8),
+    ".": (15, 1059, 5),
+    "factorization": (10, 1002, 12),
+    "priors": (15, 917, 14),
+    "plots": (12, 894, 18),
+    "distributions": (10, 798, 16),
+    "variational_bayes": (6, 686, 13),
+    "baselines": (7, 685, 8),
+    "_validation": (11, 660, 3),
+    "selection": (6, 545, 5),
+    "effects": (5, 513, 5),
+    "rates": (6, 237, 5),
+    "noise": (6, 234, 1),
+    "linalg": (4, 124, 3),
+}
+LARGEST_FOLDER, LONGEST_FILE, LONGEST_PROTOCOL = 15, 400, 22
+# What a reader cannot check: machine code by hand, memory of another library by address, its caches thrown away.
+FORBIDDEN = re.compile(r"llvmlite|inttoptr|carray\(")
+
+
+def docstrings(tree):
+    """Numbers of the lines of docstrings."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                found |= set(range(first.lineno, first.end_lineno + 1))
+    return found
+
+
+def numbers(node):
+    """Numbers in a literal."""
+    match node:
+        case ast.Constant(value=bool()):
+            return 0
+        case ast.Constant(value=int() | float()):
+            return 1
+        case ast.UnaryOp():
+            return numbers(node.operand)
+        case ast.Tuple():
+            return sum(map(numbers, node.elts))
+        case ast.BinOp():
+            return int(bool(numbers(node.left) and numbers(node.right)))
+    return 0
+
+
+def constants(tree):
+    """Numbers that a module gives to names in capitals."""
+    total = 0
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = [n for t in targets for n in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        if (
+            getattr(node, "value", None)
+            and names
+            and all(isinstance(n, ast.Name) and n.id.strip("_").isupper() for n in names)
+        ):
+            total += numbers(node.value)
+    return total
+
+
+def sizes(folder):
+    """Files, lines of code and constants of each room."""
+    found = defaultdict(Counter)
+    for path in folder.rglob("*.py"):
+        parts, text = path.relative_to(folder).parts, path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        told = docstrings(tree)
+        code = [
+            line
+            for number, line in enumerate(text.splitlines(), 1)
+            if line.strip() and not line.strip().startswith("#") and number not in told
+        ]
+        found[parts[0] if len(parts) > 1 else "."].update(files=1, code=len(code), constants=constants(tree))
+    return {room: (size["files"], size["code"], size["constants"]) for room, size in found.items()}
+
+
+def test_no_room_grows_unseen():
+    found = sizes(PACKAGE)
+    assert sorted(found) == sorted(ROOMS)
+    larger = {room: size for room, size in found.items() if any(a > b for a, b in zip(size, ROOMS[room], strict=True))}
+    assert larger == {}, "make it smaller, or edit ROOMS and say why: files, lines of code, constants"
+
+
+def test_the_table_is_no_larger_than_the_rooms():
+    """What was deleted is not to be filled again: five lines of leeway, and what is a hundredth."""
+    slack = {
+        room: size
+        for room, size in sizes(PACKAGE).items()
+        if ROOMS[room][0] > size[0] or ROOMS[room][1] > 1.01 * size[1] + 5 or ROOMS[room][2] > size[2]
+    }
+    assert slack == {}, "lower ROOMS to these"
+
+
+def test_files_folders_and_protocols_are_no_larger_than_a_reader_takes_in():
+    folders, protocols = Counter(), {}
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= LONGEST_FILE, path
+        folders[path.parent] += path.name != "__init__.py"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Protocol") for base in node.bases):
+                protocols[node.name] = sum(isinstance(part, ast.FunctionDef | ast.AnnAssign) for part in node.body)
+    assert {folder: count for folder, count in folders.items() if count > LARGEST_FOLDER} == {}
+    assert {name: count for name, count in protocols.items() if count > LONGEST_PROTOCOL} == {}
+
+
+def test_nothing_that_a_reader_cannot_check():
+    places = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in PACKAGE.rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if FORBIDDEN.search(line)
+    ]
+    assert places == []
+
+
+def test_sizes_are_counted(tmp_path):
+    (tmp_path / "room").mkdir()
+    text = '"""Head."""\n\n_A, _B = 1, 2.0\nTEXT = "no"\nflag = 3\n\n\n'
+    text += 'def f():\n    """One\n    two."""\n    # why\n    return 1\n'
+    (tmp_path / "room" / "one.py").write_text(text)
+    assert sizes(tmp_path) == {"room": (1, 5, 2)}
