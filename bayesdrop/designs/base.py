@@ -223,7 +223,7 @@ class Design(ABC):
 
     @property
     def distinct(self) -> DistinctColumns | None:
-        """One column for all that are alike; None if there are few such, or columns are not looked at."""
+        """One column for all duplicates; None if there are few such, or columns are not looked at."""
         return None
 
     def missing_share(self) -> Float[np.ndarray, " p"]:

@@ -1,4 +1,4 @@
-"""Columns that are alike, found once for a sparse matrix.
+"""Duplicate columns, found once for a sparse matrix.
 
 Most words of a text occur once or twice, and those of one document alone have the same column. A model that treats
 columns alike gives them the same weight, so that one of them can stand for all.
@@ -13,7 +13,7 @@ import numpy as np
 
 from .._typing import Bool, Float, Int
 
-__all__ = ["DistinctColumns", "first_of_alike"]
+__all__ = ["DistinctColumns", "first_of_duplicates"]
 
 # Columns with so few entries are those that are alike, and below this share of all columns it is not worth a look.
 _FEW, _SHARE = 2, 0.2
@@ -21,7 +21,7 @@ _FEW, _SHARE = 2, 0.2
 
 @dataclass(frozen=True)
 class DistinctColumns:
-    """One column for all that are alike.
+    """One column for all duplicates.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class DistinctColumns:
     copies: Float[np.ndarray, " u"]
 
 
-def first_of_alike(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p"]] | None:
+def first_of_duplicates(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p"]] | None:
     """The first of each set of equal columns, (u,) in order, and the set of each column, (p,); None if few are alike.
 
     Parameters
@@ -52,9 +52,9 @@ def first_of_alike(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> [part.tolist() for part in first_of_alike(csr_array([[0.0, 2, 2, 1], [0, 0, 0, 1]]))]
+    >>> [part.tolist() for part in first_of_duplicates(csr_array([[0.0, 2, 2, 1], [0, 0, 0, 1]]))]
     [[0, 1, 3], [0, 1, 1, 2]]
-    >>> first_of_alike(csr_array(np.ones((3, 2)))) is None
+    >>> first_of_duplicates(csr_array(np.ones((3, 2)))) is None
     True
     """
     n, p = csr.shape

@@ -146,7 +146,7 @@ class IncompleteSparseDesign(SparseDesign):
         1 where they are.
     """
 
-    distinct = None  # columns that are alike may be missing in different rows
+    distinct = None  # duplicate columns may be missing in different rows
 
     def __init__(self, X: Any, missing: Any) -> None:
         super().__init__(X)

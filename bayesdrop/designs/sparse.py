@@ -14,7 +14,7 @@ from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
 from .columns import ColumnSummary, merge_summaries, summarise
-from .distinct import DistinctColumns, first_of_alike
+from .distinct import DistinctColumns, first_of_duplicates
 from .jit import available
 from .kernels import ROUNDING
 from .products import CompiledProducts, Products, ScipyProducts
@@ -97,8 +97,8 @@ class SparseDesign(RowsInMemory):
 
     @cached_property
     def distinct(self) -> DistinctColumns | None:
-        """One column for all that are alike, if that spares a part of them."""
-        found = None if self.prefers_gram or self.prefers_outer_gram else first_of_alike(self._x)
+        """One column for all duplicates, if that spares a part of them."""
+        found = None if self.prefers_gram or self.prefers_outer_gram else first_of_duplicates(self._x)
         if found is None:
             return None
         first, index = found

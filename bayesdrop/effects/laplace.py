@@ -24,7 +24,7 @@ from ..data.column_facts import in_order
 from ..data.counts import paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..designs import as_local_design
-from ..fitting.objective.centring import settle
+from ..fitting.objective.centring import centre_problem
 from ..fitting.objective.energy import Energy
 from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.results.result import Fit
@@ -107,16 +107,16 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     rate_map = fit.model.bind(fit.feature_names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnscaledWarning)  # the fit has warned
-        settled = settle(fit.model, data.design, data.weight, rate_map, fit.feature_names)
-    one, other = (np.zeros(p) if centre is None else centre for centre in (settled.centre, fit.centre))
+        centring = centre_problem(fit.model, data.design, data.weight, rate_map, fit.feature_names)
+    one, other = (np.zeros(p) if centre is None else centre for centre in (centring.centre, fit.centre))
     if not np.allclose(one, other, atol=0.0):
         raise _other_rows()
-    weights = settled.inward(np.vstack([np.atleast_2d(fit.weight).T, np.reshape(fit.intercept, (1, K))]))
-    gradient = _gradient(settled.model, settled.design, data, np.asarray(fit.rates, dtype=np.float64), K)
+    weights = centring.to_centred(np.vstack([np.atleast_2d(fit.weight).T, np.reshape(fit.intercept, (1, K))]))
+    gradient = _gradient(centring.model, centring.design, data, np.asarray(fit.rates, dtype=np.float64), K)
     curvature = float(np.sum(data.weight)) * fit.model.C
-    spread = settled.design.sq_rmatvec(fit.model.C * data.weight[:, None])[:, 0] + settled.model.weight_prior.precision(
-        p
-    )
+    spread = centring.design.sq_rmatvec(fit.model.C * data.weight[:, None])[
+        :, 0
+    ] + centring.model.weight_prior.precision(p)
     step = _STEP / np.sqrt(np.append(spread, max(curvature, 1.0)))
     keep = np.tile(np.arange(p + 1) < p + fit.model.fit_intercept, K)
     hessian = np.zeros((size, size))
@@ -140,10 +140,10 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     flat = slope.T.ravel() * keep
     if not 0.5 * float(flat @ covariance @ flat) <= max(_FAR, _SHARE * abs(value)):
         raise _other_rows()
-    if settled.centre is None:
+    if centring.centre is None:
         return covariance
     outward = np.eye(p + 1)
-    outward[-1, :-1] = -settled.centre
+    outward[-1, :-1] = -centring.centre
     whole = np.kron(np.eye(K), outward)
     return whole @ covariance @ whole.T
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
-from ..fitting.objective.centring import Settled, moved, settle
+from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import moments_for
 from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..fitting.problems.block import ProblemFit
@@ -116,17 +116,17 @@ class DropoutEstimator(BaseEstimator):
         """Fit a model to checked rows, from the weights and rates of an earlier fit."""
         raise NotImplementedError
 
-    def _settle(self, model: Model, design: Design, weight: PerRow) -> Settled:
+    def _centre(self, model: Model, design: Design, weight: PerRow) -> CentredProblem:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
         rate_map = first_rates(model).bind(names)
-        found = settle(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        found = centre_problem(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
         self.centre_ = found.centre
         return found
 
     def _solve(
         self,
-        settled: Settled,
+        centring: CentredProblem,
         design: Design,
         target: PerRow,
         weight: PerRow,
@@ -139,8 +139,8 @@ class DropoutEstimator(BaseEstimator):
         Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
         """
         if earlier is not None:
-            earlier = (settled.inward(earlier[0]), earlier[1])
-        task = replace(self._task_of(settled, target, weight, origins), design=design, unlabelled=unlabelled)
+            earlier = (centring.to_centred(earlier[0]), earlier[1])
+        task = replace(self._task_of(centring, target, weight, origins), design=design, unlabelled=unlabelled)
         (model, chosen_start), method = self._choose(task), task.method
         start = chosen_start if earlier is None else earlier
         rate_map = model.bind(default_names(self))
@@ -152,21 +152,21 @@ class DropoutEstimator(BaseEstimator):
         self.objective_trace_ = _shape(block.trace)
         self.n_iter_ = block.iterations
         self.status_ = block.status
-        return replace(block, weights=settled.outward(block.weights))
+        return replace(block, weights=centring.to_original(block.weights))
 
     def _task_of(
-        self, settled: Settled, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None
+        self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None
     ) -> Task:
         """What is fitted, as a search fits it on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)
         return Task(
-            settled.model, settled.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
+            centring.model, centring.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
         )
 
     def _choose(self, task: Task) -> tuple[Model, Start | None]:
-        """The settled model, with the strength of its rates chosen if it is ``bd.Tuned``; and where it may start."""
+        """Model of the centred rows, the strength of its rates chosen if it is ``bd.Tuned``; and where it may start."""
         tuned = is_tuned(task.model.rates)
         model, self.selection_, start = choose_strength(task) if tuned else (task.model, None, None)
         return model, start

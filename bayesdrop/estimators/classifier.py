@@ -50,7 +50,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _default_rates(self) -> Any:
         return PerFeature()
 
-    def _settle_classes(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
+    def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
         """Settle whether the classes are fitted jointly rather than one against the rest; ``shape`` is (n, p)."""
         return False
 
@@ -111,24 +111,24 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         unlabelled_weight: float = 1.0,
     ) -> Any:
         design, classes, code, weight, origins = rows
-        joint = self._settle_classes(classes, design.shape)
+        joint = self._resolve_multiclass(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
             model = replace(model, rates=Tuned())
-        settled = self._settle(model, design, weight)
-        design, extra = settled.design, None
+        centring = self._centre(model, design, weight)
+        design, extra = centring.design, None
         if unlabelled is not None:
             unlabelled = in_order(unlabelled, default_names(self), facts_of(self), "unlabelled")
             more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
             n = more.shape[0]
-            design = design.stacked(more if settled.centre is None else more.shifted(settled.centre))
+            design = design.stacked(more if centring.centre is None else more.shifted(centring.centre))
             extra = (n, float(unlabelled_weight))
             code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
         self.classes_ = classes
         self._online = None
         if joint:
-            return fit_joint(self, settled, design, code, weight, origins, earlier, extra)
-        block = self._solve(settled, design, signs(code, len(classes)), weight, origins, earlier, extra)
+            return fit_joint(self, centring, design, code, weight, origins, earlier, extra)
+        block = self._solve(centring, design, signs(code, len(classes)), weight, origins, earlier, extra)
         self._set_weights(block.weights)
         return self
 
@@ -185,7 +185,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])
         weight = weigh_classes(class_factors(self.class_weight, known, code, weight, design), code, weight)
         self.classes_ = known
-        joint = self._is_joint(known) if hasattr(self, "coef_") else self._settle_classes(known, None)
+        joint = self._is_joint(known) if hasattr(self, "coef_") else self._resolve_multiclass(known, None)
         target = code if joint else signs(code, len(known))
         weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
         self._set_weights(weights)
@@ -333,7 +333,7 @@ class DropoutLogisticRegression(DropoutClassifier):
         form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
         return replace(self._model(), loss=Softmax(form))
 
-    def _settle_classes(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
+    def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
         kind = check_choice(self.multiclass, "multiclass", ("auto", "one_vs_rest", "softmax"))
         if kind == "auto":
             few = shape is None or shape[1] <= shape[0]

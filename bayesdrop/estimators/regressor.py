@@ -73,8 +73,8 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
 
     def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
         design, y, origins = rows
-        settled = self._settle(model, design, origins.weight)
-        block = self._solve(settled, settled.design, y[:, None], origins.weight, origins, earlier)
+        centring = self._centre(model, design, origins.weight)
+        block = self._solve(centring, centring.design, y[:, None], origins.weight, origins, earlier)
         self._set_weights(block.weights)
         return self
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import Float, PerRow
 from ..designs import Design
-from ..fitting.objective.centring import Settled
+from ..fitting.objective.centring import CentredProblem
 from ..fitting.problems.many_classes import fit_classes, softmax_energy
 from ..fitting.results.classes import class_posterior
 from ..fitting.softmax.energy import SoftmaxEnergy, centred
@@ -34,7 +34,7 @@ def joint_model(estimator: Any, model: Model) -> Model:
 
 def fit_joint(
     estimator: Any,
-    settled: Settled,
+    centring: CentredProblem,
     design: Design,
     code: PerRow,
     weight: PerRow,
@@ -43,20 +43,20 @@ def fit_joint(
     unlabelled: tuple[int, float] | None,
 ) -> Any:
     """Fit all classes jointly to rows ``X − c`` and set the estimator's attributes."""
-    model = settled.model
+    model = centring.model
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
-    task = estimator._task_of(settled, code, weight, origins, len(estimator.classes_))
+    task = estimator._task_of(centring, code, weight, origins, len(estimator.classes_))
     model, start = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
     rate_map = model.bind(default_names(estimator))
     if earlier is not None:
-        start = settled.inward(earlier[0]), earlier[1][:, 0]
+        start = centring.to_centred(earlier[0]), earlier[1][:, 0]
     found = fit_classes(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
         max_iter=estimator.max_iter, start=start, unlabelled=unlabelled,
     )  # fmt: skip
     announce(found.status, found.iterations)
-    weights = centred(settled.outward(found.weights))
+    weights = centred(centring.to_original(found.weights))
     estimator.coef_ = np.ascontiguousarray(weights[:-1].T)
     estimator.intercept_ = weights[-1].copy()
     estimator.rates_ = found.rates

@@ -16,7 +16,7 @@ from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
 from .by_formula import offset_beside, stated
-from .objective.centring import settle
+from .objective.centring import centre_problem
 from .objective.energy import Energy
 from .problems.block import fit_block
 from .results.classes import fit_dataset
@@ -126,29 +126,29 @@ def fit(
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     names, tuned = data.feature_names, is_tuned(model.rates)
     rate_map = first_rates(model).bind(names)
-    settled, selection, start = settle(model, data.design, data.weight, rate_map, names), None, None
+    centring, selection, start = centre_problem(model, data.design, data.weight, rate_map, names), None, None
     if tuned:
         labels: Any = data.classes
         target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
         task = Task(
-            settled.model, settled.design, target, data.weight, names, method, origins, classes, offset=data.offset
+            centring.model, centring.design, target, data.weight, names, method, origins, classes, offset=data.offset
         )  # fmt: skip
         chosen, selection, start = choose_strength(task)
-        settled, model = replace(settled, model=chosen), replace(model, rates=chosen.rates)
+        centring, model = replace(centring, model=chosen), replace(model, rates=chosen.rates)
         rate_map = model.bind(names)
     if many:
-        joint, rest = fit_dataset(model, settled, data, rate_map, method, start)
+        joint, rest = fit_dataset(model, centring, data, rate_map, method, start)
         announce(rest.status, rest.iterations)
         return replace(joint, selection=selection, formula=design, class_weight=data.weight_of_classes)
     block = fit_block(
-        settled.model, settled.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
+        centring.model, centring.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
     )  # fmt: skip
     announce(block.status, block.iterations)
     posterior = None
     if block.posterior is not None and block.occurrences is not None:
         law = map_arrays(lambda part: part[:, 0], block.posterior)
         posterior = RatePosterior(law, block.occurrences[:, 0], rate_map.names, rate_map.dim)
-    weights = settled.outward(block.weights)
+    weights = centring.to_original(block.weights)
     return Fit(
         weight=weights[:-1, 0],
         intercept=float(weights[-1, 0]),
@@ -161,7 +161,7 @@ def fit(
         feature_names=data.feature_names,
         classes=data.classes,
         model=model,
-        centre=settled.centre,
+        centre=centring.centre,
         selection=selection,
         formula=design,
         offset=all_rows.offset,

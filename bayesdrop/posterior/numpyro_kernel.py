@@ -210,11 +210,11 @@ class NumpyroKernel(MCMCKernel):
         self, inner: Any, recorded: dict[str, jax.Array], rng_key: jax.Array, words: Shaped[jax.Array, " words"]
     ) -> NumpyroState:
         kernel, _ = self._bind()
-        record, centre = natural(recorded), self._problem.settled.centre
+        record, centre = natural(recorded), self._problem.centring.centre
         if centre is not None:
             # NumPyro keeps every draw in the precision of the session, in which wᵀc is taken off.
             level = record["intercept"] - record["weight"] @ jnp.asarray(centre, record["weight"].dtype)
-            many = self._problem.settled.stated.loss.multiclass
+            many = self._problem.centring.original_model.loss.multiclass
             record["intercept"] = level - jnp.mean(level, axis=-1)[..., None] if many else level
         record["diverging"] = record.get("diverging", jnp.zeros(record["lp"].shape, bool)).astype(bool)
         _, _, chains = _first_key(rng_key)

@@ -14,7 +14,7 @@ from .._validation import check_choice, check_count, shown
 from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
 from ..designs import Design, as_local_design
-from ..fitting.objective.centring import Settled, settle
+from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..model import Model
 from ..priors.rate_prior import RateLaw
 from ..rates import RateMap
@@ -37,7 +37,7 @@ class Problem:
 
     Attributes
     ----------
-    settled : Settled
+    centring : CentredProblem
         The model as stated, and for the columns that the sampler sees.
     data : Dataset
         These columns, rows of some weight.
@@ -47,7 +47,7 @@ class Problem:
         Wanted is the pseudo-posterior ``exp(−U)``; else that of the noising model.
     """
 
-    settled: Settled
+    centring: CentredProblem
     data: Dataset
     rate_map: RateMap
     marginalised: bool
@@ -98,11 +98,11 @@ class Problem:
                 "equally."
             )
         rate_map = model.bind(data.feature_names)
-        settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
-        data = replace(data, design=settled.design)
+        centring = centre_problem(model, data.design, data.weight, rate_map, data.feature_names)
+        data = replace(data, design=centring.design)
         marginalised = is_marginalised(model, rate_map, target)
         check_proper(model, data, rate_map, marginalised)
-        return cls(settled, data, rate_map, marginalised)
+        return cls(centring, data, rate_map, marginalised)
 
     def method(self, chosen: Any) -> Any:
         """The chosen sampler, checked, or if that is None the one that is exact.
@@ -117,14 +117,16 @@ class Problem:
         names = self.data.feature_names
         found = chosen
         if found is None:
-            found = default_method(self.settled.stated, self.marginalised, len(names), self._has_broken_weights)
+            found = default_method(
+                self.centring.original_model, self.marginalised, len(names), self._has_broken_weights
+            )
         check_sampler(found)
         if not self.data.design.is_streamed:
             return found
         if not isinstance(found, StreamingSampler):
             by_default = " by default" if chosen is None else ""
             error = "" if self.marginalised else ", which integrates masks approximately and states its error"
-            if self.settled.stated.loss.multiclass and not self.marginalised:
+            if self.centring.original_model.loss.multiclass and not self.marginalised:
                 error = ' with target="marginalised" and fixed rates, which averages masks inside the loss'
             raise TypeError(
                 f"method: got {found!r}{by_default}, which keeps something for every entry or row, and X is not in "
@@ -156,7 +158,7 @@ class Problem:
             )
         bind = method.bind_streamed if self.data.design.is_streamed else method.bind
         kernel, operands = bind(
-            self.settled.model, self.data, self.rate_map, tune, marginalised=self.marginalised
+            self.centring.model, self.data, self.rate_map, tune, marginalised=self.marginalised
         )  # fmt: skip
         if not isinstance(kernel, Kernel):
             raise TypeError(
@@ -174,18 +176,18 @@ class Problem:
     @property
     def required(self) -> tuple[str, ...]:
         """What every sampler of this problem declares."""
-        optional = [("intercept", self.settled.stated.fit_intercept), ("rate", self.rate_map.is_free)]
+        optional = [("intercept", self.centring.original_model.fit_intercept), ("rate", self.rate_map.is_free)]
         return ("lp", "weight", *(name for name, there in optional if there))
 
     @property
     def coords(self) -> dict[str, list[str]]:
         """Names along the dims that a sampler of this problem may declare."""
         named = {"feature": self.data.feature_names}
-        if self.settled.stated.loss.multiclass:
+        if self.centring.original_model.loss.multiclass:
             named["class"] = [str(label) for label in np.asarray(self.data.classes)]
         if self.rate_map.is_free:
             named[self.rate_map.dim] = self.rate_map.names
-        learnt = self.settled.model.weight_prior.learnt_scale(len(self.data.feature_names))
+        learnt = self.centring.model.weight_prior.learnt_scale(len(self.data.feature_names))
         if learnt is not None and learnt.names:
             named["weight_group"] = learnt.names
         if self.rate_map.hierarchy is not None:

@@ -225,7 +225,7 @@ def sample(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
         offset=offset_beside(design, offset), feature_names=feature_names, wrap=as_sampling_design,
     )  # fmt: skip
-    settled, data, marginalised = problem.settled, problem.data, problem.marginalised
+    centring, data, marginalised = problem.centring, problem.data, problem.marginalised
     method = problem.method(method)
     if log_likelihood and data.design.is_streamed:
         check_size(int(draws) * int(chains), data.design.shape[0])
@@ -240,23 +240,23 @@ def sample(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
     )  # fmt: skip
-    attrs |= attributes(settled.stated, data.classes, data.facts)
-    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": settled.scale_ratio}
+    attrs |= attributes(centring.original_model, data.classes, data.facts)
+    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
     if choice is not None:
         attrs["normal_approximation"] = choice
     if design is not None:
         attrs["formula"] = design.formula
-    if settled.centre is not None:
-        attrs["centred"] = centred_columns(settled.centre)
-    if settled.unscaled:
-        attrs["unscaled"] = json.dumps(settled.unscaled)
+    if centring.centre is not None:
+        attrs["centred"] = centred_columns(centring.centre)
+    if centring.unscaled:
+        attrs["unscaled"] = json.dumps(centring.unscaled)
     if method.integrates_masks and not marginalised:
         correct = getattr(method, "correct", False)
-        groups, attrs = judged(groups, attrs, settled.stated, data, problem.rate_law, correct, seed)
+        groups, attrs = judged(groups, attrs, centring.original_model, data, problem.rate_law, correct, seed)
     if log_likelihood:
-        found = draws_of(groups["posterior"], settled.stated, marginalised=marginalised)
+        found = draws_of(groups["posterior"], centring.original_model, marginalised=marginalised)
         if data.design.is_streamed:
-            rows = RowBlocks(data.design, data.feature_names, None, settled.stated)
+            rows = RowBlocks(data.design, data.feature_names, None, centring.original_model)
             groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
         else:
             groups["log_likelihood"] = log_likelihood_group(
@@ -311,7 +311,7 @@ def _run(
         unknown = [name for name in variables or () if name not in kernel.variables]
         if unknown:
             raise ValueError(f"variables: expected some of {sorted(kernel.variables)}, got {unknown} as well.")
-        key, finish = as_key(seed), _finishing(problem.settled.stated)
+        key, finish = as_key(seed), _finishing(problem.centring.original_model)
         with contextlib.ExitStack() as stack:
             store = None
             if checkpoint is not None:
@@ -370,7 +370,7 @@ def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
     """Draws and data as groups, and summaries of what was not kept draw by draw."""
-    model, data, rate_map = problem.settled.stated, problem.data, problem.rate_map
+    model, data, rate_map = problem.centring.original_model, problem.data, problem.rate_map
     loss = model.loss
     groups = build_groups(
         result.draws,

@@ -19,7 +19,7 @@ from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
 from ..description import attributes
 from ..designs import column_names, in_memory
-from ..fitting.objective.centring import settle
+from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
 from ..rates import RateMap
@@ -243,8 +243,8 @@ def prior_draws(
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = design.shape
-    settled = settle(model, design, np.ones(n), rate_map, names)
-    matrix, inner = settled.design.matrix(), settled.model
+    centring = centre_problem(model, design, np.ones(n), rate_map, names)
+    matrix, inner = centring.design.matrix(), centring.model
     size = (draws,) if labels is None else (draws, len(labels))
     learnt = inner.weight_prior.learnt_scale(p)
     weight, scales = _prior_weights(inner.weight_prior, generator, size, p)
@@ -255,7 +255,7 @@ def prior_draws(
         intercept -= intercept.mean(axis=1, keepdims=True)
         if (inner.weight_prior.gaussian or learnt is not None) and not model.loss.class_rates:
             weight -= weight.mean(axis=1, keepdims=True)
-    data = Dataset(settled.design, np.zeros(n), np.ones(n), names, None)
+    data = Dataset(centring.design, np.zeros(n), np.ones(n), names, None)
     sets = size if model.loss.class_rates else (draws,)
     free, groups = _prior_rates(rate_map, data, sets, generator)
     C = np.full(draws, float(model.C))
@@ -271,7 +271,7 @@ def prior_draws(
     drawn = {"weight": weight, "rate": free, **scales, **groups}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
-        drawn["intercept"] = settled.outward(block)[-1].reshape(size)
+        drawn["intercept"] = centring.to_original(block)[-1].reshape(size)
         if labels is not None:
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
     if variance is not None:
@@ -291,7 +291,7 @@ def prior_draws(
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(settled.stated, labels, ColumnFacts(columns is not None))
+    attrs |= attributes(centring.original_model, labels, ColumnFacts(columns is not None))
     responses = _responses(found, matrix, generator, False, known)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:

@@ -79,12 +79,12 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
         design, classes, code, weight, origins = plain._check_rows(X, y, weight, groups)
-        plain.classes_, joint = classes, plain._settle_classes(classes, design.shape)
+        plain.classes_, joint = classes, plain._resolve_multiclass(classes, design.shape)
         if hasattr(plain, "multiclass_"):
             plain.multiclass = plain.multiclass_  # whatever the folds leave
         model = joint_model(plain, plain._model()) if joint else plain._model()
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
-        return plain._task_of(plain._settle(model, design, weight), target, weight, origins, many)
+        return plain._task_of(plain._centre(model, design, weight), target, weight, origins, many)
 
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise."""

@@ -61,8 +61,8 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
         design, y, origins = plain._check_rows(X, y, weight, groups)
-        settled = plain._settle(plain._model(), design, origins.weight)
-        return plain._task_of(settled, y[:, None], origins.weight, origins)
+        centring = plain._centre(plain._model(), design, origins.weight)
+        return plain._task_of(centring, y[:, None], origins.weight, origins)
 
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,)."""

@@ -23,7 +23,7 @@ from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
 from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
-from ..fitting.objective.centring import Settled, moved, settle
+from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.results.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
@@ -141,9 +141,9 @@ def variational(
     data = given.with_offset(offset).with_weight()
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     rate_map = model.bind(data.feature_names)
-    settled = settle(model, data.design, data.weight, rate_map, data.feature_names)
-    data = replace(data, design=settled.design)
-    problem = _problem(settled.model, data, rate_map, covariance)
+    centring = centre_problem(model, data.design, data.weight, rate_map, data.feature_names)
+    data = replace(data, design=centring.design)
+    problem = _problem(centring.model, data, rate_map, covariance)
     with in_range():
         ascents = [Ascent(_start(problem, rate_map, seed, number)) for number in range(n_init)]
     for ascent in ascents:
@@ -162,7 +162,7 @@ def variational(
         from sklearn.exceptions import ConvergenceWarning
 
         warn(status.value, ConvergenceWarning)
-    return _result(model, settled, data, rate_map, best, elbos, status)
+    return _result(model, centring, data, rate_map, best, elbos, status)
 
 
 def _check(model: Model, covariance: str | None, tol: float) -> None:
@@ -252,7 +252,7 @@ def _start(problem: Problem, rate_map: RateMap, seed: int, number: int) -> MeanF
 
 def _result(
     model: Model,
-    settled: Settled,
+    centring: CentredProblem,
     data: Dataset,
     rate_map: RateMap,
     best: Ascent,
@@ -267,15 +267,15 @@ def _result(
         posterior = RatePosterior(field.rates, count, rate_map.names, rate_map.dim)
         rates = rate_map.expand(posterior.mean)
     # b = b' − wᵀc, a linear map of the weights and the intercept of the centred columns.
-    centre = np.zeros(len(data.feature_names)) if settled.centre is None else settled.centre
+    centre = np.zeros(len(data.feature_names)) if centring.centre is None else centring.centre
     covariance, intercept_sd = None, float(np.hypot(deviation[-1], np.linalg.norm(centre * deviation[:-1])))
     if not field.problem.diagonal:
-        covariance = moved(moved(field.covariance, settled.centre, -1.0).T, settled.centre, -1.0).T
+        covariance = moved(moved(field.covariance, centring.centre, -1.0).T, centring.centre, -1.0).T
         intercept_sd = float(np.sqrt(covariance[-1, -1]))
     return Variational(
         weight_mean=field.mean[:-1],
         weight_sd=deviation[:-1],
-        intercept_mean=float(settled.outward(field.mean)[-1]),
+        intercept_mean=float(centring.to_original(field.mean)[-1]),
         intercept_sd=intercept_sd,
         covariance=covariance,
         rate_posterior=posterior,
@@ -292,6 +292,6 @@ def _result(
         offset=data.offset,
         facts=data.facts,
         rate_map=rate_map,
-        stated=settled.stated,
+        stated=centring.original_model,
         inner_intercept_sd=float(deviation[-1]),
     )

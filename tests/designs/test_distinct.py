@@ -1,4 +1,4 @@
-"""Columns that are alike are found, and none that differ."""
+"""Duplicate columns are found, and none that differ."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from bayesdrop.designs import as_design, distinct
-from bayesdrop.designs.distinct import first_of_alike
+from bayesdrop.designs.distinct import first_of_duplicates
 
 
 def text(values=(1.0,)):
@@ -20,7 +20,7 @@ def text(values=(1.0,)):
 @pytest.mark.parametrize("values", [(1.0,), (1.0, 2.0, -0.5)])
 def test_sets_are_those_of_equal_columns(values):
     X = text(values)
-    first, index = first_of_alike(X)
+    first, index = first_of_duplicates(X)
     columns = [tuple(column) for column in X.toarray().T]
     assert [columns.index(column) for column in columns] == first[index].tolist()
     assert np.all(np.diff(first) > 0)
@@ -30,7 +30,7 @@ def test_equal_signatures_are_not_taken_at_their_word(monkeypatch):
     """With one number for all rows every two columns with as many ones have one signature."""
     X = text()
     monkeypatch.setattr(distinct.np.random, "default_rng", lambda seed: SimpleNamespace(random=np.ones))
-    first, index = first_of_alike(X)
+    first, index = first_of_duplicates(X)
     np.testing.assert_array_equal(X.toarray()[:, first][:, index], X.toarray())
 
 

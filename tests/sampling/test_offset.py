@@ -89,7 +89,7 @@ def problem_of(name, rates, offset):
 def density_of(problem, theta):
     """Log density of HMC at ``θ = (w, b, …)``, (C,)."""
     density, operands = bind_density(
-        "HMC", problem.settled.model, problem.data, problem.rate_map, problem.marginalised, "float64"
+        "HMC", problem.centring.model, problem.data, problem.rate_map, problem.marginalised, "float64"
     )
     found = density.evaluate(operands, theta)
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
@@ -182,16 +182,16 @@ def test_approximations_follow_it(name, find, exact_moments):
     rates = bd.PerFeature(bd.Beta(2, 2)) if find == "free rates" else bd.Fixed(0.0 if find == "scores" else 0.2)
     plain, known = (problem_of(name, rates, offset) for offset in (None, 0.7))
     if find == "weights":
-        found = [normal_approximation(one.settled.model, one.data, np.full(3, 0.2)) for one in (plain, known)]
+        found = [normal_approximation(one.centring.model, one.data, np.full(3, 0.2)) for one in (plain, known)]
         parts = [(mean + [0, 0, 0, moved], factor) for (mean, factor), moved in zip(found, (0.0, 0.7), strict=True)]
     elif find == "scores":
-        found = [drawn_approximation(one.settled.model, one.data, one.rate_map, True) for one in (plain, known)]
+        found = [drawn_approximation(one.centring.model, one.data, one.rate_map, True) for one in (plain, known)]
         parts = [
             (one.centre + moved * np.eye(4)[3], one.spread, one.precision.curvature)
             for one, moved in zip(found, (0.0, 0.7), strict=True)
         ]
     else:
-        found = [drawn_approximation(one.settled.model, one.data, one.rate_map, True) for one in (plain, known)]
+        found = [drawn_approximation(one.centring.model, one.data, one.rate_map, True) for one in (plain, known)]
         size = len(found[0].centre)
         parts = [
             (one.centre + moved * np.eye(size)[3], one.precision.curvature)
@@ -210,7 +210,7 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
     with jax.enable_x64(True):
         density, operands, *_ = density_of(problem, jnp.zeros((1, 4)))
         moved = score_operands(
-            problem.settled.model, problem.data, problem.rate_map, density, operands, 1, 0, "float64", 0.5
+            problem.centring.model, problem.data, problem.rate_map, density, operands, 1, 0, "float64", 0.5
         )
         kernel, z = ScoreHMCKernel(density), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
         lp = kernel.lp(moved, z, kernel.scores(moved, z))

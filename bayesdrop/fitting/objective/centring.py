@@ -35,7 +35,7 @@ from ...noise.centre import AUTO, MEAN, centre_of
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 
-__all__ = ["Settled", "moved", "settle", "shifted"]
+__all__ = ["CentredProblem", "moved", "centre_problem", "shifted"]
 
 # Fewer rows are of one sign by chance.
 _ROWS = 50
@@ -47,12 +47,12 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Settled:
+class CentredProblem:
     """A model whose settings are numbers, and the features that solvers and samplers are to see.
 
     Attributes
     ----------
-    stated : Model
+    original_model : Model
         The model in the user's columns: the centre of its noise is None or (p,) numbers, its prior has absolute scales.
     model : Model
         The same for ``X − c``: its noise is about 0.
@@ -66,18 +66,18 @@ class Settled:
         Largest ratio of two columns' standard deviations, 1 where the prior follows them or it was not looked at.
     """
 
-    stated: Model
+    original_model: Model
     model: Model
     design: Design
     centre: Float[np.ndarray, " p"] | None
     unscaled: list[str] = field(default_factory=list)
     scale_ratio: float = 1.0
 
-    def outward(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
+    def to_original(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
         """Weights (p + 1, …) for ``X``, whose last row is the intercept, from those for ``X − c``."""
         return moved(weights, self.centre, -1.0)
 
-    def inward(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
+    def to_centred(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
         """Weights (p + 1, …) for ``X − c`` from those for ``X``."""
         return moved(weights, self.centre, 1.0)
 
@@ -112,7 +112,7 @@ def shifted(X: Any, centre: Float[np.ndarray, " p"] | None) -> Any:
     return X if centre is None else as_design(X).shifted(centre).matrix()
 
 
-def settle(
+def centre_problem(
     model: Model,
     design: Design,
     weight: PerRow,
@@ -120,7 +120,7 @@ def settle(
     names: Sequence[str],
     *,
     zeros_to_come: bool = False,
-) -> Settled:
+) -> CentredProblem:
     """Find the centre of the noise and the scales of the prior, and shift the features.
 
     Parameters
@@ -155,10 +155,10 @@ def settle(
     >>> import bayesdrop as bd
     >>> X = np.array([[10.0, 0.0], [12.0, 1.0], [14.0, -1.0]])
     >>> model, names = bd.Model(), ["size", "balance"]
-    >>> found = settle(model, as_design(X), np.ones(3), model.bind(names), names)
+    >>> found = centre_problem(model, as_design(X), np.ones(3), model.bind(names), names)
     >>> found.centre.tolist(), found.design.matrix()[:, 0].tolist()
     ([12.0, 0.0], [-2.0, 0.0, 2.0])
-    >>> found.outward(np.array([0.5, 1.0, 7.0])).tolist()
+    >>> found.to_original(np.array([0.5, 1.0, 7.0])).tolist()
     [0.5, 1.0, 1.0]
     """
     prior = model.weight_prior
@@ -175,11 +175,11 @@ def settle(
         centre = None
     if np.any(gone == 1):
         _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
-    stated = inner = model if prior is model.weight_prior else replace(model, weight_prior=prior)
+    original = inner = model if prior is model.weight_prior else replace(model, weight_prior=prior)
     noise: Any = model.noise
     if noise.centre is not None:
-        inner = replace(stated, noise=replace(noise, centre=None))
-        stated = inner if centre is None else replace(stated, noise=replace(noise, centre=centre))
+        inner = replace(original, noise=replace(noise, centre=None))
+        original = inner if centre is None else replace(original, noise=replace(noise, centre=centre))
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
@@ -189,7 +189,9 @@ def settle(
             _warn_far(unscaled, rate_map.is_free, model.fit_intercept)
         if not model.weight_prior.relative:
             ratio = _compare_scales(summary, names, quiet=bool(unscaled))
-    return Settled(stated, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio)
+    return CentredProblem(
+        original, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio
+    )
 
 
 def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"] | None:

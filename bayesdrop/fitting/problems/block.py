@@ -33,7 +33,7 @@ from ..solvers.newton import Newton
 from ..solvers.protocols import FitMethod, check_minimiser
 from ..solvers.rate_update import SignCounts
 from ..solvers.state import SolverState
-from .alike import Alike, columns_alike
+from .duplicate_columns import DuplicateColumns, duplicate_columns
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block"]
 
@@ -157,12 +157,13 @@ class _Problem:
         offset = None if self.offset is None else offset
         return replace(self, design=design, target=target, offset=offset, rows=(*parts, None))
 
-    def distinct(self, alike: Alike) -> _Problem:
-        """The same with one column for all that are alike."""
-        rate = None if self.rate is None else alike.of_features(self.rate)
+    def distinct(self, duplicates: DuplicateColumns) -> _Problem:
+        """The same with one column for all duplicates."""
+        rate = None if self.rate is None else duplicates.of_features(self.rate)
+        precision = duplicates.precision_of(self.precision)
         return replace(
-            self, design=alike.design, rate_map=alike.rate_map, precision=alike.precision_of(self.precision), rate=rate,
-            copies=alike.columns.copies,
+            self, design=duplicates.design, rate_map=duplicates.rate_map, precision=precision, rate=rate,
+            copies=duplicates.columns.copies,
         )  # fmt: skip
 
 
@@ -171,27 +172,27 @@ def _fit_distinct(
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
 ) -> BlockFit:
-    """Fit with one column for all that are alike, where the model treats them alike."""
+    """Fit with one column for all duplicates, where the model treats them alike."""
     model, design, rate_map, precision = problem.model, problem.design, problem.rate_map, problem.precision
     # Exact exponential moments are sums over the entries, which they see one by one.
-    alike = (
+    duplicates = (
         None
         if model.loss.exponential
-        else columns_alike(design, rate_map, problem.target.shape[1], precision, problem.rate)
+        else duplicate_columns(design, rate_map, problem.target.shape[1], precision, problem.rate)
     )
-    if alike is None:
+    if duplicates is None:
         return _fit(problem, method, start)
-    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
-    found = _fit(problem.distinct(alike), method, some)
-    rates = alike.all_features(found.rates)
+    some = None if start is None else (duplicates.weights_of(start[0]), duplicates.of_features(start[1]))
+    found = _fit(problem.distinct(duplicates), method, some)
+    rates = duplicates.all_features(found.rates)
     moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
     return replace(
         found,
-        weights=alike.all_weights(found.weights),
+        weights=duplicates.all_weights(found.weights),
         rates=rates,
-        posterior=alike.all_rates(found.posterior),
-        counts=alike.all_counts(found.counts),
-        occurrences=alike.all_rates(found.occurrences),
+        posterior=duplicates.all_rates(found.posterior),
+        counts=duplicates.all_counts(found.counts),
+        occurrences=duplicates.all_rates(found.occurrences),
         energy=replace(found.energy, moments=moments, precision=precision),
     )
 

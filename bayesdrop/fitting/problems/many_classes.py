@@ -41,7 +41,7 @@ from ..softmax.energy import SoftmaxEnergy, centred
 from ..softmax.fit import fit_softmax
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
 from ..solvers.rate_update import RateLearner, SignCounts
-from .alike import columns_alike
+from .duplicate_columns import duplicate_columns
 
 __all__ = [
     *("ClassFit", "ClassRates", "class_chances", "fit_classes"),
@@ -184,17 +184,19 @@ def fit_classes(
             design, rate_map, code, known, n_classes, tol, max_iter, start, model.loss.class_rates, energy_at
         )
 
-    alike = columns_alike(design, rate_map, n_classes, precision)
-    if alike is None:
+    duplicates = duplicate_columns(design, rate_map, n_classes, precision)
+    if duplicates is None:
         return fit(design, rate_map, precision, start)
-    some = None if start is None else (alike.weights_of(start[0]), alike.of_features(start[1]))
-    found = fit(alike.design, alike.rate_map, alike.precision_of(precision), some, alike.columns.copies)
+    some = None if start is None else (duplicates.weights_of(start[0]), duplicates.of_features(start[1]))
+    found = fit(
+        duplicates.design, duplicates.rate_map, duplicates.precision_of(precision), some, duplicates.columns.copies
+    )
     return replace(
         found,
-        weights=alike.all_weights(found.weights),
-        rates=alike.all_features(found.rates),
-        posterior=alike.all_rates(found.posterior),
-        occurrences=alike.all_rates(found.occurrences),
+        weights=duplicates.all_weights(found.weights),
+        rates=duplicates.all_features(found.rates),
+        posterior=duplicates.all_rates(found.posterior),
+        occurrences=duplicates.all_rates(found.occurrences),
     )
 
 

@@ -11,7 +11,7 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...priors.rate_prior import map_arrays
 from ...rates import RateMap
-from ..objective.centring import Settled
+from ..objective.centring import CentredProblem
 from ..problems.many_classes import ClassFit, fit_classes
 from ..softmax.energy import centred
 from ..solvers.newton import Newton
@@ -33,13 +33,13 @@ def class_posterior(found: ClassFit, rate_map: RateMap) -> RatePosterior | None:
 
 def fit_dataset(
     model: Model,
-    settled: Settled,
+    centring: CentredProblem,
     data: Dataset,
     rate_map: RateMap,
     method: FitMethod[Any, Any] | None,
     start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
 ) -> tuple[Fit, ClassFit]:
-    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data, from a ``start`` for settled rows.
+    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data, from a ``start`` for centred rows.
 
     Raises
     ------
@@ -54,10 +54,10 @@ def fit_dataset(
         )
     classes: Any = data.classes
     found = fit_classes(
-        settled.model, settled.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
+        centring.model, centring.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
         max_iter=method.max_iter, start=start,
     )  # fmt: skip
-    weights = centred(settled.outward(found.weights), model.loss.class_rates)
+    weights = centred(centring.to_original(found.weights), model.loss.class_rates)
     fit = Fit(
         weight=np.ascontiguousarray(weights[:-1].T),
         intercept=weights[-1],
@@ -71,6 +71,6 @@ def fit_dataset(
         facts=data.facts,
         classes=data.classes,
         model=model,
-        centre=settled.centre,
+        centre=centring.centre,
     )
     return fit, found

@@ -93,7 +93,7 @@ class BlockSolver:
     Attributes
     ----------
     model : Model
-        Settled: its loss, noise, priors; the rates and ``C`` are those of the candidates.
+        CentredProblem: its loss, noise, priors; the rates and ``C`` are those of the candidates.
     design : Design (n, p)
         Rows less the centre, those without labels last.
     target : array (n, J)

@@ -43,7 +43,7 @@ class JointSolver:
     Attributes
     ----------
     model : Model
-        Settled: its loss, noise, priors; the rates and ``C`` are those of the candidates.
+        CentredProblem: its loss, noise, priors; the rates and ``C`` are those of the candidates.
     design : Design (n, p)
         Rows less the centre, those without labels last.
     code, weight : array (n,)

@@ -6,9 +6,9 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.problems import alike
-from bayesdrop.fitting.problems.alike import columns_alike
+from bayesdrop.fitting.problems import duplicate_columns as module
 from bayesdrop.fitting.problems.block import fit_block
+from bayesdrop.fitting.problems.duplicate_columns import duplicate_columns
 from bayesdrop.selection.scoring import fits_along
 
 TOL = 1e-11
@@ -37,7 +37,7 @@ def both(monkeypatch, fit):
     """What a fit says with columns that are alike as one, and with all of them."""
     found = []
     for least in (1, 10**12):
-        monkeypatch.setattr(alike, "_LARGE", least)
+        monkeypatch.setattr(module, "_LARGE", least)
         found.append(fit())
     return found
 
@@ -82,7 +82,7 @@ def test_one_stands_for_all(monkeypatch, loss, rates, values):
     names = [str(d) for d in range(P)]
     design = as_design(X)
     found = design.distinct
-    assert columns_alike(design, model.bind(names), 10**6, np.ones((P + 1, 1))) is not None
+    assert duplicate_columns(design, model.bind(names), 10**6, np.ones((P + 1, 1))) is not None
     few, whole = both(monkeypatch, lambda: bd.fit(model, X, y, method=bd.Newton(tol=TOL, max_iter=400)))
     within(few.weight, whole.weight, whole.objective_trace[-1])
     np.testing.assert_array_equal(few.weight, few.weight[found.first][found.index])
@@ -153,7 +153,7 @@ def test_paths_and_warm_starts(monkeypatch):
     few, whole = both(monkeypatch, lambda: dict(fits_along(estimator, np.array([0.1, 0.0, 0.3, 0.5]), X, y, None)))
     for place, fit in whole.items():
         within(few[place].coef_, fit.coef_, fit.objective_trace_[-1], 1e-9)
-    monkeypatch.setattr(alike, "_LARGE", 1)
+    monkeypatch.setattr(module, "_LARGE", 1)
     warm = bd.DropoutLogisticRegression(0.3, tol=1e-9, warm_start=True).fit(X, y)
     coef = warm.coef_.copy()
     within(warm.fit(X, y).coef_, coef, warm.objective_trace_[-1], 1e-9)
@@ -162,7 +162,7 @@ def test_paths_and_warm_starts(monkeypatch):
 
 def test_what_tells_columns_apart_is_heeded(monkeypatch):
     """Columns are no more alike to a model that has a rate, a prior or a group for one of them alone."""
-    monkeypatch.setattr(alike, "_LARGE", 1)
+    monkeypatch.setattr(module, "_LARGE", 1)
     X, y = corpus()[0], response("signs")
     design, names, ones = as_design(X), [str(d) for d in range(P)], np.ones((P + 1, 1))
     two = design.distinct.index
@@ -173,13 +173,13 @@ def test_what_tells_columns_apart_is_heeded(monkeypatch):
     groups = np.zeros(P, dtype=int)
     groups[one] = 1
     for rates in (bd.Fixed(own), bd.PerGroup(groups.tolist()), bd.PerFeature(bd.Beta(2.0 + own, 3.0))):
-        assert columns_alike(design, rates.bind(names), 1, ones) is None
+        assert duplicate_columns(design, rates.bind(names), 1, ones) is None
     scale = ones.copy()
     scale[one] = 2.0
-    assert columns_alike(design, bd.Fixed(0.3).bind(names), 1, scale) is None
-    assert columns_alike(design, bd.Fixed(0.3).bind(names), 2, ones, np.stack([own, own], axis=1)) is None
+    assert duplicate_columns(design, bd.Fixed(0.3).bind(names), 1, scale) is None
+    assert duplicate_columns(design, bd.Fixed(0.3).bind(names), 2, ones, np.stack([own, own], axis=1)) is None
     together = np.where(np.arange(P) % 2, 1, 0)[two]
-    assert columns_alike(design, bd.PerGroup(together.tolist()).bind(names), 1, ones) is not None
+    assert duplicate_columns(design, bd.PerGroup(together.tolist()).bind(names), 1, ones) is not None
     fitted = bd.fit(bd.Model(rates=bd.Fixed(own)), X, y)
     assert fitted.weight[one] != fitted.weight[np.flatnonzero(two == two[one])[1]]
 

@@ -23,14 +23,14 @@ from ...priors.rate_prior import map_arrays
 from ...rates import RateMap
 from ..solvers.rate_update import SignCounts
 
-__all__ = ["Alike", "columns_alike"]
+__all__ = ["DuplicateColumns", "duplicate_columns"]
 
 # Numbers of a block (p, K) from which on it is worth a look.
 _LARGE = 100_000
 
 
 @dataclass(frozen=True)
-class Alike:
+class DuplicateColumns:
     """Distinct columns, and what becomes of that which is said of all.
 
     Attributes
@@ -89,14 +89,14 @@ class Alike:
         return map_arrays(each, block) if isinstance(block, tuple) else each(block)
 
 
-def columns_alike(
+def duplicate_columns(
     design: Design,
     rate_map: RateMap,
     problems: int,
     precision: Float[np.ndarray, "q 1"],
     rate: Float[np.ndarray, "p K"] | None = None,
-) -> Alike | None:
-    """The columns that are alike in a fit; None where there are few, or the model does not treat them alike.
+) -> DuplicateColumns | None:
+    """The duplicate columns in a fit; None where there are few, or the model does not treat them alike.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def columns_alike(
     >>> import bayesdrop as bd
     >>> from bayesdrop.designs import as_design
     >>> words = as_design(csr_array([[1.0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
-    >>> found = columns_alike(words, bd.Fixed(0.3).bind("abcd"), 50_000, np.ones((5, 1)))
+    >>> found = duplicate_columns(words, bd.Fixed(0.3).bind("abcd"), 50_000, np.ones((5, 1)))
     >>> found.columns.copies.tolist()
     [3.0, 1.0]
     >>> found.all_weights(np.array([[2.0], [-1.0], [0.5]])).ravel().tolist()
@@ -133,7 +133,7 @@ def columns_alike(
     if not all(np.array_equal(part, part[first][index]) for part in said):
         return None
     few = rate_map.standing_for(first, found.copies)
-    return None if own and not _is_one_law(few, problems) else Alike(found, few, own)
+    return None if own and not _is_one_law(few, problems) else DuplicateColumns(found, few, own)
 
 
 def _is_one_law(rate_map: RateMap, problems: int) -> bool:
