@@ -41,7 +41,7 @@ def stopped_sampler():
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)  # again, for Python ignores one in a finaliser
     try:
         bd.sample(bd.Model(), X[:, :50], Y, tune=50_000, draws=50_000, chains=2, progress=False)
     finally:

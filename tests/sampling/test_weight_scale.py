@@ -160,7 +160,7 @@ def test_density_and_gradient_of_gradient_samplers(name):
     model, points = MODELS[name], np.random.default_rng(3).normal(size=(6, 6))
     with jax.enable_x64(True):
         data = as_dataset(X, Y)
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64", rounded=False)
+        bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64", "dense", rounded=False)
         g = len(bound.operands.log_scale)
         phi = jnp.asarray(points[:, : 4 + g]) * np.array([0.1, 0.5, 1.0, 1.0, 2.0, 3.0])[:, None]
 
@@ -190,7 +190,7 @@ def test_the_map_decouples_a_gaussian_posterior():
     model = bd.Model(bd.Squared(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(2.0)))
     with jax.enable_x64(True):
         data = as_dataset(X, X[:, 0] + GENERATOR.normal(size=14), binary=False)
-        bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64")
+        bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64", "dense")
         zeta, evaluate = np.random.default_rng(0).normal(size=(5, 4)), jax.jit(bound.density.evaluate)
         for delta in (-2.0, 0.0, 1.5):
             at = lambda zeta, delta=delta: np.c_[zeta, np.full(len(zeta), delta)]  # noqa: E731

@@ -12,8 +12,8 @@ from scipy.special import logit
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.gibbs import columns as gibbs_columns
 from bayesdrop.gibbs import weights as gibbs_gaussian
+from bayesdrop.gibbs.moves import columns as gibbs_columns
 from bayesdrop.gibbs.moves.columns import dense_columns, sparse_columns
 from bayesdrop.gibbs.moves.features import log_mask_sum
 from bayesdrop.gibbs.moves.pseudo_marginal import first_metric, mask_pass, trajectory

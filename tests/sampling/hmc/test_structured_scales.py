@@ -16,10 +16,10 @@ from scipy import sparse, stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.hmc import choices
-from bayesdrop.hmc import kernel as hmc_kernel
+from bayesdrop.hmc.approximations import choices
 from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.binding import bind_start
+from bayesdrop.hmc.kernels import kernel as hmc_kernel
 from bayesdrop.hmc.kernels.factors import StretchFactor
 from bayesdrop.hmc.scales.directions import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.hmc.scales.learnt import ScaleDensity
