@@ -58,8 +58,10 @@ def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
     return order * (jnp.log(root + order) - jnp.log(x)) - root + _log_integral(order, x) - math.log(2)
 
 
-def _exponent(p: Elementwise, omega: Elementwise, u: Elementwise) -> Elementwise:
-    """``D(u)``, of ``p >= 0``."""
+def _exponent(
+    p: Float[jax.Array, ...], omega: Float[jax.Array, ...], u: Float[jax.Array, ...]
+) -> Float[jax.Array, ...]:
+    """``D(u)``, of ``p >= 0``; the shapes broadcast."""
     small = jnp.abs(u) < 0.5
     near = jnp.where(small, u, 0)
     series = jnp.ones_like(u)

@@ -191,7 +191,7 @@ def conclude(
 
     def near(key: Key) -> bool:
         worse, error = table.difference(key, best)
-        return worse <= max(within * np.nan_to_num(error), _SAME * abs(table.mean(best)))
+        return bool(worse <= max(within * np.nan_to_num(error), _SAME * abs(table.mean(best))))
 
     # The most regular: the smallest C, and there the most noise.
     regular = sorted(keys, key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))

@@ -21,9 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
+from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Float, Int
+from ..._typing import Bool, Float, Int
 from ...distributions.conditional_update import where_needed
 
 __all__ = ["StepSearch", "draw_length", "first_search", "searched", "started_again"]
@@ -64,7 +65,7 @@ class StepSearch(NamedTuple):
     tried: Int[jax.Array, " L"]
 
 
-def first_search(steps: int, dtype: np.dtype) -> StepSearch:
+def first_search(steps: int, dtype: DTypeLike) -> StepSearch:
     """Search that begins at a number of steps, of the whole turn.
 
     Examples
@@ -120,7 +121,7 @@ def _next(
     chosen: Int[jax.Array, ""],
     accepted: Float[jax.Array, " L"],
     tried: Int[jax.Array, " L"],
-    last: Int[jax.Array, ""],
+    last: Bool[jax.Array, ""],
     aim: float,
 ) -> Int[jax.Array, ""]:
     """Candidate of the next round, or at the ``last`` draw of the warm-up that of all draws to come."""
