@@ -45,8 +45,8 @@ def _density(loss, score, C):
     return at
 
 
-def _second_moment(density, y):
-    return y**2 * density(y)
+def _moment(density, score, k, y):
+    return (y - score) ** k * density(y)
 
 
 def _integral(function, loss, score, low=-np.inf, high=np.inf):
@@ -77,10 +77,19 @@ def test_responses_follow_their_density(loss, C):
             error = np.sqrt(up * (1 - up) / DRAWS)
             assert abs(np.mean(drawn > 0) - up) < LIMIT * error
             continue
+        total, below = _integral(density, loss, score), -np.inf
+        if density(score + 1e3) * 1e15 < 1e-6 * density(score):  # else the tails have no fourth moment
+            first, second, fourth = (
+                _integral(partial(_moment, density, score, k), loss, score) / total for k in (1, 2, 4)
+            )
+            error = np.sqrt((second - first**2) / DRAWS)
+            assert abs(np.mean(drawn - score) - first) < LIMIT * error
+            assert loss.score_is != "expected response" or abs(first) < 1e-9
+            error = np.sqrt((fourth - second**2) / DRAWS)
+            assert abs(np.mean((drawn - score) ** 2) - second) < LIMIT * error
         # Ranges that hold shares of every size, far tails too; a moment may be infinite.
         ends = np.append(score + np.quantile(drawn - score, [1e-3, 0.02, 0.2, 0.5, 0.8, 0.98, 1 - 1e-3]), np.inf)
         other = loss.sample_response(np.random.default_rng(1), np.full(DRAWS, score), C)
-        total, below = _integral(density, loss, score), -np.inf
         for end in ends:
             share = _integral(density, loss, score, below, end) / total
             error = np.sqrt(share * (1 - share) / DRAWS)
@@ -140,7 +149,7 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
             var = mean * (1 - mean)
         else:
             density = _density(loss, 0.0, C)
-            own = _integral(partial(_second_moment, density), loss, 0.0) / _integral(density, loss, 0.0)
+            own = _integral(partial(_moment, density, 0.0, 2), loss, 0.0) / _integral(density, loss, 0.0)
             mean = chance @ score
             var = own + chance @ (score - mean) ** 2
         z = (y[:, i].mean() - mean) / np.sqrt(var / len(y))
