@@ -63,7 +63,7 @@ def _possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
 
 
 def choose_strength(task: Task) -> tuple[Model, Selection | None, Start | None]:
-    """Replace the ``bd.Tuned`` of a settled model by the structure with the strength chosen.
+    """Replace the ``bd.Tuned`` of a model of centred rows by the structure with the strength chosen.
 
     Returns
     -------

@@ -41,7 +41,7 @@ _ROWS_PER_COLUMN = 4
 
 @dataclass(frozen=True)
 class Task:
-    """A settled model and its data.
+    """A model of centred rows, and its data.
 
     Attributes
     ----------
