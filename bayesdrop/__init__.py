@@ -13,7 +13,7 @@ from typing import Any
 
 import lazy_loader
 
-from ._interrupts import uninterrupted
+from ._progress import uninterrupted
 
 __version__ = version("bayesdrop")
 # Silent until the user's own logging asks for it.

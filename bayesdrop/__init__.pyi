@@ -25,10 +25,9 @@ from .gibbs.numpyro_block import WeightsBlock
 from .hmc.method import HMC
 from .hmc.nuts import NUTS
 from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
-from .latent.minimisers.alternating import Alternating
+from .latent.minimisers.alternating import Alternating, Minibatch
 from .latent.minimisers.lbfgs import LBFGS
-from .latent.minimisers.minibatch import Minibatch
-from .latent.posterior.sampling import sample_latent
+from .latent.sampling import sample_latent
 from .losses import (
     Binomial,
     EpsilonInsensitive,

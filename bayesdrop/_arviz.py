@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._interrupts import uninterrupted
+from ._progress import uninterrupted
 
 __all__ = ["arviz", "arviz_beside"]
 

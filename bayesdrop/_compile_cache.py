@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ._atomic_files import replacing
-from ._interrupts import uninterrupted
+from ._progress import uninterrupted
 
 __all__ = ["VARIABLE", "cache_folder", "compile_cache", "prepare"]
 

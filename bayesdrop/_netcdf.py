@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ._atomic_files import open_regular, replacing
-from ._interrupts import uninterrupted
 from ._memory import check_memory
+from ._progress import uninterrupted
 from ._validation import check_path
 
 if TYPE_CHECKING:

@@ -3,18 +3,25 @@
 Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
 lasts, where standard error is a terminal; the fits within a search are part of its line. Chains have a bar of their
 own.
+
+Interruptions from the keyboard, which Python may raise between any two lines, held back where they would do harm.
+
+An import that is interrupted leaves a library that is half there, until the process ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["Line", "quietly", "step", "waiting"]
+__all__ = ["Line", "quietly", "step", "uninterrupted", "waiting"]
 
 # What is over before is not shown.
 _SECONDS = 1.0
@@ -78,3 +85,26 @@ def step() -> None:
     line = _current.get()
     if line is not None:
         line.step()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all.
+
+    Examples
+    --------
+    >>> with uninterrupted():
+    ...     pass
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # no interruption comes here
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])

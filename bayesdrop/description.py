@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .data.column_facts import ColumnFacts
+    from .data.frames import ColumnFacts
     from .model import Model
 
 __all__ = ["attributes", "components", "describe", "read_classes", "rebuild", "stored_classes", "stored_model"]

@@ -6,12 +6,20 @@ scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets 
 second that ``bd.Beta(1, 1)`` should not.
 """
 
-from .column import one_per_row, plain_column
-from .extras import extra
-from .folds import check_folds
-from .groups import check_groups, group_index
-from .keywords import takes_random_state, takes_seed
-from .numeric import MOST, check_count, check_number, check_numbers, check_random_state, check_seed, drawn_seed
+from .groups import check_folds, check_groups, group_index
+from .numeric import (
+    MOST,
+    are_classes,
+    check_count,
+    check_matrix,
+    check_number,
+    check_numbers,
+    check_random_state,
+    check_seed,
+    drawn_seed,
+    is_column,
+    plain_matrix,
+)
 from .objects import (
     check_axes,
     check_choice,
@@ -20,14 +28,16 @@ from .objects import (
     check_instance,
     check_names,
     check_path,
+    extra,
     offers,
     refuse_masked,
     refuse_scalar,
     refuse_surrogates,
+    shown,
+    takes_random_state,
+    takes_seed,
 )
-from .plain import are_classes, check_matrix, is_column, plain_matrix
-from .table import as_numbers, is_table, open_table, plain_frame, table_names, text_names
-from .words import shown
+from .table import as_numbers, is_table, one_per_row, open_table, plain_column, plain_frame, table_names, text_names
 
 __all__ = [
     "MOST",

@@ -1,18 +1,24 @@
-"""Objects, choices, names and what is no plain array."""
+"""Objects, choices, names and what is no plain array.
+
+How a refusal is worded: ``argument: expected …, got …; what to do.``
+
+Arguments that other libraries, or other parts of this one, call by another word.
+
+Packages that only some of the library needs, and how they are installed.
+"""
 
 from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, wraps
+from importlib import import_module
 from inspect import getattr_static
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
-
-from .words import refusal, shown, with_article
 
 __all__ = [
     "check_axes",
@@ -22,9 +28,15 @@ __all__ = [
     "check_instance",
     "check_names",
     "check_path",
+    "extra",
+    "refusal",
     "refuse_masked",
     "refuse_scalar",
     "refuse_surrogates",
+    "shown",
+    "takes_random_state",
+    "takes_seed",
+    "with_article",
 ]
 
 
@@ -269,3 +281,93 @@ def check_figure(figure: Any, name: str = "figure") -> Any:
     from matplotlib.figure import FigureBase
 
     return check_instance(figure, name, FigureBase, "a figure of matplotlib, such as plt.figure(), or None")
+
+
+_LONGEST = 160
+
+
+def shown(value: Any) -> str:
+    """What a message shows of a value: its ``repr`` on one line, cut short, whatever the value does when asked.
+
+    Examples
+    --------
+    >>> shown("text"), shown(10**5000)
+    ("'text'", 'an int that is too long to be shown')
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an object of the user's own may raise anything
+        return f"{with_article(type(value).__name__)} that is too long to be shown"
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def with_article(word: str) -> str:
+    """Word with a or an before it."""
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+def refusal(name: str, expected: str, value: Any, advice: str) -> str:
+    """Message of an error."""
+    return f"{name}: expected {expected}, got {shown(value)}{f'; {advice}' if advice else ''}."
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _called(name: str, other: str, why: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def checked(*args: P.args, **options: P.kwargs) -> R:
+            if other in options:
+                given = shown(options[other])
+                raise TypeError(f"{other}: this is called {name} here, for {why}; give {name}={given}.")
+            return function(*args, **options)
+
+        return checked
+
+    return decorate
+
+
+takes_seed = _called("seed", "random_state", "functions take seed, and estimators random_state")
+"""Decorator of a function that takes ``seed``: ``random_state=0`` is an error that says so.
+
+Examples
+--------
+>>> @takes_seed
+... def draw(seed=0):
+...     return seed
+>>> draw(random_state=3)
+Traceback (most recent call last):
+TypeError: random_state: this is called seed here, for functions take seed, and estimators random_state; give seed=3.
+"""
+
+takes_random_state = _called("random_state", "seed", "estimators take random_state, and functions seed")
+"""Decorator of the constructor of an estimator that takes ``random_state``: ``seed=0`` is an error that says so."""
+
+
+def extra(module: str, what: str, name: str) -> Any:
+    """Import a module of an extra; raise ImportError that says what needs it and how it is installed.
+
+    Parameters
+    ----------
+    module : str
+        Module with its dots.
+    what : str
+        What needs it, with a verb: ``"bd.plots needs"``.
+    name : str
+        Extra of the package; where there is none, ``""``, the module's own package is named.
+
+    Examples
+    --------
+    >>> extra("no_such_module", "bd.nothing needs", "plot")
+    Traceback (most recent call last):
+    ImportError: bd.nothing needs no_such_module, which is not installed; pip install 'bayesdrop[plot]'.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        wanted = f"'bayesdrop[{name}]'" if name else package
+        raise ImportError(f"{what} {package}, which is not installed; pip install {wanted}.") from error

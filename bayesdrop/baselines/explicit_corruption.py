@@ -26,7 +26,7 @@ from ..estimators.intact import intact
 from ..estimators.validation import check_here, check_new_matrix, default_names
 from ..fitting.tuning.copies import Copies
 from ..noise import Noise
-from .noising import check_noise, fixed_rates, keeps_zeros
+from .one_vs_rest import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
 

@@ -37,8 +37,7 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Noise
 from ..rates import Fixed
-from .noising import check_noise, fixed_rates, keeps_zeros
-from .one_vs_rest import OneVsRest
+from .one_vs_rest import OneVsRest, check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
 

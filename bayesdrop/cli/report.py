@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._interrupts import uninterrupted
 from .._netcdf import write_netcdf
+from .._progress import uninterrupted
 from .._typing import Float
 from ..data.table_files import InputError
 from ..posterior.arviz_groups.groups import dataset, save

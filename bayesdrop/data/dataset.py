@@ -11,8 +11,8 @@ import numpy as np
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking, column_names
-from .class_weights import class_factors, weigh_classes
-from .column_facts import ColumnFacts
+from .frames import ColumnFacts
+from .responses import class_factors, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]
 

@@ -22,8 +22,8 @@ from ..designs import Blocks
 from ..designs.blocks.file_sizes import check_room
 from ..designs.blocks.sources import Files
 from ..designs.blocks.svmlight import LineError, read_labels
-from .column_facts import ColumnFacts
 from .encoding import Encoding
+from .frames import ColumnFacts
 from .responses import check_target
 from .table_files import InputError
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .polya_gamma_one import polya_gamma_one
-from .reciprocal import reciprocal_inverse_gaussian
+from .draws import polya_gamma_one, reciprocal_inverse_gaussian
 
 if TYPE_CHECKING:
     from .generalized_inverse_gaussian import GeneralizedInverseGaussian

@@ -18,7 +18,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import AnyArray, Float, Num
-from .reciprocal import reciprocal_inverse_gaussian
+from .draws import reciprocal_inverse_gaussian
 
 __all__ = ["InverseGaussian"]
 

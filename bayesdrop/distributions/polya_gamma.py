@@ -18,10 +18,9 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import Float
-from .conditional_update import where_needed
+from .draws import polya_gamma_one, where_needed
 from .inverse_gaussian import InverseGaussian, Numbers, _floats
 from .polya_gamma_density import log_cosh_change, log_density, unit_moments
-from .polya_gamma_one import polya_gamma_one
 
 __all__ = ["PolyaGamma"]
 

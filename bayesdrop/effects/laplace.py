@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from ..data.column_facts import in_order
-from ..data.counts import paired_counts
 from ..data.dataset import Dataset, as_dataset
+from ..data.frames import in_order
+from ..data.responses import paired_counts
 from ..designs import as_local_design
 from ..fitting.objective.centring import centre_problem
 from ..fitting.objective.energy import Energy

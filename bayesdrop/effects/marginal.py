@@ -22,7 +22,7 @@ from .._validation import check_count, check_flag, check_number, shown
 from ..designs.rows import check_sample_weight
 from ..fitting.objective.centring import shifted
 from ..fitting.results.summary import rows_of
-from ..noise.centre import centre_of
+from ..noise.base import centre_of
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.fitted_draws import draws_of_fit

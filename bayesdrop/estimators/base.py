@@ -32,7 +32,7 @@ from ..fitting.tuning.task import Task
 from ..losses import Loss
 from ..model import Model
 from ..noise import Dropout
-from ..noise.centre import AUTO, MEAN, centre_of
+from ..noise.base import AUTO, MEAN, centre_of
 from ..priors import Normal
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, refuse_masked
-from ..data.class_weights import class_factors, weigh_classes
-from ..data.column_facts import in_order
+from ..data.frames import in_order
+from ..data.responses import class_factors, weigh_classes
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels

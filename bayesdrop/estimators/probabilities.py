@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import AnyArray, Float, Int
 from ..designs import Design
 from ..fitting.objective.overflow import double_range, refuse_overflow
-from ..losses.softmax_forms import log_sum_exp
+from ..losses.softmax import log_sum_exp
 from ..model import Model
 from ..posterior.draws.draws import Draws
 from ..posterior.noise_average.class_chances import class_chances

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
 from .._validation import check_number
-from ..data.counts import check_responses
+from ..data.responses import check_responses
 from ..designs import as_design, with_missing
 from ..designs.dask.methods import by_blocks
 from ..designs.rows import check_sample_weight

@@ -18,12 +18,19 @@ from ..estimators.intact import intact
 from ..estimators.validation import FLOATS, match_rows
 from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..warnings import warn
-from .alternating import alternate
+from .alternating import alternate, descend
 from .entries import Complete, Entries, Observed, is_sparse, ridge
 from .leading import leading
-from .settings import check_observed, check_settings, widest
-from .shrinkage import adaptive_retain, equalise, minimum, nuclear_weight, shrink
-from .stochastic import descend
+from .shrinkage import (
+    adaptive_retain,
+    check_observed,
+    check_settings,
+    equalise,
+    minimum,
+    nuclear_weight,
+    shrink,
+    widest,
+)
 
 __all__ = ["DropoutMatrixFactorization"]
 

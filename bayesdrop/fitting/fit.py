@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..data.counts import check_responses, paired_counts
 from ..data.dataset import as_dataset
+from ..data.responses import check_responses, paired_counts
 from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays

@@ -21,12 +21,12 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice, check_instance, shown
-from ..data.counts import check_responses
 from ..data.dataset import as_dataset
+from ..data.responses import check_responses
 from ..losses.protocols import Augmented, require
 from ..model import Model, check_model, require_complete
 from ..noise import Coefficients
-from ..noise.centre import require_zero_centre
+from ..noise.base import require_zero_centre
 from .augmented_weights import NoisedFeatures, augmented_weights
 from .moves.columns import dense_columns, sparse_columns
 from .weights import DRAWS, cheapest

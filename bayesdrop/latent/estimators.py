@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
 from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
-from ..data.class_weights import class_factors, weigh_classes
+from ..data.responses import class_factors, weigh_classes
 from ..designs import in_memory
 from ..designs.dask.methods import by_blocks
 from ..estimators.base import DropoutEstimator
@@ -25,18 +25,15 @@ from ..fitting.solvers.driver import Trace, announce
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require
-from ..losses.softmax_forms import FORMS
+from ..losses.softmax import FORMS
 from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
-from .minimisers.lbfgs import LBFGS
-from .minimisers.methods import LatentMethod
-from .minimisers.minibatch import Minibatch
+from .minimisers.alternating import Minibatch
+from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
-from .objective.energy import LatentEnergy, Parameters
-from .objective.rows import Block, blocks_of
-from .rates import class_ratio, learn_rates
-from .starts import random_start
+from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
+from .rates import class_ratio, learn_rates, random_start
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 

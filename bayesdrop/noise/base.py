@@ -4,15 +4,36 @@ Independent noise on each feature has ``E[x̃ | x] = g x + h`` and ``Var[x̃ | x
 variance function. A noise never sees the matrix, and a matrix never sees the noise.
 
 A noise may be centred, ``x̃ = c + α(x − c)``: everything here is then said of ``x − c``, which is what it is given.
+
+Where a multiplicative noise is centred: ``x̃ = c + α(x − c)``, so that a dropped entry takes the value ``c``.
+
+With ``c = 0`` it is the published noise. Zero is the natural value of an absent word or a dark pixel; the mean radius
+of a cell nucleus is never near it, and a noise that sets it to zero makes a value that no row has. A noise itself
+speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.fitting.objective.centring` finds ``c``, and the design
+makes ``X − c`` of it.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from .._typing import AnyArray, Float
+import numpy as np
 
-__all__ = ["Coefficients", "Expansion", "MaskNoise", "Noise", "RateArray"]
+from .._typing import AnyArray, Float
+from .._validation import check_numbers, shown
+
+__all__ = [
+    "Coefficients",
+    "Expansion",
+    "MaskNoise",
+    "Noise",
+    "RateArray",
+    "centre_of",
+    "check_centre",
+    "require_zero_centre",
+    "AUTO",
+    "MEAN",
+]
 
 RateArray: TypeAlias = Float[AnyArray, "..."]
 """Dropout rates, of features (p,) or of features by problems (p, K), in whichever array library."""
@@ -80,7 +101,7 @@ class Noise(Protocol):
 
     @property
     def centre(self) -> Any:
-        """None, or where the noise is centred; see :mod:`bayesdrop.noise.centre`. A class attribute None will do."""
+        """None, or where the noise is centred; see :mod:`bayesdrop.noise.base`. A class attribute None will do."""
 
     def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
@@ -116,3 +137,55 @@ class MaskNoise(Noise, Protocol):
 
     def log_multiplier(self, logit: Any) -> Any:
         """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""
+
+
+AUTO, MEAN = "auto", "mean"
+
+
+def check_centre(centre: Any) -> None | str | tuple[float, ...]:
+    """Return None, "mean", "auto" or a tuple of finite numbers; raise ValueError on anything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_centre(np.array([1.0, 0.0])), check_centre("mean")
+    ((1.0, 0.0), 'mean')
+    """
+    if centre is None or (isinstance(centre, str) and centre in (AUTO, MEAN)):
+        return centre
+    expected = 'None, "mean", "auto" or one finite number for each feature, shape (p,)'
+    value = check_numbers(centre, "centre", expected)
+    if value.ndim != 1 or value.size == 0 or not np.all(np.isfinite(value)):
+        raise ValueError(f"centre: expected {expected}, got {shown(centre)}.")
+    return tuple(value.tolist())
+
+
+def centre_of(noise: Any) -> Any:
+    """Centre (p,) of a noise whose centre is known in numbers; None where it is zero, or not found yet.
+
+    Examples
+    --------
+    >>> from bayesdrop.noise import Dropout
+    >>> centre_of(Dropout(centre=[1.0, 0.0])), centre_of(Dropout())
+    (array([1., 0.]), None)
+    """
+    return np.array(noise.centre) if isinstance(noise.centre, tuple) else None
+
+
+def require_zero_centre(noise: Any, what: str) -> None:
+    """Raise ValueError if the user centred the noise elsewhere and ``what`` knows the noise about 0 alone.
+
+    Examples
+    --------
+    >>> from bayesdrop.noise import Dropout
+    >>> require_zero_centre(Dropout(), "the hidden layer")
+    >>> require_zero_centre(Dropout(centre="mean"), "the hidden layer")
+    Traceback (most recent call last):
+    ...
+    ValueError: centre: the hidden layer has noise about 0 only, ...
+    """
+    if noise.centre is not None and noise.centre != AUTO:
+        raise ValueError(
+            f"centre: {what} has noise about 0 only, got {noise!r}; subtract the centre from the columns of X before, "
+            "which is the same with an intercept, and leave centre out."
+        )

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._validation import check_flag
-from .base import Coefficients, Expansion, RateArray
-from .centre import AUTO, check_centre
+from .base import AUTO, Coefficients, Expansion, RateArray, check_centre
 
 __all__ = ["Dropout"]
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._validation import check_number
-from .base import Coefficients, Expansion, RateArray
-from .centre import AUTO, check_centre
+from .base import AUTO, Coefficients, Expansion, RateArray, check_centre
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "MultiplicativeNoise"]
 

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count
-from .reading import check_fit, draws_of_variable
-from .style import BLUE, CHAIN_COLORS, GREY, VERMILLION, new_axes, new_figure, plain_frame, shortened
+from .style import (
+    BLUE,
+    CHAIN_COLORS,
+    GREY,
+    VERMILLION,
+    check_fit,
+    draws_of_variable,
+    new_axes,
+    new_figure,
+    plain_frame,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from ..fitting.results.result import Fit

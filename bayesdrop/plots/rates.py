@@ -8,7 +8,6 @@ import numpy as np
 
 from .._validation import check_count, check_number
 from ..posterior.prior_intervals import drawn_prior_interval, prior_interval
-from .reading import check_fit, draws_of_variable
 from .style import (
     BLUE,
     GREY,
@@ -16,6 +15,8 @@ from .style import (
     RATE_LABEL,
     VERMILLION,
     WEIGHT_LABEL,
+    check_fit,
+    draws_of_variable,
     label_points,
     legend_above,
     light_grid,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_choice, check_count, shown
-from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
+from ..data.responses import check_responses, paired_counts
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..model import Model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arviz import arviz_beside
-from .._interrupts import uninterrupted
+from .._progress import uninterrupted
 from .._validation import (
     check_count,
     check_flag,
@@ -26,7 +26,7 @@ from ..designs import as_sampling_design
 from ..fitting.by_formula import offset_beside, stated
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
-from ..noise.centre import centre_of
+from ..noise.base import centre_of
 from ..sampling.run.stopping import Stop
 from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants

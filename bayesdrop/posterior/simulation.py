@@ -15,8 +15,8 @@ from scipy.sparse import issparse
 
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
-from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
+from ..data.frames import ColumnFacts
 from ..description import attributes
 from ..designs import column_names, in_memory
 from ..fitting.objective.centring import centre_problem

@@ -2,14 +2,12 @@
 
 from .base import WeightPrior
 from .beta import Beta
-from .gamma import Gamma
 from .horseshoe import Horseshoe
-from .inverse_gamma import InverseGamma
 from .laplace import Laplace
 from .logit_normal import LogitNormal
 from .normal import Normal
 from .rate_prior import RatePrior
-from .scale_prior import HalfCauchy, HalfNormal, ScalePrior
+from .scale_prior import Gamma, HalfCauchy, HalfNormal, InverseGamma, ScalePrior
 
 __all__ = [
     "Beta",

@@ -133,7 +133,7 @@ def map_arrays(function: Callable[[Any], Any], law: Law) -> Law:
 
     Examples
     --------
-    >>> from bayesdrop.priors.beta_law import BetaLaw
+    >>> from bayesdrop.priors.beta import BetaLaw
     >>> map_arrays(lambda part: part[:1], BetaLaw(np.ones(3), np.ones(3))).a.shape
     (1,)
     """

@@ -1,4 +1,4 @@
-r"""Priors of a standard deviation that is learnt: half-normal and half-Cauchy.
+"""Priors of a standard deviation that is learnt: half-normal and half-Cauchy.
 
     HalfNormal(a):  p(σ) ∝ exp(−σ²/2a²)          HalfCauchy(a):  p(σ) ∝ 1/(1 + σ²/a²)          σ > 0
 
@@ -8,6 +8,17 @@ in the logarithm, and so is what ``m`` normal variables ``w ~ N(0, σ²)`` make 
     log p(t | w) = log p(t) − m t − ½ e^{−2t} Σ w² + constant,
 
 so that one mode is all there is. Shapes: ``g`` scales, each with a prior of its own; further axes are chains.
+
+Gamma prior of a number above 0, such as a strength in pseudo-observations.
+
+p(s) = s^{a−1} exp(−s/b) / (Γ(a) b^a)
+
+Inverse gamma prior of a noise variance.
+
+    p(σ²) = b^a / Γ(a) · (σ²)^{−a−1} exp(−b/σ²)
+
+It is conjugate to the variance of normal noise: with ``n`` residuals the posterior has ``a + n/2`` and half their sum
+of squares more on ``b``.
 """
 
 from __future__ import annotations
@@ -18,9 +29,18 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import check_scale, spread_scale
+from .base import check_positive, check_scale, spread_scale
 
-__all__ = ["HalfCauchy", "HalfCauchyLaw", "HalfNormal", "HalfNormalLaw", "ScaleLaw", "ScalePrior"]
+__all__ = [
+    "Gamma",
+    "HalfCauchy",
+    "HalfCauchyLaw",
+    "HalfNormal",
+    "HalfNormalLaw",
+    "InverseGamma",
+    "ScaleLaw",
+    "ScalePrior",
+]
 
 
 @runtime_checkable
@@ -152,3 +172,57 @@ class HalfCauchy:
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
         """``weight_scale_half_cauchy``."""
         return {"weight_scale_half_cauchy": self.law(groups).scale}
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Gamma prior.
+
+    Parameters
+    ----------
+    shape, scale : float
+        ``a`` and ``b``, above 0; the mean is ``ab`` and the standard deviation ``b√a``.
+
+    Examples
+    --------
+    >>> Gamma(2.0, 10.0).mean
+    20.0
+    """
+
+    shape: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_positive("Gamma", shape=self.shape, scale=self.scale)
+
+    @property
+    def mean(self) -> float:
+        """Mean, ``ab``."""
+        return float(self.shape * self.scale)
+
+
+@dataclass(frozen=True)
+class InverseGamma:
+    """Inverse gamma prior of a variance; worth ``2a`` observations whose mean square is ``b/a``.
+
+    Parameters
+    ----------
+    shape, scale : float
+        ``a`` and ``b``, above 0; ``b`` in squared units of the response. The mean is ``b/(a − 1)`` for ``a > 1``.
+
+    Examples
+    --------
+    >>> InverseGamma(2.0, 3.0).mode
+    1.0
+    """
+
+    shape: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_positive("InverseGamma", shape=self.shape, scale=self.scale)
+
+    @property
+    def mode(self) -> float:
+        """Most likely variance, ``b/(a + 1)``."""
+        return float(self.scale / (self.shape + 1))

@@ -21,8 +21,8 @@ from scipy import special
 
 from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
-from ..data.counts import check_responses, paired_counts
 from ..data.dataset import Dataset, as_dataset
+from ..data.responses import check_responses, paired_counts
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.results.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require

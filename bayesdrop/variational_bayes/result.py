@@ -10,11 +10,11 @@ import numpy as np
 from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed, takes_seed
-from ..data.column_facts import ColumnFacts
+from ..data.frames import ColumnFacts
 from ..description import attributes
 from ..fitting.objective.centring import moved
 from ..fitting.results.result import RatePosterior, centred_columns
-from ..noise.centre import centre_of
+from ..noise.base import centre_of
 from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords
 from ..posterior.arviz_groups.groups import assemble

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop.plots.factorization import active_columns, singular_values
+from bayesdrop.plots.latent import active_columns, singular_values
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,8 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.latent.minimisers.whitening import Whitening
 from bayesdrop.latent.objective.covariances import EntryScores, ScoreCovariances
-from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
-from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
-from bayesdrop.latent.objective.pairs import UnitPairs
-from bayesdrop.latent.objective.rows import blocks_of
+from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax, UnitPairs
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K = 31, 13, 5

@@ -12,10 +12,9 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.latent.objective import rows as module
+from bayesdrop.latent.objective import energy as module
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax, unpack
-from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
-from bayesdrop.latent.objective.rows import blocks_of
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4

@@ -10,8 +10,7 @@ import bayesdrop as bd
 from bayesdrop.fitting.solvers.driver import Status, Trace
 from bayesdrop.latent.minimisers.alternating import output_update
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
-from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
-from bayesdrop.latent.objective.rows import blocks_of
+from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
 from bayesdrop.latent.rates import sign_counts
 
 N, P, K = 80, 5, 4

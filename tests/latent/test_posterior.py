@@ -12,11 +12,11 @@ from scipy.special import expit
 
 import bayesdrop as bd
 from bayesdrop.hmc.kernels.density import DensityOperands
-from bayesdrop.latent.posterior.alignment import align_units
-from bayesdrop.latent.posterior.density import LatentDensity
+from bayesdrop.latent.density import LatentDensity
+from bayesdrop.latent.sampling import align_units
 from bayesdrop.models import latent
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.priors.beta_law import BetaLaw
+from bayesdrop.priors.beta import BetaLaw
 from bayesdrop.sampling.matrix import samplers_matrix
 
 N, P, K, CHAINS = 12, 4, 3, 5
@@ -87,8 +87,7 @@ def test_density_is_the_program(storage):
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):
     """Moments as the estimators have them, the gradient by autodiff of the value."""
     from bayesdrop.latent.objective.criteria import OneVersusRest
-    from bayesdrop.latent.objective.energy import LatentEnergy, Parameters
-    from bayesdrop.latent.objective.rows import blocks_of
+    from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
 
     X, y, power = (part[3:] for part in problem())
     free = P if noise.has_rate else 0

@@ -15,8 +15,8 @@ import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
-    ("_interrupts",),
-    ("_typing", "_validation", "_arviz", "_display", "_progress", "warnings"),
+    ("_progress",),
+    ("_typing", "_validation", "_arviz", "_display", "warnings"),
     ("_atomic_files", "_memory", "_stored", "distributions"),
     ("_compile_cache", "_netcdf"),
     ("priors",),

@@ -10,7 +10,7 @@ import pytest
 import bayesdrop as bd
 
 FOLDER = Path(bd.plots.__file__).parent
-SHARED = {"__init__", "style", "reading"}
+SHARED = {"__init__", "style"}
 
 
 @pytest.mark.parametrize("name", bd.plots.__all__)

@@ -11,8 +11,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop import _memory
-from bayesdrop._interrupts import uninterrupted
-from bayesdrop.plots.reading import draws_of_variable
+from bayesdrop._progress import uninterrupted
+from bayesdrop.plots.style import draws_of_variable
 from bayesdrop.posterior.finishing import Finishing
 from bayesdrop.sampling.run import checkpoint
 

@@ -16,7 +16,7 @@ import bayesdrop as bd
 from bayesdrop import priors
 from bayesdrop.posterior.arviz_groups.stored_rate_prior import rate_prior_constants, read_rate_prior
 from bayesdrop.priors import RatePrior
-from bayesdrop.priors.beta_law import BetaLaw
+from bayesdrop.priors.beta import BetaLaw
 from bayesdrop.priors.counted_law import CountedLaw
 from bayesdrop.priors.rate_prior import log_rates, map_arrays
 

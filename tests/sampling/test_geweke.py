@@ -20,7 +20,7 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.priors.beta_law import BetaLaw
+from bayesdrop.priors.beta import BetaLaw
 from bayesdrop.priors.horseshoe import HorseshoeScales
 
 FALSE_ALARM = 2e-5

@@ -34,9 +34,17 @@ from ..._display import Shown
 from ..._typing import Float, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, no_column, refuse_missing, to_pandas
-from .checks import check_columns, check_finite, is_label, mark_missing, with_label
+from .checks import (
+    check_columns,
+    check_finite,
+    is_label,
+    mark_missing,
+    offset_by,
+    offset_learnt,
+    with_label,
+    without_offsets,
+)
 from .encoding import encode, levels_listed, levels_of, with_columns, with_quotes, without_intercept, words
-from .offset import offset_by, offset_learnt, without_offsets
 
 __all__ = ["FormulaDesign", "from_formula"]
 

@@ -31,7 +31,7 @@ from ..._typing import AnyArray, Float, PerRow
 from ...designs import Design, as_design
 from ...designs.columns import ColumnSummary
 from ...model import Model
-from ...noise.centre import AUTO, MEAN, centre_of
+from ...noise.base import AUTO, MEAN, centre_of
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 

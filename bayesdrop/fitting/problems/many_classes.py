@@ -30,7 +30,7 @@ from ..._memory import check_memory
 from ..._progress import waiting
 from ..._typing import Float, Num, PerRow
 from ...designs import Design
-from ...losses.softmax_forms import expected_softmax
+from ...losses.softmax import expected_softmax
 from ...model import Model
 from ...moments import ScoreMoments
 from ...priors.rate_prior import UpdatedRateLaw

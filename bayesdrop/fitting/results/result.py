@@ -11,7 +11,7 @@ from ..._display import Shown
 from ..._netcdf import write_netcdf
 from ..._typing import Float, Num
 from ..._validation import check_number
-from ...data.column_facts import ColumnFacts
+from ...data.frames import ColumnFacts
 from ...designs import column_names
 from ...priors.rate_prior import map_arrays
 from .saved import fit_dataset, fit_fields, load_dataset
@@ -66,7 +66,7 @@ class RatePosterior:
 
     Examples
     --------
-    >>> from bayesdrop.priors.beta_law import BetaLaw
+    >>> from bayesdrop.priors.beta import BetaLaw
     >>> RatePosterior(BetaLaw(np.array([3.0]), np.array([1.0])), np.array([2.0]), ["x0"], "feature").mean
     array([0.75])
     """
@@ -105,7 +105,7 @@ class RatePosterior:
 
         Examples
         --------
-        >>> from bayesdrop.priors.beta_law import BetaLaw
+        >>> from bayesdrop.priors.beta import BetaLaw
         >>> law = BetaLaw(np.array([3.0, 1.0]), np.array([1.0, 2.0]))
         >>> both = RatePosterior(law, law.a + law.b - 2, ["a", "b"], "feature")
         >>> both.take([1]).names
@@ -123,7 +123,7 @@ class RatePosterior:
 
         Examples
         --------
-        >>> from bayesdrop.priors.beta_law import BetaLaw
+        >>> from bayesdrop.priors.beta import BetaLaw
         >>> law = BetaLaw(np.array([[3.0, 1.0]]), np.array([[1.0, 2.0]]))
         >>> RatePosterior(law, law.a + law.b - 2, ["a"], "feature").flat(["red", "blue"]).names
         ['a (red)', 'a (blue)']

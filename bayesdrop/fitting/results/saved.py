@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._interrupts import uninterrupted
 from ..._netcdf import read_netcdf, reading
+from ..._progress import uninterrupted
 from ..._stored import stored_count, stored_names, stored_numbers
-from ...data.column_facts import ColumnFacts
+from ...data.frames import ColumnFacts
 from ...description import attributes, stored_classes, stored_model
 from ...priors.stored import stored_update
 from ..solvers.driver import Status

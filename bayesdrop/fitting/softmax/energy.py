@@ -1,6 +1,6 @@
 r"""Energy of softmax regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
 
-With what the noise adds to the loss of a row, ``R`` of :mod:`bayesdrop.losses.softmax_forms`, which does not depend on
+With what the noise adds to the loss of a row, ``R`` of :mod:`bayesdrop.losses.softmax`, which does not depend on
 the label, so that rows without one have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
@@ -23,7 +23,7 @@ import numpy as np
 from ..._typing import Float, Int, PerRow
 from ...linalg.conjugate_gradients import Apply
 from ...losses.base import choose_form
-from ...losses.softmax_forms import FORMS, log_sum_exp
+from ...losses.softmax import FORMS, log_sum_exp
 from ...moments import ScoreMoments
 from ..solvers.preconditioners import choose_preconditioner
 from .curvature import ByEntries, ByFeature, NoiseCurvature

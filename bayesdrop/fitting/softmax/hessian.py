@@ -22,8 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from ..._typing import Float
-from ...losses.softmax_cumulants import ClassMoments, class_moments, mean_curvature
-from ...losses.softmax_forms import FORMS, log_sum_exp
+from ...losses.softmax import FORMS, ClassMoments, class_moments, log_sum_exp, mean_curvature
 from ..objective.overflow import double_range, refuse_overflow
 from .energy import SoftmaxEnergy
 

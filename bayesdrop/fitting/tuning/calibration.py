@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..._typing import Bool, Float, Num
-from ...losses.softmax_forms import log_sum_exp
+from ...losses.softmax import log_sum_exp
 from .blocks import Held
 from .folds import Fold
 from .table import Key

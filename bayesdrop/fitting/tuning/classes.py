@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
-from ...losses.softmax_forms import expected_softmax
+from ...losses.softmax import expected_softmax
 from ...model import Model
 from ..objective.row_weights import row_weights
 from ..problems.many_classes import ClassFit, class_chances, fit_classes, softmax_energy

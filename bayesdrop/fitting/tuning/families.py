@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, Num
-from ...priors.beta_law import BetaLaw
+from ...priors.beta import BetaLaw
 from ...rates import Fixed, RateMap, Rates
 
 __all__ = ["Family", "families_of", "scaled"]

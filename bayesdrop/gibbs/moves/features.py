@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...distributions.conditional_update import where_needed
+from ...distributions.draws import where_needed
 from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
 

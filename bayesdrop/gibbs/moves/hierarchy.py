@@ -25,7 +25,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float, Int
-from ...priors.beta_law import BetaLaw
+from ...priors.beta import BetaLaw
 from ...priors.rate_prior import log_rates
 from ...rates import Hierarchy
 from ...sampling.placing import placed

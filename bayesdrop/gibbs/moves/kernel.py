@@ -35,7 +35,7 @@ from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...distributions.conditional_update import where_needed
+from ...distributions.draws import where_needed
 from ...priors.rate_prior import log_rates
 from ...sampling.weight_scales import first_scales, recorded_scales, weight_precision
 from .features import FeatureStep, uniform_masks, update_feature

@@ -8,7 +8,7 @@ covariance is ``BVBᵀ``, and
 
     ∂cost/∂m = Bᵀ ∂cost/∂s,    ∂cost/∂v_jl = (2 − δ_jl) (Bᵀ ∂cost/∂cov B)_jl,    ∂cost/∂s = c (softmax(s) − 1_y)
 
-without noise; what noise adds is of :mod:`bayesdrop.losses.softmax_forms`.
+without noise; what noise adds is of :mod:`bayesdrop.losses.softmax`.
 
 Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts.
 """
@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._typing import Float, PerRow
-from ...losses.softmax_forms import FORMS, log_sum_exp
+from ...losses.softmax import FORMS, log_sum_exp
 from .density import ClassDensity, contrasts
 
 __all__ = ["ClassCosts"]

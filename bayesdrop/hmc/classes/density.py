@@ -24,7 +24,7 @@ from ...data.dataset import Dataset
 from ...fitting.problems.many_classes import fit_classes, softmax_energy
 from ...fitting.softmax.curvature import NoiseCurvature
 from ...fitting.softmax.energy import SoftmaxEnergy
-from ...losses.softmax_forms import JITTER, normal_points
+from ...losses.softmax import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import product, squared_product
@@ -177,7 +177,7 @@ class ClassDensity:
         level: Float[jax.Array, "C n"],
         pairs: Float[jax.Array, "C pairs n"],
     ) -> Float[jax.Array, "C n"]:
-        """What the noise adds to the loss; see :mod:`bayesdrop.losses.softmax_forms`."""
+        """What the noise adds to the loss; see :mod:`bayesdrop.losses.softmax`."""
         J = basis.shape[1]
         first, second = np.triu_indices(J)
         place = np.empty((J, J), dtype=int)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Float
-from ...losses.softmax_forms import log_sum_exp, normal_points
+from ...losses.softmax import log_sum_exp, normal_points
 
 __all__ = ["ClassSlopes", "class_slopes"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...distributions.conditional_update import where_needed
+from ...distributions.draws import where_needed
 from ...sampling.slice_sampling import slice_sample
 from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient

@@ -2,6 +2,12 @@
 
 On the energy without variance first, whose steps cost a fifth, then on the whole one, in the coordinates of
 :mod:`.whitening` where features are few.
+
+What a minimiser of the energy of a hidden layer must offer, and how it divides its steps.
+
+There are three: :mod:`.lbfgs` takes all weights at once, by SciPy; :mod:`.alternating` is the algorithm of Chen, Zhu,
+Chen & Chen (2015), and :mod:`.minibatch` works on random rows: :mod:`bayesdrop.fitting.solvers.driver` makes the steps
+of both.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -18,11 +24,11 @@ from ..._progress import step
 from ..._typing import Float
 from ..._validation import check_count, check_number
 from ...fitting.solvers.driver import LOOSE, Status, Trace
+from ...fitting.solvers.protocols import OneProblem
 from ..objective.energy import LatentEnergy, Parameters
-from .methods import PLAN, WINDOW, Plan
 from .whitening import MOST_INPUTS, Axes, Whitening
 
-__all__ = ["LBFGS", "Evaluated", "descend"]
+__all__ = ["Evaluated", "LatentMethod", "LatentState", "Plan", "descend", "LBFGS", "PLAN", "WINDOW"]
 
 _log = logging.getLogger("bayesdrop")
 
@@ -131,11 +137,11 @@ class LBFGS:
         check_count(self.max_iter, "max_iter")
 
     def plan(self, starts: int, learns: bool) -> Plan:
-        """See :class:`bayesdrop.latent.minimisers.methods.LatentMethod`."""
+        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
         return PLAN
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
-        """See :class:`bayesdrop.latent.minimisers.methods.LatentMethod`."""
+        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
         most = self.max_iter if steps is None else min(steps, self.max_iter)
 
         def follow(of: LatentEnergy, start: Parameters, steps: int, trace: Trace) -> Parameters:
@@ -153,3 +159,71 @@ class LBFGS:
         if not trace.values and energy.has_variance:
             start = follow(energy.without_variance, start, max(1, int(_FIRST * most)), Trace())
         return follow(energy, start, most, trace)
+
+
+# Steps over which the gain is judged: single ones go up and down.
+WINDOW = 10
+
+
+class Plan(NamedTuple):
+    """How a method spends its steps where there is more to find than the weights.
+
+    Attributes
+    ----------
+    start : int
+        Steps on each of several random starts; 0 for one start, taken as it is.
+    rounds, round : int
+        Most rounds between which the rates are updated, and steps of each.
+    most : int or None
+        Steps after the starts, those of the rounds included; None: what the method may take, after the rounds.
+    """
+
+    start: int
+    rounds: int
+    round: int
+    most: int | None
+
+
+@runtime_checkable
+class LatentMethod(Protocol):
+    """Protocol of a minimiser."""
+
+    def plan(self, starts: int, learns: bool) -> Plan:
+        """Divide the steps among ``starts`` random starts, the rounds of learnt rates, and the rest."""
+
+    def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
+        """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
+
+
+# Steps on each of several starts, rounds of the rates, and steps of a round, where a step costs a pass over the data
+# and some hundreds are allowed.
+PLAN = Plan(15, 30, 20, None)
+
+
+@dataclass(frozen=True)
+class LatentState(OneProblem):
+    """Where a minimiser is.
+
+    Attributes
+    ----------
+    weights
+        :class:`Parameters`.
+    value, objective : array (1,)
+        Energy there, with a kinked loss smoothed and as it is.
+    remaining : array (1,)
+        0 once steps gain less than was asked for, else infinite.
+    memory
+        What the method keeps from step to step.
+    """
+
+    weights: Parameters
+    value: Float[np.ndarray, " 1"]
+    objective: Float[np.ndarray, " 1"]
+    remaining: Float[np.ndarray, " 1"]
+    memory: Any
+
+    @classmethod
+    def at(cls, weights: Parameters, value: float, objective: float, memory: Any, done: bool = False) -> LatentState:
+        """The state at weights where the energy is known."""
+        remaining = 0.0 if done else np.inf
+        return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]), memory)

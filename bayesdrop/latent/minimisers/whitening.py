@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..._typing import Float
-from ..objective.energy import LatentEnergy, Parameters
-from ..objective.rows import principal_axes
+from ..objective.energy import LatentEnergy, Parameters, principal_axes
 
 __all__ = ["MOST_INPUTS", "Axes", "Whitening"]
 

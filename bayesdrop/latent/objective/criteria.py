@@ -1,4 +1,7 @@
-"""Marginalised losses of the scores of a row: of each problem by itself, or of all classes jointly."""
+"""Marginalised losses of the scores of a row: of each problem by itself, or of all classes jointly.
+
+Covariances of the pre-activations of a hidden layer, pair by pair of units.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..._typing import Float, Int, Num
-from ...losses.softmax_forms import FORMS, expected_softmax, log_sum_exp
+from ...losses.softmax import FORMS, expected_softmax, log_sum_exp
+from ...moments import ScoreMoments
 
-__all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "unpack"]
+__all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "UnitPairs", "unpack"]
 
 # Class numbers (m,) or signs (m, M).
 Targets = Num[np.ndarray, "m *problems"]
@@ -89,7 +93,7 @@ class OneVersusRest:
 
 @dataclass(frozen=True)
 class Softmax:
-    """``log Σ exp(s_k) − s_y`` and what the noise adds to it; see :mod:`bayesdrop.losses.softmax_forms`.
+    """``log Σ exp(s_k) − s_y`` and what the noise adds to it; see :mod:`bayesdrop.losses.softmax`.
 
     Attributes
     ----------
@@ -150,3 +154,80 @@ def unpack(
     full[:, first, second] = flat
     full[:, second, first] = flat
     return full
+
+
+class UnitPairs:
+    """What all rows share: products of weights, pair by pair ``k <= l`` of units and ``m <= n`` of problems.
+
+    ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
+    F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l. ``S`` of all rows is one product of ``X²``
+    with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.Route`.
+    """
+
+    def __init__(
+        self,
+        hidden: Float[np.ndarray, "p K"],
+        weight: Float[np.ndarray, "K M"],
+        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
+    ) -> None:
+        self._hidden, self._weight = hidden, weight
+        K, M = weight.shape
+        self._first, self._second = np.triu_indices(K)
+        self._m, self._n = problems
+        self._of_first, self._of_second = _members(self._first, K), _members(self._second, K)
+        self._of_m, self._of_n = _members(self._m, M), _members(self._n, M)
+        self._crossed = np.where(self._first == self._second, 0.0, 1.0)[:, None]
+        self._products = hidden[:, self._first] * hidden[:, self._second]
+        one, other = weight[self._first], weight[self._second]
+        self._matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
+        self._for_products, self._for_matrix = np.zeros_like(self._products), np.zeros_like(self._matrix)
+
+    def forward(
+        self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]
+    ) -> tuple[Float[np.ndarray, "m J"], Float[np.ndarray, "m L"]]:
+        """See :class:`bayesdrop.latent.objective.covariances.Route`; kept are the covariances of the units."""
+        cov = moments.covariance(self._products)
+        bent = slope[:, self._first] * slope[:, self._second]
+        return np.multiply(bent, cov, out=bent) @ self._matrix, cov
+
+    def backward(
+        self,
+        moments: ScoreMoments,
+        slope: Float[np.ndarray, "m K"],
+        for_cov: Float[np.ndarray, "m J"],
+        kept: Float[np.ndarray, "m L"],
+    ) -> Float[np.ndarray, "m K"]:
+        """See :class:`bayesdrop.latent.objective.covariances.Route`."""
+        one, other = slope[:, self._first], slope[:, self._second]
+        pair = one * other
+        self._for_matrix += (pair * kept).T @ for_cov
+        for_bent = for_cov @ self._matrix.T
+        self._for_products += moments.spread(np.multiply(for_bent, pair, out=pair))
+        # Both factors σ' of a pair move with the mean.
+        for_bent *= kept
+        for_slope: Float[np.ndarray, "m K"] = np.multiply(for_bent, other, out=other) @ self._of_first
+        for_slope += np.multiply(for_bent, one, out=one) @ self._of_second
+        return for_slope
+
+    @property
+    def for_hidden(self) -> Float[np.ndarray, "p K"]:
+        """From the slope in the products (p, L)."""
+        one, other = self._hidden[:, self._first], self._hidden[:, self._second]
+        return (self._for_products * other) @ self._of_first + (self._for_products * one) @ self._of_second
+
+    @property
+    def for_output(self) -> Float[np.ndarray, "K M"]:
+        """From the slope in ``F`` (L, J)."""
+        slope, crossed = self._for_matrix, self._crossed * self._for_matrix
+        one, other = self._weight[self._first], self._weight[self._second]
+        return (
+            self._of_first.T @ (slope * other[:, self._n]) @ self._of_m
+            + self._of_second.T @ (slope * one[:, self._m]) @ self._of_n
+            + self._of_second.T @ (crossed * one[:, self._n]) @ self._of_m
+            + self._of_first.T @ (crossed * other[:, self._m]) @ self._of_n
+        )
+
+
+def _members(index: Int[np.ndarray, " L"], size: int) -> Float[np.ndarray, "L size"]:
+    """Indicators (L, size) of what each pair belongs to: sums over pairs are products with it."""
+    return (index[:, None] == np.arange(size)).astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...model import Model
-from ...noise.centre import centre_of
+from ...noise.base import centre_of
 from ...rates import RateMap
 from .stored_rate_prior import rate_prior_constants
 

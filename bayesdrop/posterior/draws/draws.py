@@ -19,12 +19,12 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import check_count
-from ...data.column_facts import ColumnFacts
+from ...data.frames import ColumnFacts
 from ...description import stored_classes, stored_model
 from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
-from ...noise.centre import centre_of
+from ...noise.base import centre_of
 from ..arviz_groups.groups import dataset, group_names
 from ..arviz_groups.summaries import THINNED, needs_all_draws, not_kept
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...fitting.results.result import Fit
-from ...noise.centre import centre_of
+from ...noise.base import centre_of
 from .draws import Draws, read_draws
 
 __all__ = ["draws_of_fit", "read_result"]

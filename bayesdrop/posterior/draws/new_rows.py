@@ -8,11 +8,11 @@ import numpy as np
 
 from ..._typing import Float
 from ..._validation import check_matrix
-from ...data.column_facts import ColumnFacts, in_order
 from ...data.dataset import check_offset
+from ...data.frames import ColumnFacts, in_order
 from ...designs import Design, as_local_design, checking
 from ...model import Model
-from ...noise.centre import centre_of
+from ...noise.base import centre_of
 from .draws import Draws, read_group
 
 __all__ = ["centred_matrix", "check_rows", "check_width", "match_columns", "match_design", "match_offset"]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..._typing import PerRow
-from ...data.column_facts import column_order, read_alike
+from ...data.frames import column_order, read_alike
 from ...designs import Design, as_streamed_design
 from ...model import Model
 from .draws import Draws

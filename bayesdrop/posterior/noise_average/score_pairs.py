@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, Int
-from ...losses.softmax_forms import JITTER, normal_points
+from ...losses.softmax import JITTER, normal_points
 from .enumeration import log_chances, log_sum
 
 __all__ = ["LEAST", "POINTS", "Pairs", "has_factor", "log_totals"]

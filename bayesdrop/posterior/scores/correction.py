@@ -16,7 +16,7 @@ from ..._validation import offers
 from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
-from ...noise.centre import centre_of
+from ...noise.base import centre_of
 from ...priors.rate_prior import RateLaw
 from ..arviz_groups.builder import Attributes
 from ..arviz_groups.summaries import SUMMARY, THINNED

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._interrupts import uninterrupted
 from ..._netcdf import check_file, new_netcdf, reading
+from ..._progress import uninterrupted
 from ..._typing import Float
 from ..draws.draws import Draws
 

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._compile_cache import compile_cache
-from ..._interrupts import uninterrupted
+from ..._progress import uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn

@@ -16,7 +16,7 @@ from bayesdrop.fitting.softmax import curvature as softmax_curvature
 from bayesdrop.fitting.softmax.energy import SoftmaxEnergy
 from bayesdrop.fitting.softmax.fit import fit_softmax
 from bayesdrop.losses import Logistic
-from bayesdrop.losses.softmax_forms import FORMS, expected_softmax
+from bayesdrop.losses.softmax import FORMS, expected_softmax
 from bayesdrop.models import softmax
 from bayesdrop.moments import ScoreMoments
 

@@ -13,7 +13,7 @@ from bayesdrop.fitting.softmax.hessian import SoftmaxHessian
 from bayesdrop.fitting.softmax.leave_one_out import left_out_classes
 from bayesdrop.fitting.tuning.families import scaled
 from bayesdrop.fitting.tuning.scores import joint_losses
-from bayesdrop.losses.softmax_forms import expected_softmax
+from bayesdrop.losses.softmax import expected_softmax
 
 P, K = 4, 3
 

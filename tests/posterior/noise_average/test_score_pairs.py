@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.losses.softmax_forms import log_sum_exp
+from bayesdrop.losses.softmax import log_sum_exp
 from bayesdrop.posterior.draws.draws import Draws
 from bayesdrop.posterior.noise_average import class_chances as module
 from bayesdrop.posterior.noise_average.class_chances import class_chances

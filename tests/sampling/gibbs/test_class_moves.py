@@ -14,7 +14,7 @@ from scipy import stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.classes.intercepts import draw_intercepts
-from bayesdrop.priors.beta_law import BetaLaw
+from bayesdrop.priors.beta import BetaLaw
 
 K, P, LIMIT = 3, 3, 5.0
 PRIOR = bd.Beta(2.0, 3.0)

@@ -19,7 +19,7 @@ from bayesdrop.hmc.classes.density import contrasts
 from bayesdrop.hmc.classes.factor import ClassFactor, class_factor
 from bayesdrop.hmc.classes.slopes import class_slopes
 from bayesdrop.hmc.kernels.factors import FactorMap
-from bayesdrop.losses.softmax_forms import normal_points
+from bayesdrop.losses.softmax import normal_points
 from bayesdrop.sampling.run.runner import as_key, run
 
 K = 4

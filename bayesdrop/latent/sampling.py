@@ -1,4 +1,13 @@
-"""Posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates, as ArviZ takes it."""
+"""Posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates, as ArviZ takes it.
+
+Hidden units in one order and with one sign, draw by draw.
+
+Permuting the units changes nothing, and with free intercepts neither does turning a unit's signs: ``σ(−u) = 1 − σ(u)``,
+so ``(α_k, a_k, w_k, b)`` and ``(−α_k, −a_k, −w_k, b + w_k)`` have the same scores and, under symmetric priors, the same
+density. A chain visits some of the ``2^K K!`` equal modes. Each draw is brought to the one that is nearest to a
+reference (Stephens 2000, with squared distance as loss): an assignment problem of the units, after each has taken its
+better sign. What is left of multimodality after that is real, and shows as a large R-hat.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +17,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import check_count, check_flag, drawn_seed, shown, takes_seed
-from ...data.counts import check_responses
-from ...data.dataset import Dataset, as_dataset
-from ...description import attributes
-from ...losses.protocols import Scored, require
-from ...model import Model, check_model, require_complete
-from ...noise.centre import require_zero_centre
-from ...posterior.arviz_groups.builder import build_groups, provenance
-from ...posterior.arviz_groups.constants import model_constants, model_coords
-from ...posterior.arviz_groups.groups import assemble
-from ...posterior.arviz_groups.responses import observed_group
-from ...posterior.diagnostics.run_warnings import warn_of_run
-from ...posterior.sampling import check_counts
-from .alignment import align_units
+from .._typing import Float
+from .._validation import check_count, check_flag, drawn_seed, shown, takes_seed
+from ..data.dataset import Dataset, as_dataset
+from ..data.responses import check_responses
+from ..description import attributes
+from ..losses.protocols import Scored, require
+from ..model import Model, check_model, require_complete
+from ..noise.base import require_zero_centre
+from ..posterior.arviz_groups.builder import build_groups, provenance
+from ..posterior.arviz_groups.constants import model_constants, model_coords
+from ..posterior.arviz_groups.groups import assemble
+from ..posterior.arviz_groups.responses import observed_group
+from ..posterior.diagnostics.run_warnings import warn_of_run
+from ..posterior.sampling import check_counts
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...sampling.run.runner import Run
+    from ..sampling.run.runner import Run
 
-__all__ = ["sample_latent"]
+__all__ = ["align_units", "sample_latent"]
 
 
 @takes_seed
@@ -49,12 +58,12 @@ def sample_latent(
 ) -> Any:
     """Draw from the posterior of a predictor with one hidden layer of logistic units.
 
-    The density is that of :mod:`bayesdrop.latent.posterior.density`: the noise of the inputs is carried through the
+    The density is that of :mod:`bayesdrop.latent.density`: the noise of the inputs is carried through the
     units to first order, as in ``bd.LatentDropoutSVC``, and the score that results is taken as normal. Hidden weights
     have the model's ``weight_prior``, output weights a standard normal, hidden intercepts ``N(0, 3²)``.
 
     Permuted or turned units are the same predictor, so the draws of all chains are brought to one labelling
-    (:func:`bayesdrop.latent.posterior.alignment.align_units`). Modes that differ by more show as a large R-hat of the
+    (:func:`bayesdrop.latent.sampling.align_units`). Modes that differ by more show as a large R-hat of the
     weights; rates, ``lp`` and predictions do not depend on labels at all.
 
     Parameters
@@ -112,7 +121,7 @@ def sample_latent(
     >>> bd.groups.dataset(post, "posterior")["hidden_weight"].shape
     (2, 5, 2, 2)
     """
-    from ...hmc.nuts import NUTS
+    from ..hmc.nuts import NUTS
 
     check_model(model)
     check_count(tune, "tune")
@@ -157,10 +166,10 @@ def _run(
     import jax
     import jax.numpy as jnp
 
-    from ...hmc.binding import operands_of
-    from ...hmc.nuts import NUTSKernel, NUTSOperands
-    from ...sampling.run.forks import check_process
-    from ...sampling.run.runner import as_key, run
+    from ..hmc.binding import operands_of
+    from ..hmc.nuts import NUTSKernel, NUTSOperands
+    from ..sampling.run.forks import check_process
+    from ..sampling.run.runner import as_key, run
     from .density import LatentDensity
 
     check_process()
@@ -212,3 +221,65 @@ def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
             model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
         ),
     )
+
+
+_ROUNDS = 5
+
+
+def align_units(
+    hidden: Float[np.ndarray, "S K p"],
+    shift: Float[np.ndarray, "S K"],
+    output: Float[np.ndarray, "S K"],
+    intercept: Float[np.ndarray, " S"],
+    reference: int = 0,
+    turn: bool = True,
+) -> tuple[Float[np.ndarray, "S K p"], Float[np.ndarray, "S K"], Float[np.ndarray, "S K"], Float[np.ndarray, " S"]]:
+    """Permute and turn the units of each draw towards a common reference.
+
+    Parameters
+    ----------
+    hidden : array (S, K, p)
+        Hidden weights of ``S`` draws.
+    shift, output : array (S, K)
+        Hidden intercepts and output weights.
+    intercept : array (S,)
+        Output intercepts.
+    reference : int
+        Draw that begins as the reference; then it is the mean of the aligned draws, a few times.
+    turn : bool
+        Units may be turned too, which needs an output intercept that makes up for it.
+
+    Returns
+    -------
+    hidden, shift, output, intercept : arrays
+        The same functions of the features, in aligned units.
+
+    Examples
+    --------
+    >>> one = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> hidden = np.stack([one, -one[::-1]])
+    >>> found = align_units(hidden, np.zeros((2, 2)), np.array([[1.0, 2.0], [-2.0, -1.0]]), np.zeros(2))
+    >>> bool(np.all(found[0][0] == found[0][1])), found[3].tolist()
+    (True, [0.0, -3.0])
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    whole = np.concatenate([hidden, shift[:, :, None], output[:, :, None]], axis=2).astype(np.float64)
+    intercept = np.array(intercept, dtype=np.float64)
+    centre = whole[reference]
+    for _ in range(_ROUNDS):
+        before = whole.copy()
+        # ‖±u − r‖² = ‖u‖² + ‖r‖² ∓ 2uᵀr: the better sign is that of uᵀr, and its gain the size.
+        product = np.einsum("ska,ra->skr", whole, centre)
+        for s in range(len(whole)):
+            gain = np.abs(product[s]) if turn else product[s]
+            rows, columns = linear_sum_assignment(gain, maximize=True)
+            order = rows[np.argsort(columns)]
+            against = product[s][order, np.arange(len(order))] < 0
+            sign = np.where(against & turn, -1.0, 1.0)
+            intercept[s] += whole[s, order[sign < 0], -1].sum()
+            whole[s] = sign[:, None] * whole[s, order]
+        centre = whole.mean(axis=0)
+        if np.array_equal(whole, before):
+            break
+    return whole[:, :, :-2], whole[:, :, -2], whole[:, :, -1], intercept

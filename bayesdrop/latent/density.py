@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 
-from ..._typing import Float
-from ...hmc.kernels.density import DensityOperands, Evaluation
-from ...losses.normal_score import row_cost
-from ...losses.protocols import Scored
-from ...noise import Noise
-from ...sampling.matrix import product, squared_product
+from .._typing import Float
+from ..hmc.kernels.density import DensityOperands, Evaluation
+from ..losses.normal_score import row_cost
+from ..losses.protocols import Scored
+from ..noise import Noise
+from ..sampling.matrix import product, squared_product
 
 __all__ = ["HIDDEN_INTERCEPT_SCALE", "LatentDensity"]
 

@@ -1,1 +1,0 @@
-"""The posterior of a hidden layer."""
