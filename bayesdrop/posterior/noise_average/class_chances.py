@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ..._typing import Float, Int, PerRow
 from ...designs import as_design
@@ -186,31 +187,28 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
 
 
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
-    """Rows, by a slice or by their numbers, with draws, a block at a time; rows of a sparse matrix by their entries."""
+    """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
     most = BLOCK // (8 * K * min(K, X.shape[1]) * (K if draws.model.loss.class_rates else 1))
     enumerated = max(_MOST, int(masks).bit_length() + 4)
-    if masked and as_design(X).is_sparse:
-        rows = X.tocsr()
+    if masked:
+        rows = csr_array(X)
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        yield from _sparse_pairs(draws, rows, most * K, enumerated)
+        yield from _masked_pairs(draws, rows, most * K, enumerated)
         return
-    step = max(1, most // max(draws.size, 1 if has_factor(X.shape[1], K) else X.shape[1]))
+    step = max(1, most // draws.size)
     for start in range(0, X.shape[0], step):
-        rows = slice(start, min(start + step, X.shape[0]))
+        some = slice(start, min(start + step, X.shape[0]))
         width = max(1, most // max(step * max(X.shape[1] // (K * K), 1), 1))
         for first in range(0, draws.size, width):
             part = slice(first, min(first + width, draws.size))
-            if masked:
-                yield rows, part, _masked(draws, np.asarray(X[rows], dtype=np.float64), part, enumerated)
-            else:
-                yield rows, part, _unmasked(draws, X[rows], part, corrupted_inputs)
+            yield some, part, _unmasked(draws, X[some], part, corrupted_inputs)
 
 
-def _sparse_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
-    """Pairs of sparse rows, those of about as many entries together, so that few are filled up with zeros."""
+def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
+    """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
     rounded = -(-np.maximum(length, 1) // _ENTRIES) * _ENTRIES
@@ -261,42 +259,6 @@ def _masked_entries(
     chosen = np.swapaxes(np.take_along_axis(entries, place[..., None], axis=2), 0, 1)
     keep = np.swapaxes(np.take_along_axis(keep, place, axis=2), 0, 1)
     return Pairs(mean.reshape(N, K), cov, chosen.reshape(N, most, K), keep.reshape(N, most), count, ordered)
-
-
-def _masked(draws: Draws, X: Float[np.ndarray, "r q"], part: slice, most: int) -> Pairs:
-    """Pairs of a model with masks; rows (r, q), and at most so many entries to enumerate."""
-    weight, intercept = draws.weight[part].astype(np.float64), draws.intercept[part]
-    if draws.model.loss.class_rates:
-        # An entry of each class by itself: the column stands there once a class, with a weight for that class alone.
-        s, K, q = weight.shape
-        rate = draws.rate(part).reshape(s, K * q)
-        weight = np.einsum("skq,kl->slkq", weight, np.eye(K)).reshape(s, K, K * q)
-        X = np.tile(X, (1, K))
-    else:
-        rate = draws.rate(part).astype(np.float64)
-    s, K, q = weight.shape
-    value = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate))[:, None, :]
-    mean = (X @ (value * (1 - rate)[:, None, :]).reshape(s * K, q).T).reshape(len(X), s, K) + intercept[None]
-    spread = value * np.sqrt(rate * (1 - rate))[:, None, :]
-    N, cov, ordered = len(X) * s, None, None
-    if not has_factor(q, K):
-        first, second = np.triu_indices(K)
-        pairs = ((X * X) @ (spread[:, first] * spread[:, second]).reshape(-1, q).T).reshape(N, len(first))
-        cov = np.empty((N, K, K))
-        cov[:, first, second] = cov[:, second, first] = pairs
-    size = np.linalg.norm(spread - spread.mean(axis=1, keepdims=True), axis=1)
-    count = np.sum((X[:, None, :] != 0) & (rate > 0)[None], axis=2)
-    most = min(most, int(count.max(initial=0)))
-    moves = np.abs(X)[:, None, :] * size[None]
-    order = np.argsort(-moves, axis=2)
-    x = np.take_along_axis(np.broadcast_to(X[:, None, :], moves.shape), order, axis=2)
-    draw, place = np.arange(s)[None, :, None], order[:, :, :most]
-    entries = value.transpose(0, 2, 1)[draw, place] * x[:, :, :most, None]
-    if cov is None:
-        ordered = (spread.transpose(0, 2, 1)[draw, order] * x[..., None]).reshape(N, q, K)
-    keep = 1 - rate[draw, place]
-    entries, keep = entries.reshape(N, most, K), keep.reshape(N, most)
-    return Pairs(mean.reshape(N, K), cov, entries, keep, count.reshape(N), ordered)
 
 
 def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
