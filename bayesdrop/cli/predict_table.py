@@ -118,8 +118,8 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
     """The fit, itself again or its posterior, and the encoding of the columns."""
     from ..fitting.results.result import Fit
     from ..fitting.results.saved import load_dataset
+    from ..posterior.arviz_groups.builder import THINNED, not_kept
     from ..posterior.arviz_groups.groups import dataset, load
-    from ..posterior.arviz_groups.summaries import THINNED, not_kept
 
     try:
         data = load_dataset(file)

@@ -15,11 +15,11 @@ from .._netcdf import write_netcdf
 from .._progress import uninterrupted
 from .._typing import Float
 from ..data.table_files import InputError
+from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
 from ..posterior.arviz_groups.groups import dataset, save
-from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.diagnostics.diagnosis import diagnose
 from ..posterior.diagnostics.mixing import mixing
-from ..posterior.prior_intervals import prior_interval
+from ..posterior.draws.log_prior import prior_interval
 from .screen import plain
 
 if TYPE_CHECKING:

@@ -25,11 +25,9 @@ from ..fitting.results.summary import rows_of
 from ..noise.base import centre_of
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws, blocks
-from ..posterior.draws.fitted_draws import draws_of_fit
-from ..posterior.draws.new_rows import match_design, match_offset
-from ..posterior.expected_response import expected_response
+from ..posterior.draws.new_rows import draws_of_fit, match_design, match_offset
 from ..posterior.noise_average.class_chances import class_chances
-from ..posterior.noise_average.probability import class_probability
+from ..posterior.noise_average.probability import class_probability, expected_response
 from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits
 from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from .._typing import Float
 from .._validation import check_number
 from ..fitting.results.summary import feature_gain, rows_of
+from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
 from ..posterior.arviz_groups.groups import dataset
-from ..posterior.arviz_groups.summaries import SUMMARY, THINNED, not_kept
 from ..posterior.draws.draws import Draws, blocks, read_draws, read_group
 from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits

@@ -26,9 +26,8 @@ from ..losses.protocols import Scored, require
 from ..model import Model, check_model, require_complete
 from ..noise.base import require_zero_centre
 from ..posterior.arviz_groups.builder import build_groups, provenance
-from ..posterior.arviz_groups.constants import model_constants, model_coords
+from ..posterior.arviz_groups.constants import model_constants, model_coords, observed_group
 from ..posterior.arviz_groups.groups import assemble
-from ..posterior.arviz_groups.responses import observed_group
 from ..posterior.diagnostics.run_warnings import warn_of_run
 from ..posterior.sampling import check_counts
 

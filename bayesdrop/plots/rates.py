@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_count, check_number
-from ..posterior.prior_intervals import drawn_prior_interval, prior_interval
+from ..posterior.draws.log_prior import drawn_prior_interval, prior_interval
 from .style import (
     BLUE,
     GREY,

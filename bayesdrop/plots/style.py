@@ -168,7 +168,7 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
     """
     import xarray as xr
 
-    from ..posterior.arviz_groups.summaries import THINNED, not_kept
+    from ..posterior.arviz_groups.builder import THINNED, not_kept
     from ..posterior.draws.draws import read_group
 
     group = post if isinstance(post, xr.Dataset) else read_group(post, "posterior")

@@ -28,9 +28,7 @@ from ..designs.rows import check_sample_weight
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
 from .draws.draws import Draws, read_draws
-from .draws.fitted_draws import read_result
-from .draws.new_rows import match_columns, match_offset
-from .draws.row_blocks import row_blocks
+from .draws.new_rows import match_columns, match_offset, read_result, row_blocks
 from .sampling import sample
 from .scores.pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
 

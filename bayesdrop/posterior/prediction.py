@@ -27,12 +27,9 @@ from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws.draws import Draws, blocks
-from .draws.fitted_draws import read_result
-from .draws.new_rows import match_columns, match_offset
-from .draws.row_blocks import row_blocks
-from .expected_response import expected_response
+from .draws.new_rows import match_columns, match_offset, read_result, row_blocks
 from .noise_average.class_chances import class_chances
-from .noise_average.probability import class_probability
+from .noise_average.probability import class_probability, expected_response
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -28,19 +28,16 @@ from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
 from ..sampling.run.stopping import Stop
-from .arviz_groups.builder import build_groups, provenance
-from .arviz_groups.constants import model_constants
+from .arviz_groups.builder import build_groups, provenance, summary_groups
+from .arviz_groups.constants import model_constants, observed_group
 from .arviz_groups.groups import assemble
-from .arviz_groups.responses import observed_group
-from .arviz_groups.summaries import summary_groups
 from .diagnostics.run_warnings import warn_of_run
 from .draws.draws import draws_of
-from .draws.row_blocks import RowBlocks
-from .finishing import Finishing
+from .draws.new_rows import RowBlocks
 from .noise_average.expectation import MASKS
-from .problem import Problem, sampler_settings
-from .scores.correction import judged
+from .problem import Finishing, Problem, sampler_settings
 from .scores.pointwise import check_size, log_likelihood_group, streamed_group
+from .scores.reweighting import judged
 
 if TYPE_CHECKING:
     import xarray as xr

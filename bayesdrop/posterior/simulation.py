@@ -24,12 +24,10 @@ from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
-from .arviz_groups.constants import model_coords
+from .arviz_groups.constants import class_names, model_coords
 from .arviz_groups.groups import assemble, extend
-from .arviz_groups.responses import class_names
 from .draws.draws import Draws, blocks, read_draws, stored_offset
-from .draws.new_rows import check_rows, match_columns, match_design, match_offset
-from .draws.row_blocks import RowBlocks, row_blocks
+from .draws.new_rows import RowBlocks, check_rows, match_columns, match_design, match_offset, row_blocks
 
 if TYPE_CHECKING:
     import xarray as xr

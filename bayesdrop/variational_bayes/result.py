@@ -16,9 +16,8 @@ from ..fitting.objective.centring import moved
 from ..fitting.results.result import RatePosterior, centred_columns
 from ..noise.base import centre_of
 from ..posterior.arviz_groups.builder import build_groups, provenance
-from ..posterior.arviz_groups.constants import model_constants, model_coords
+from ..posterior.arviz_groups.constants import model_constants, model_coords, observed_group
 from ..posterior.arviz_groups.groups import assemble
-from ..posterior.arviz_groups.responses import observed_group
 
 if TYPE_CHECKING:
     from ..model import Model

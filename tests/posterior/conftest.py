@@ -8,7 +8,7 @@ import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
-from bayesdrop.posterior.arviz_groups.stored_rate_prior import rate_prior_constants
+from bayesdrop.posterior.arviz_groups.constants import rate_prior_constants
 
 
 def make_post(model, weight, *, intercept=None, rate=None, sigma=None, X=None, y=None, names=None, classes=None,

@@ -11,8 +11,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
+from bayesdrop.posterior.arviz_groups.constants import observed_group, read_response
 from bayesdrop.posterior.arviz_groups.groups import dataset, extend
-from bayesdrop.posterior.arviz_groups.responses import observed_group, read_response
 from bayesdrop.warnings import MixingWarning
 
 LABELS = np.array(["ill", "well"])

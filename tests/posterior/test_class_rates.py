@@ -9,7 +9,7 @@ from scipy import sparse, special
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
-from bayesdrop.posterior.arviz_groups.responses import observed_group
+from bayesdrop.posterior.arviz_groups.constants import observed_group
 from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.noise_average.class_chances import class_chances, class_log_likelihood
 

@@ -13,7 +13,7 @@ import bayesdrop as bd
 from bayesdrop import _memory
 from bayesdrop._progress import uninterrupted
 from bayesdrop.plots.style import draws_of_variable
-from bayesdrop.posterior.finishing import Finishing
+from bayesdrop.posterior.problem import Finishing
 from bayesdrop.sampling.run import checkpoint
 
 N, P = 40, 3

@@ -11,7 +11,7 @@ import bayesdrop as bd
 from bayesdrop import plots
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.posterior.prior_intervals import drawn_prior_interval, prior_interval
+from bayesdrop.posterior.draws.log_prior import drawn_prior_interval, prior_interval
 from bayesdrop.variational_bayes.fitting import _problem, _start
 
 NAMES = ["x0", "x1", "x2", "x3"]

@@ -14,7 +14,7 @@ from scipy import integrate, special, stats
 
 import bayesdrop as bd
 from bayesdrop import priors
-from bayesdrop.posterior.arviz_groups.stored_rate_prior import rate_prior_constants, read_rate_prior
+from bayesdrop.posterior.arviz_groups.constants import rate_prior_constants, read_rate_prior
 from bayesdrop.priors import RatePrior
 from bayesdrop.priors.beta import BetaLaw
 from bayesdrop.priors.counted_law import CountedLaw

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._display import Shown
+from ..arviz_groups.builder import SUMMARY, THINNED
+from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names
-from ..arviz_groups.stored_rate_prior import read_rate_prior
-from ..arviz_groups.summaries import SUMMARY, THINNED
 from ..draws.draws import read_group
-from .advice import columns_advice, more_draws, shorter_steps
 from .largest_r_hat import draws_to_agree, r_hat_limits
 from .mixing import Extreme, extreme_of, mixing
-from .problems import Problem, approximation_problem, approximation_words, chain_problems
+from .problems import (
+    Problem,
+    approximation_problem,
+    approximation_words,
+    chain_problems,
+    columns_advice,
+    more_draws,
+    shorter_steps,
+)
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -25,8 +25,8 @@ from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
+from ..arviz_groups.builder import THINNED, needs_all_draws, not_kept
 from ..arviz_groups.groups import dataset, group_names
-from ..arviz_groups.summaries import THINNED, needs_all_draws, not_kept
 
 if TYPE_CHECKING:
     import xarray as xr

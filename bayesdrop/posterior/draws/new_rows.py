@@ -1,21 +1,39 @@
-"""Rows that a posterior or a fit is asked about, matched with those that it was made of."""
+"""New rows that a posterior or a fit is asked about, matched with those that it was made of, in memory or streamed.
+
+A point fit is a posterior of one draw here, so that whatever is made of draws can be made of a fit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, PerRow
 from ..._validation import check_matrix
 from ...data.dataset import check_offset
-from ...data.frames import ColumnFacts, in_order
-from ...designs import Design, as_local_design, checking
+from ...data.frames import ColumnFacts, column_order, in_order, read_alike
+from ...designs import Design, as_local_design, as_streamed_design, checking
+from ...fitting.results.result import Fit
 from ...model import Model
 from ...noise.base import centre_of
-from .draws import Draws, read_group
+from .draws import Draws, read_draws, read_group
 
-__all__ = ["centred_matrix", "check_rows", "check_width", "match_columns", "match_design", "match_offset"]
+__all__ = [
+    "RowBlocks",
+    "centred_matrix",
+    "check_rows",
+    "check_width",
+    "draws_of_fit",
+    "match_columns",
+    "match_design",
+    "match_offset",
+    "read_result",
+    "row_blocks",
+]
 
 
 def match_offset(draws: Draws, offset: Any, n: int) -> Float[np.ndarray, " n"] | None:
@@ -89,3 +107,117 @@ def check_rows(post: Any, n: int) -> None:
             f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
             "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
         )
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """Rows that are read when needed or lie on a cluster.
+
+    Attributes
+    ----------
+    design : Design (n, p)
+        The rows, their columns in the order in which they came.
+    names : list of p str
+        Columns that were sampled.
+    order : list of int or None
+        Where these stand in the design; None if it has them in order.
+    model : Model
+        With the domain and the centre of the noise.
+    """
+
+    design: Design
+    names: list[str]
+    order: list[int] | None
+    model: Model
+
+    def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
+        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`.match_columns` has them."""
+        return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
+
+    def parts(self) -> Iterator[tuple[slice, Any]]:
+        """One pass over the rows as :func:`.match_columns` has them, parts without rows left out."""
+        for here, block in self.design.parts():
+            if block.shape[0]:
+                yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
+
+
+def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
+    """Rows that are streamed; None if they are in memory.
+
+    Raises
+    ------
+    ValueError
+        If their columns are not those that were sampled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.posterior.draws.new_rows import draws_of_fit
+    >>> X, y = np.array([[-1.0], [-2.0], [1.0], [3.0]]), ["no", "no", "yes", "yes"]
+    >>> draws = draws_of_fit(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))
+    >>> row_blocks(X, draws) is None
+    True
+    >>> row_blocks(bd.Blocks([X[:1], X[1:]]), draws).each(lambda matrix: len(matrix))
+    [1, 3]
+    """
+    design, names = as_streamed_design(X), draws.feature_names
+    if design is None:
+        return None
+    design = read_alike(design, names, draws.facts)
+    order = column_order(design, names, draws.facts)
+    check_width(design, names)
+    return RowBlocks(design, names, order, draws.model)
+
+
+def _matched(
+    function: Callable[..., Any], names: list[str], order: list[int] | None, model: Model, matrix: Any, *rows: PerRow
+) -> Any:
+    design = match_design(matrix if order is None else matrix[:, order], names, model)
+    return function(centred_matrix(design, model), *rows)
+
+
+def draws_of_fit(fit: Fit) -> Draws:
+    """One draw, the fitted weights and rates.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), [[-1.0], [-2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+    >>> draws_of_fit(fit).weight.shape
+    (1, 1)
+    """
+    model, noise = fit.model, fit.model.noise
+    if noise.centre is not None:
+        settled: Any = noise
+        model = replace(model, noise=replace(settled, centre=fit.centre))
+    weight = np.asarray(fit.weight, dtype=np.float64)[None]
+    intercept = np.asarray(fit.intercept, dtype=np.float64)[None]
+    centre = centre_of(model.noise)
+    return Draws(
+        model=model,
+        feature_names=fit.feature_names,
+        weight=weight,
+        intercept=intercept if centre is None else intercept + weight @ centre,
+        free_rate=np.zeros((1, 0)),
+        index=np.arange(weight.shape[-1]),
+        fixed_rate=np.asarray(fit.rates, dtype=np.float64),
+        C=np.array([float(model.C)]),
+        power=1.0,
+        marginalised=False,
+        classes=None if fit.classes is None else np.asarray(fit.classes),
+        steps={"chain": np.array([0]), "draw": np.array([0])},
+        has_offset=fit.offset is not None,
+        facts=fit.facts,
+    )
+
+
+def read_result(result: Any) -> Draws:
+    """Draws of what ``bd.fit``, ``bd.sample`` or ``bd.groups.load`` returned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is something else; see :func:`.draws.read_draws`.
+    """
+    return draws_of_fit(result) if isinstance(result, Fit) else read_draws(result, few=True)

@@ -1,4 +1,4 @@
-r"""Sums over all masks of a row, in logarithms.
+"""Functions of a noised score, and their sums over all masks of a row, in logarithms.
 
     log Σ_α p(α) f(s(α)),      s(α) = b + Σ_d α_d t_d
 
@@ -16,13 +16,25 @@ Shapes: ``N`` scores, ``k`` entries of each that may be dropped, ``A`` and ``B``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ..._typing import Float, Int
+from ..._typing import Float, Int, PerRow
+from ...losses.protocols import Classifying, PiecewiseLinear
+from ..draws.draws import Draws
 
-__all__ = ["LinearPieces", "all_masks", "by_halves", "log_chances", "log_sum"]
+__all__ = [
+    "LinearPieces",
+    "LogLikelihood",
+    "Probability",
+    "ScoreFunction",
+    "all_masks",
+    "by_halves",
+    "log_chances",
+    "log_sum",
+]
 
 
 class LinearPieces(NamedTuple):
@@ -125,3 +137,108 @@ def _stretches(
             joined = np.logaddexp(terms[:, :-1:2], terms[:, 1::2])
             terms = np.hstack([joined, np.full((len(terms), 1), -np.inf)])
     return total
+
+
+@runtime_checkable
+class ScoreFunction(Protocol):
+    """A function of the score of a row under a draw; rows and draws are numbered by (N,) each."""
+
+    @property
+    def logarithmic(self) -> bool:
+        """True if it returns the logarithm of a positive function; else its values lie between 0 and 1."""
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """Values (N, M) at scores (N, M)."""
+
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, " N"]:
+        """Slopes (N,) at scores (N,) of a logarithm that is concave; 0 will do for other functions."""
+
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
+        """Its logarithm as lines, or None."""
+
+
+@dataclass(frozen=True)
+class Probability:
+    """Probability of the positive class that a loss makes of a score.
+
+    Attributes
+    ----------
+    draws : Draws
+        With the loss weights ``C``.
+    loss : Classifying
+        The loss.
+    """
+
+    draws: Draws
+    loss: Classifying
+    logarithmic: bool = False
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """Probabilities (N, M)."""
+        return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
+
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, " N"]:
+        """Zero."""
+        return np.zeros(len(rows))
+
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> None:
+        """None."""
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Log density of the responses of rows given their scores, without the weights of the rows.
+
+    Attributes
+    ----------
+    draws : Draws
+        Draws of a model.
+    target : array (n,)
+        Signs or numbers of the rows.
+    """
+
+    draws: Draws
+    target: PerRow
+    logarithmic: bool = True
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """``log p(y_i | s)``."""
+        power, level = self.scale(rows, draws)
+        value, _ = self._loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
+        return np.asarray(level[:, None] - power[:, None] * value)
+
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, " N"]:
+        """Its slope in the score."""
+        return np.asarray(-self.scale(rows, draws)[0] * self._loss.plain_value_and_slope(self.target[rows], score)[1])
+
+    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
+        """The lines of a piecewise linear loss."""
+        if not isinstance(self._loss, PiecewiseLinear):
+            return None
+        power, level = self.scale(rows, draws)
+        line = self._loss.interval(self.target[rows], power)
+        return LinearPieces(line.centre - line.width, line.centre + line.width, line.high, -line.low, level)
+
+    @property
+    def _loss(self) -> Any:
+        return self.draws.model.loss.plain
+
+    def scale(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
+    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+        """What the loss is multiplied by, and the rest of the log density."""
+        C, power, target = self.draws.C[draws], self.draws.power, np.asarray(self.target[rows], dtype=np.float64)
+        loss = cast(Any, self._loss)
+        return power * C, power * (loss.log_constant(C) + C * loss.log_base_measure(target))

@@ -32,8 +32,7 @@ from ..._typing import Float, Int
 from ...designs import as_design
 from ...warnings import AccuracyWarning, warn
 from ..draws.draws import Draws, blocks
-from .enumeration import all_masks, by_halves, log_sum
-from .score_functions import ScoreFunction
+from .enumeration import ScoreFunction, all_masks, by_halves, log_sum
 from .score_law import Exact, NearNormal, TwoPoint, integrate, saddle_tilt
 
 __all__ = ["ERROR", "MASKS", "expectation"]

@@ -31,7 +31,7 @@ from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored, Simulated, require
 from ...priors.rate_prior import RateLaw
 from ...warnings import AccuracyWarning
-from ..diagnostics.pareto import smoothed_log_weights
+from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws, blocks
 from .pointwise import log_likelihood_group
 from .widened import Widened, stretched, widen

@@ -24,16 +24,14 @@ from ...designs import as_design
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
 from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
+from ..arviz_groups.constants import read_response
 from ..arviz_groups.groups import extend, group_names
-from ..arviz_groups.responses import read_response
 from ..draws.draws import Draws, blocks, read_draws, read_group, stored_offset
-from ..draws.new_rows import check_rows, match_columns
-from ..draws.row_blocks import RowBlocks, row_blocks
+from ..draws.new_rows import RowBlocks, check_rows, match_columns, row_blocks
 from ..noise_average.class_chances import class_log_likelihood
+from ..noise_average.enumeration import LogLikelihood
 from ..noise_average.expectation import MASKS, expectation
-from ..noise_average.score_functions import LogLikelihood
-from .smoothed_loo import smoothed_loo
-from .stored_likelihood import GROUP, STEP, open_group, write_group
+from .smoothed_loo import GROUP, STEP, open_group, smoothed_loo, write_group
 
 if TYPE_CHECKING:
     import xarray as xr

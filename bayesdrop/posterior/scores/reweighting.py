@@ -1,11 +1,15 @@
-r"""``reweight``: draws of the approximation with masks integrated, resampled to be draws of the model with masks.
+"""``reweight``: draws of the approximation with masks integrated, resampled to be draws of the model with masks.
 
     weight of a draw  ∝  p(θ) exp E / q(θ),      E = Σ_i s_i log Σ_α p(α | η) p(y_i | x_i∘α)
 
 for draws of the approximation and two more sets that go beyond them, whose common density is ``q``
 (:mod:`.widened`): so that what the approximation missed has a weight as well. The weights are Pareto-smoothed
-(:mod:`bayesdrop.posterior.diagnostics.pareto`). The sum over masks is had without drawing any
+(:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is had without drawing any
 (:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no noise of their own.
+
+After a run of such a sampler the draws are judged, and where rows are few corrected in the same way. Resampled draws
+are of equal weight again, in the order of the chains, repeated ones side by side. What is made of draws then needs to
+know nothing of weights, and effective sample sizes count a repeated draw once.
 """
 
 from __future__ import annotations
@@ -16,26 +20,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float, PerRow
-from ..._validation import check_seed, takes_seed
+from ..._typing import Float, Int, PerRow, Shaped
+from ..._validation import check_seed, offers, takes_seed
+from ...data.dataset import Dataset
+from ...losses.protocols import Augmented, Simulated
+from ...model import Model
+from ...noise.base import centre_of
 from ...priors.rate_prior import RateLaw
 from ...warnings import ApproximationWarning, warn
+from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
+from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
-from ..arviz_groups.stored_rate_prior import read_rate_prior
 from ..diagnostics.problems import NO_MEAN, approximation_problem
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
-from ..draws.new_rows import check_rows, match_columns
-from ..draws.row_blocks import row_blocks
+from ..draws.new_rows import check_rows, match_columns, row_blocks
 from ..noise_average.expectation import MASKS
-from .approximation_error import likelihoods_of
-from .correction import count_beyond, resampled
+from .approximation_error import ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
 from .pointwise import log_likelihood_group, observed_response, streamed_group
 from .widened import Widened, widen
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["reweight"]
+__all__ = ["count_beyond", "judged", "resampled", "reweight"]
 
 
 @takes_seed
@@ -159,3 +166,153 @@ def _of_block(
 ) -> Float[np.ndarray, "4 N"]:
     """Log-likelihoods of a block of rows."""
     return likelihoods_of(found, matrix, target, weight, offset)
+
+
+Groups = dict[str, "xr.Dataset"]
+
+# Draws at which the error of an approximation is found where it is not corrected.
+_REPORTED_DRAWS = 256
+# Entries of the features, each once a draw, that all masks are summed for without being asked; some seconds.
+_WORK = 1e7
+# Draws beyond the sampler's that are always taken.
+_FEW = 64
+
+
+def judged(
+    groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: RateLaw | None, correct: bool, seed: Any
+) -> tuple[Groups, Attributes]:
+    """Groups and attributes with the error of the approximation, or with draws that are corrected.
+
+    Parameters
+    ----------
+    groups, attrs
+        Of a run that integrated masks under normal scores.
+    model, data, law
+        What was sampled, and the prior of the free rates if there are any.
+    correct : bool
+        Draws with too large an error are to be corrected where rows are few, in memory, and all draws were kept.
+    seed : int or JAX key
+        Of the run; other numbers come of it here.
+    """
+    import jax
+
+    from ...sampling.run.runner import as_key
+
+    seed = [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
+    posterior = groups["posterior"]
+    size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
+    mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
+    attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
+    if not offers(model.loss, Simulated):
+        return groups, attrs  # without the constant of its density there is no exact posterior to compare with
+    affordable = THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= _WORK
+    if not (correct and affordable):
+        kept = groups.get(THINNED, posterior)
+        few = min(-(-_REPORTED_DRAWS // chains), kept.sizes["draw"])
+        return groups, attrs | _stated(
+            approximation_error(draws_of(kept, model, few, marginalised=False), data, law, seed)
+        )
+    draws = draws_of(posterior, model, marginalised=False)
+    found = widen(draws, law, count_beyond(size, data.X), seed)
+    likelihood = likelihoods_of(found, data.X, data.target, data.weight, data.offset)
+    attrs |= _stated(error_over(found, likelihood, len(data.target)))
+    if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > NO_MEAN:
+        return groups, attrs
+    return resampled(groups, attrs, found, likelihood, seed)
+
+
+def _stated(error: ApproximationError) -> Attributes:
+    """Attributes of an error."""
+    attrs: Attributes = {
+        "approximation_error": error.per_row,
+        "approximation_total": error.total,
+        "approximation_bound": error.bound,
+        "approximation_resolved": int(error.resolved),
+        "approximation_draws": error.draws,
+        "approximation_rows": error.rows,
+    }
+    return attrs if np.isnan(error.pareto_k) else attrs | {"approximation_pareto_k": error.pareto_k}
+
+
+def count_beyond(size: int, X: Any) -> int:
+    """Draws of each set that joins ``size`` draws of a sampler: as many where rows are few, and fewer else."""
+    entries = float(np.prod(X.shape)) if getattr(X, "is_streamed", False) else entries_of(X)
+    return int(np.clip((_WORK / entries - size) / 2, _FEW, size))
+
+
+def resampled(
+    groups: Mapping[str, xr.Dataset],
+    attrs: Attributes,
+    found: Widened,
+    likelihood: Float[np.ndarray, "4 N"],
+    seed: list[int],
+) -> tuple[Groups, Attributes]:
+    """Groups of draws of the model with masks, and their attributes.
+
+    Groups that were made of the draws are left out, but for the posterior and its statistics.
+    """
+    (share, k), own, order = found.weights(likelihood), found.sets[0], found.order
+    # Systematic resampling: one uniform number, and each draw as often as its share says, rounded up or down.
+    places = (np.arange(own.size) + np.random.default_rng([*seed, 1]).random()) / own.size
+    chosen = order[np.minimum(np.searchsorted(np.cumsum(share[order]), places), len(order) - 1)]
+    attrs = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
+    attrs |= {
+        "reweighted": 1,
+        "reweight_pareto_k": k,
+        "reweight_effective_draws": float(1 / np.sum(share**2)),
+        "reweight_draws": len(share),
+        "reweight_beyond": float(share[own.size :].sum()),
+    }
+    made = {"posterior": _variables(groups["posterior"], found, chosen)}
+    if "sample_stats" in groups:
+        made["sample_stats"] = _statistics(groups["sample_stats"], found, chosen, likelihood)
+    of_draws = [name for name in groups if "draw" in groups[name].dims and not name.startswith("prior")]
+    left = {name: group.copy() for name, group in groups.items() if name not in (*of_draws, SUMMARY, THINNED)}
+    result = {name: (made | left)[name] for name in groups if name in made | left}
+    for group in result.values():
+        kept = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}
+        group.attrs = kept | attrs
+    return result, attrs
+
+
+def _variables(group: xr.Dataset, found: Widened, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:
+    """Chosen draws of the variables of the model."""
+    own, centre = found.sets[0], centre_of(found.sets[0].model.noise)
+    beyond: dict[str, Shaped[np.ndarray, "_ ..."]] = {
+        name: np.concatenate([getattr(draws, attribute) for draws in found.sets[1:]]).astype(group["weight"].dtype)
+        for name, attribute in (("weight", "weight"), ("intercept", "intercept"), ("rate", "free_rate"))
+    }
+    if own.weight_scale is not None:
+        beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in found.sets[1:]])
+    if centre is not None:
+        # From weights as they are stored: of columns far from 0 their rounding would move the scores.
+        beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
+    thinned = group[[name for name, part in group.items() if name in beyond and "draw" in part.dims]]
+    thinned = thinned.sel(draw=own.steps["draw"])
+    for name in list(thinned):
+        part = thinned[name].transpose("chain", "draw", ...)
+        values = part.values.reshape(own.size, *part.shape[2:])
+        more = beyond[str(name)].reshape(-1, *part.shape[2:]).astype(values.dtype)
+        thinned[name] = part.copy(data=np.concatenate([values, more])[chosen].reshape(part.shape))
+    return thinned
+
+
+def _statistics(
+    stats: xr.Dataset, found: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "4 N"]
+) -> xr.Dataset:
+    """Log density of the model with masks, divergences, and where a draw stood; no course of trajectories."""
+    own = found.sets[0]
+    mine, number = chosen < own.size, np.minimum(chosen, own.size - 1)
+    chain, draw = np.divmod(number, own.shape[1])
+    thinned = stats[[name for name in ("lp", "diverging") if name in stats]].sel(draw=own.steps["draw"])
+    if "lp" in thinned:
+        values = (found.log_prior + likelihood[0])[chosen]
+        thinned["lp"] = thinned["lp"].copy(data=values.reshape(own.shape).astype(thinned["lp"].dtype))
+    if "diverging" in thinned:
+        values = np.where(mine, thinned["diverging"].values.ravel()[number], 0)
+        thinned["diverging"] = thinned["diverging"].copy(data=values.reshape(own.shape))
+    sources = {
+        "source_chain": np.where(mine, own.steps["chain"][chain], -1),
+        "source_draw": np.where(mine, own.steps["draw"][draw], -1),
+    }
+    return thinned.assign({name: (("chain", "draw"), part.reshape(own.shape)) for name, part in sources.items()})

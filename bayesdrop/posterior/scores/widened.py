@@ -28,7 +28,7 @@ from scipy.special import expit, ndtr, ndtri
 
 from ..._typing import Float, Int
 from ...priors.rate_prior import RateLaw
-from ..diagnostics.pareto import smoothed_log_weights
+from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws
 from ..draws.log_prior import log_prior_terms
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesdrop._arviz import arviz
-from bayesdrop.posterior.diagnostics.pareto import largest_k, smoothed_log_weights
+from bayesdrop.posterior.diagnostics.mixing import largest_k, smoothed_log_weights
 
 
 @pytest.mark.parametrize("size", [64, 1000, 20_000])

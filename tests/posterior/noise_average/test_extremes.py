@@ -12,8 +12,8 @@ from scipy.special import gammaln, logsumexp, xlogy
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
+from bayesdrop.posterior.noise_average.enumeration import LogLikelihood
 from bayesdrop.posterior.noise_average.expectation import ERROR, expectation
-from bayesdrop.posterior.noise_average.score_functions import LogLikelihood
 from bayesdrop.posterior.scores.approximation_error import errors_of
 
 TRIALS, DISPERSION = 20, 2.0

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.posterior.scores import pointwise, smoothed_loo, stored_likelihood
+from bayesdrop.posterior.scores import pointwise, smoothed_loo
 
 N, P = 60, 3
 
@@ -46,7 +46,7 @@ ROWS = {
 def test_a_file_has_the_numbers_in_memory(case, name, tmp_path, monkeypatch):
     post, X, y = case
     monkeypatch.setattr(pointwise, "STEP", 5 * 120)  # a few rows at a time, which are not those of a piece
-    monkeypatch.setattr(stored_likelihood, "_PIECE", 3 * 120)
+    monkeypatch.setattr(smoothed_loo, "_PIECE", 3 * 120)
     monkeypatch.setattr(pointwise, "_MOST", 1)  # more than memory is thought to hold
     path = tmp_path / "likelihood.nc"
     stored = bd.log_likelihood(post, ROWS[name](X), y, path=path)
