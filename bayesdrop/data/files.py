@@ -19,8 +19,7 @@ import numpy as np
 from .._memory import check_memory
 from .._typing import Float, Shaped
 from ..designs import Blocks
-from ..designs.blocks.file_sizes import check_room
-from ..designs.blocks.sources import Files
+from ..designs.blocks.sources import Files, check_room
 from ..designs.blocks.svmlight import LineError, read_labels
 from .encoding import Encoding
 from .frames import ColumnFacts

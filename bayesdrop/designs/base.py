@@ -17,7 +17,6 @@ import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
 from .columns import ColumnSummary
-from .distinct import DistinctColumns
 
 __all__ = ["Between", "Design", "RowFunction", "as_block"]
 
@@ -222,7 +221,7 @@ class Design(ABC):
         return [function(part.matrix(), *(row[here] for row in rows)) for here, part in self.parts() if part.shape[0]]
 
     @property
-    def distinct(self) -> DistinctColumns | None:
+    def distinct(self) -> Any:
         """One column for all duplicates; None if there are few such, or columns are not looked at."""
         return None
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
 from .base import Between, RowFunction
-from .jit import available
-from .products import CompiledProducts, compress
+from .kernels import available
+from .products import CompiledProducts, compress, shift
 from .rows import RowsInMemory
-from .shifting import shift
 from .threads import summed
 
 __all__ = ["DenseDesign"]
@@ -130,9 +129,10 @@ class DenseDesign(RowsInMemory):
 
         return summed(self.shape[0], max(1, _BLOCK // max(self.shape[1], 1)), shapes, one)
 
-    def _forward(
+    def pair_matvec(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """``(X w, X² w_sq)``, reading X once."""
         if self._products is not None:
             return self._products.forward(w, w_sq)
         if self._whole() and not w_sq.shape[1]:
@@ -149,9 +149,10 @@ class DenseDesign(RowsInMemory):
         self._in_blocks([], write)
         return first, second
 
-    def _backward(
+    def pair_rmatvec(
         self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if self._products is not None:
             return self._products.backward(r, r_sq)
         if self._whole() and not r_sq.shape[1]:
@@ -166,18 +167,6 @@ class DenseDesign(RowsInMemory):
 
         first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
         return first, second
-
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """``(X w, X² w_sq)``, reading X once."""
-        return self._forward(w, w_sq)
-
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
-        return self._backward(r, r_sq)
 
     def normal_product(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between

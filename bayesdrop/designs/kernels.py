@@ -4,19 +4,25 @@ Compressed rows are ``pointers`` (where each row begins, and where the last one 
 entry; unsigned, which spares Numba the check for negative ones) and ``data``, in single or double precision; sums are
 in double precision. Gather is ``X B``, scatter ``Xᵀ B``, of ``X²``, which is not stored, where it is ``squared``. One
 and two columns, the usual cases, have loops whose sums stay in registers; of the two each meets ``X`` or ``X²``.
+
+Loops are compiled when they are first used, and kept on disk.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from functools import cache
+from importlib.util import find_spec
+from inspect import unwrap
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._typing import Float, Int
 
 __all__ = [
-    "ROUNDING",
     "add_gram",
+    "available",
+    "compiled",
     "count_entries",
     "gather",
     "gather_one",
@@ -26,6 +32,7 @@ __all__ = [
     "scatter_one",
     "scatter_two",
     "write_entries",
+    "ROUNDING",
 ]
 
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
@@ -220,3 +227,23 @@ def write_entries(
                 indices[place] = d
                 data[place] = x
                 place += 1
+
+
+@cache
+def available() -> bool:
+    """True if Numba is installed."""
+    return find_spec("numba") is not None
+
+
+@cache
+def compiled(loop: Any, *fast: str) -> Any:
+    """A loop over arrays, which other threads may run beside; ``fast`` are what of arithmetic it may change.
+
+    ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
+    ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.
+    """
+    import numba
+
+    options: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "fastmath": set(fast)}
+    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    return numba.njit(**options)(unwrap(loop))

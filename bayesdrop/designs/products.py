@@ -1,8 +1,9 @@
 """Products of a sparse matrix with blocks: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
 
 ``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
-zero included; the square is elementwise. SciPy stores it, unless the entries are all 1. The loops make both products
-in one pass, over data in single precision too.
+zero included; the square is elementwise. SciPy stores it, unless the entries are all 1. The loops make both products in
+one pass, over data in single precision too. Rows about a centre, ``X − c``, are dense ones, sparse ones of which
+columns are filled, or products of the others.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
-from .jit import compiled
+from .kernels import ROUNDING, compiled
 from .threads import cores, side_by_side
 
-__all__ = ["CompiledProducts", "Products", "ScipyProducts", "compress"]
+__all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
 
 # Numbers of a block that are gathered at once: 8 MB.
 _GATHERED = 1 << 20
@@ -28,33 +29,6 @@ _GATHERED = 1 << 20
 _PARTS = 4
 # Entries of a part of dense rows that are compressed.
 _ENTRIES = 1 << 20
-
-
-@runtime_checkable
-class Products(Protocol):
-    """Protocol of the products."""
-
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """``(X w, X² w_sq)``: (p, K) and (p, L) to (n, K) and (n, L)."""
-
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """``(Xᵀ r, (X²)ᵀ r_sq)``: (n, K) and (n, L) to (p, K) and (p, L)."""
-
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """``(E R, Eᵀ L)``; see :meth:`bayesdrop.designs.Design.sampled_products`."""
-
-    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
-        """``Xᵀ diag(ω) X``, dense (p, p)."""
 
 
 class ScipyProducts:
@@ -79,13 +53,13 @@ class ScipyProducts:
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         return _product(self._x, w), _product(self._sq, w_sq)
 
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         K = r.shape[1]
         if self._binary and K and r_sq.shape[1]:  # one matrix: scatter both in one pass
             both = self._xt @ np.concatenate([r, r_sq], axis=1)
@@ -99,7 +73,7 @@ class ScipyProducts:
         square: Num[np.ndarray, " p"],
         linear: Num[np.ndarray, " p"],
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         x, columns = self._x.data, self._x.indices
         rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
         inner = np.empty(len(x))
@@ -112,7 +86,7 @@ class ScipyProducts:
         return tilted @ right, tilted.T @ left
 
     def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         data = self._x.data * np.repeat(np.sqrt(omega), np.diff(self._x.indptr))
         scaled = sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self._x.shape)
         return (scaled.T @ scaled).toarray()
@@ -148,7 +122,7 @@ class CompiledProducts:
     def forward(
         self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         if w.shape[1] == w_sq.shape[1] == 1:
             both = self._gathered(kernels.gather_two, np.concatenate([w, w_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
@@ -157,7 +131,7 @@ class CompiledProducts:
     def backward(
         self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         if r.shape[1] == r_sq.shape[1] == 1:
             both = self._scattered(kernels.scatter_two, np.concatenate([r, r_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
@@ -202,7 +176,7 @@ class CompiledProducts:
         square: Num[np.ndarray, " p"],
         linear: Num[np.ndarray, " p"],
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
-        """See :class:`Products`."""
+        """See :class:`bayesdrop.designs.Design`."""
         given = [np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear)]
         forward, back = np.zeros(left.shape), np.zeros(right.shape)
         compiled(kernels.sampled, "reassoc", "contract")(*self._columns, *given, forward, back)
@@ -215,7 +189,7 @@ class CompiledProducts:
         return csc.indptr.astype(np.uint64), _unsigned(csc.indices), csc.data
 
     def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
-        """See :class:`Products`.
+        """See :class:`bayesdrop.designs.Design`.
 
         A row adds the products of its entries two by two, which takes no sparse matrix of the result.
         """
@@ -272,3 +246,106 @@ def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
+
+
+# Entries of a block that a thread shifts at once.
+_AT_ONCE = 1 << 20
+
+
+def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: Any) -> Float[np.ndarray, "n p"]:
+    """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
+
+    Examples
+    --------
+    >>> shift(np.array([[1.0, 0.0], [3.0, 5.0]]), np.array([1.0, 0.0]), np.float64).tolist()
+    [[0.0, 0.0], [2.0, 5.0]]
+    """
+    result = np.empty(X.shape, dtype=dtype)
+    columns = slice(None) if np.all(centre) else np.flatnonzero(centre)
+    about = centre[columns]
+
+    def some(rows: slice) -> None:
+        if len(about) < len(centre):
+            result[rows] = X[rows]
+        part = X[rows, columns] - about
+        part[np.abs(part) <= ROUNDING * np.abs(about)] = 0.0
+        result[rows, columns] = part
+
+    # Half of the time goes into memory that is written for the first time, which threads share.
+    step = max(1, _AT_ONCE // max(X.shape[1], 1))
+    side_by_side([partial(some, slice(start, start + step)) for start in range(0, len(X), step)])
+    return result
+
+
+def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
+    """``X − 1cᵀ`` of canonical compressed rows, whose columns are filled where ``c`` is not zero.
+
+    Examples
+    --------
+    >>> shift_columns(sparse.csr_array([[0.0, 2.0], [0.0, 3.0]]), np.array([0.0, 2.0])).toarray().tolist()
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    columns = np.flatnonzero(centre)
+    if not len(columns):
+        return X
+    filled = sparse.csr_array(shift(X[:, columns].toarray(), centre[columns], np.float64))
+    filled = sparse.csr_array((filled.data, columns[filled.indices], filled.indptr), shape=X.shape)
+    rest = X.copy()
+    rest.data[centre[X.indices] != 0] = 0
+    rest.eliminate_zeros()
+    return sparse.csr_array(rest + filled)
+
+
+class ShiftedProducts:
+    """Products of ``X − 1cᵀ`` by those of ``X``; see :class:`bayesdrop.designs.Design`.
+
+        (X − 1cᵀ)w = Xw − cᵀw,        (X − 1cᵀ)²w = X²w − 2X(c∘w) + (c²)ᵀw
+
+    Examples
+    --------
+    >>> from .products import ScipyProducts
+    >>> products = ShiftedProducts(ScipyProducts(sparse.csr_array([[2.0, 0.0]]), False), np.array([0.0, 1.0]))
+    >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
+    [[[1.0]], [[5.0]]]
+    """
+
+    def __init__(self, products: ScipyProducts | CompiledProducts, centre: Float[np.ndarray, " p"]) -> None:
+        self._products, self._centre = products, centre[:, None]
+
+    def forward(
+        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """See :class:`bayesdrop.designs.Design`."""
+        K, c = w.shape[1], self._centre
+        first, second = self._products.forward(np.concatenate([w, c * w_sq], axis=1), w_sq)
+        second = second - 2 * first[:, K:] + (c * c * w_sq).sum(axis=0)
+        if not np.any(w_sq < 0):
+            second = np.maximum(second, 0.0)  # but for rounding it is
+        return first[:, :K] - (c * w).sum(axis=0), second
+
+    def backward(
+        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
+    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+        """See :class:`bayesdrop.designs.Design`."""
+        K, c = r.shape[1], self._centre
+        first, second = self._products.backward(np.concatenate([r, r_sq], axis=1), r_sq)
+        return first[:, :K] - c * r.sum(axis=0), second - 2 * c * first[:, K:] + c * c * r_sq.sum(axis=0)
+
+    def sampled(
+        self,
+        left: Num[np.ndarray, "n K"],
+        right: Num[np.ndarray, "p K"],
+        square: Num[np.ndarray, " p"],
+        linear: Num[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+        """See :class:`bayesdrop.designs.Design`."""
+        c = self._centre[:, 0]
+        forward, back = self._products.sampled(left, right, square, linear - 2 * square * c)
+        level = ((square * c - linear) * c)[:, None]
+        return forward + left @ (right.T @ (level * right)), back + level * (right @ (left.T @ left))
+
+    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+        """See :class:`bayesdrop.designs.Design`."""
+        c = self._centre[:, 0]
+        side = np.outer(self._products.backward(omega[:, None], omega[:, None][:, :0])[0], c)
+        return self._products.gram(omega) - side - side.T + omega.sum() * np.outer(c, c)

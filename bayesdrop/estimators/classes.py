@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from .._memory import check_memory
 from .._typing import AnyArray, Float, Int, PerRow, Shaped
 from ..designs import Design
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..fitting.tuning.copies import Copies, Origins, origins_of
 from .validation import check_training
 

@@ -18,7 +18,7 @@ from .._validation import check_choice, refuse_masked
 from ..data.frames import in_order
 from ..data.responses import class_factors, weigh_classes
 from ..designs import as_design, with_missing
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..fitting.tuning.selection import Selection
 from ..losses import Logistic, Loss, Softmax

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from .._typing import AnyArray, Float, PerRow
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson

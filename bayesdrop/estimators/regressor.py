@@ -12,7 +12,7 @@ from .._typing import AnyArray, Float
 from .._validation import check_number
 from ..data.responses import check_responses
 from ..designs import as_design, with_missing
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.tuning.copies import origins_of
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Loss
 from .classes import agreeing, chosen_by

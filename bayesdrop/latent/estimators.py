@@ -14,7 +14,7 @@ from .._typing import Float, MatrixLike, Shaped
 from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
 from ..data.responses import class_factors, weigh_classes
 from ..designs import in_memory
-from ..designs.dask.methods import by_blocks
+from ..designs.dask.design import by_blocks
 from ..estimators.base import DropoutEstimator
 from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, merge_rows, shares, signs
 from ..estimators.intact import intact

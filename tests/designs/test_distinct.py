@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.designs import as_design, distinct
-from bayesdrop.designs.distinct import first_of_duplicates
+from bayesdrop.designs import as_design
+from bayesdrop.designs.sparse import first_of_duplicates
 
 
 def text(values=(1.0,)):
@@ -29,7 +29,7 @@ def test_sets_are_those_of_equal_columns(values):
 def test_equal_signatures_are_not_taken_at_their_word(monkeypatch):
     """With one number for all rows every two columns with as many ones have one signature."""
     X = text()
-    monkeypatch.setattr(distinct.np.random, "default_rng", lambda seed: SimpleNamespace(random=np.ones))
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: SimpleNamespace(random=np.ones))
     first, index = first_of_duplicates(X)
     np.testing.assert_array_equal(X.toarray()[:, first][:, index], X.toarray())
 

@@ -22,8 +22,7 @@ from ..base import Between, Design, RowFunction
 from ..blockwise import Blockwise, of_matrix
 from ..rows import LocalRows
 from ..threads import ahead, cores, in_threads
-from .checks import as_matrix
-from .records import Record, is_same, record_of
+from .records import Record, as_matrix, is_same, record_of
 from .sources import Load, open_source
 from .svmlight import zero_or_one
 

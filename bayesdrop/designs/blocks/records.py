@@ -1,16 +1,16 @@
-"""What a block of rows was at the first pass, so that one that changes between two passes is found."""
+"""One block of rows: checked, and what it was at the first pass, so that one that changes between passes is found."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from ..._typing import Float, Num
-from .checks import check_finite, entries_of, is_sparse, known_binary
+from ..admission import admit
 
-__all__ = ["Record", "is_same", "record_of"]
+__all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "is_sparse", "known_binary", "record_of"]
 
 # Rows and columns of a block whose order is part of its record.
 _SAMPLE = 64
@@ -21,13 +21,11 @@ _ROUND_OFF = 1e-12
 class Record(NamedTuple):
     """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
 
-    ``bits`` is the sum of its bits taken for integers: while it is the same the sum of the numbers need not be made.
     ``binary`` is what need not be found out again about a sparse block; see :func:`.blocks.checks.known_binary`.
     """
 
     rows: int
     stored: int
-    bits: int
     sums: Float[np.ndarray, " 2"]
     scale: Float[np.ndarray, " 2"]
     binary: bool | None
@@ -41,26 +39,8 @@ def _ordered(block: Any) -> Float[np.ndarray, ...]:
         return some * (1.0 + block.indices[::step] + np.arange(len(some)))
     n, p = block.shape
     some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
-    some *= _places(*some.shape)
-    return some
-
-
-@lru_cache(maxsize=8)
-def _places(n: int, p: int) -> Float[np.ndarray, "n p"]:
-    """A number for each place of a block, no two of them near each other the same."""
-    places = 1.0 + np.arange(n)[:, None] + np.sqrt(np.arange(p))
-    places.flags.writeable = False
-    return places
-
-
-def _bits(values: Num[np.ndarray, ...]) -> int:
-    """Sum of the bits of some numbers, eight bytes at a time; the least of them that fit in 64 bits.
-
-    It goes as fast as memory is read, a fifth of the time of a sum in double precision of single ones.
-    """
-    raw = values.ravel(order="K").view(np.uint8)
-    whole = len(raw) - len(raw) % 8
-    return int(raw[:whole].view(np.uint64).sum(dtype=np.uint64)) + int(raw[whole:].sum(dtype=np.uint64))
+    # A number for each place, no two of them near each other the same.
+    return some * (1.0 + np.arange(len(some))[:, None] + np.sqrt(np.arange(some.shape[1])))
 
 
 def record_of(block: Any, where: str, start: int) -> Record:
@@ -71,7 +51,7 @@ def record_of(block: Any, where: str, start: int) -> Record:
         ordered = _ordered(block)
         sums = np.array([values.sum(dtype=np.float64), ordered.sum()])
         scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
-    return Record(block.shape[0], values.size, _bits(values), sums, scale, known_binary(block))
+    return Record(block.shape[0], values.size, sums, scale, known_binary(block))
 
 
 def is_same(record: Record, block: Any, p: int) -> bool:
@@ -85,10 +65,60 @@ def is_same(record: Record, block: Any, p: int) -> bool:
         if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
             return False
     with np.errstate(invalid="ignore", over="ignore"):
-        found = [float(_ordered(block).sum())]
-        if _bits(values) != record.bits:
-            # A source that computes its numbers anew may have rounded them otherwise.
-            found.append(float(values.sum(dtype=np.float64)))
-    known = zip(found, record.sums[::-1].tolist(), record.scale[::-1].tolist(), strict=False)
-    # NaN is unequal to everything, as it should be.
-    return all(abs(value - sum_) <= _ROUND_OFF * scale for value, sum_, scale in known)
+        found = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
+        # A source that computes its numbers anew may have rounded them otherwise. NaN is unequal to everything.
+        return bool(np.all(np.abs(found - record.sums) <= _ROUND_OFF * record.scale))
+
+
+def is_sparse(block: Any) -> bool:
+    """True for a scipy sparse matrix or array."""
+    return bool(issparse(block))
+
+
+def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
+    """Stored entries, as one array."""
+    return matrix.data if is_sparse(matrix) else matrix
+
+
+def known_binary(matrix: Any) -> bool | None:
+    """Whether the entries of a sparse matrix are all 1; None if it is dense or still needs to be put in order."""
+    if not is_sparse(matrix) or not matrix.has_canonical_format or not np.all(matrix.data):
+        return None
+    return bool(np.all(matrix.data == 1))
+
+
+def as_matrix(block: Any, where: str) -> Any:
+    """Real matrix, in compressed rows if sparse; raise an error that says ``where`` if it is none.
+
+    Examples
+    --------
+    >>> as_matrix([[1, 2]], "X: block 0").shape
+    (1, 2)
+    """
+    block = admit(block, where)
+    matrix = csr_array(block) if is_sparse(block) else np.asarray(block)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{where} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of {matrix.dtype}."
+        )
+    return matrix
+
+
+def check_finite(matrix: Any, where: str, start: int | None = None) -> None:
+    """Raise ValueError if an entry is not finite; ``start`` is the number of the first row, if known."""
+    if np.all(np.isfinite(entries_of(matrix))):
+        return
+    row, column = _first_bad_entry(matrix)
+    whole = "" if start is None else f" (row {start + row} of all)"
+    raise ValueError(
+        f"{where} has a NaN or infinite entry in its row {row}{whole}, column {column}; fill in or leave out such rows "
+        "before the fit."
+    )
+
+
+def _first_bad_entry(matrix: Any) -> tuple[int, int]:
+    if is_sparse(matrix):
+        place = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        return int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
+    row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+    return row, int(np.flatnonzero(~np.isfinite(matrix[row]))[0])

@@ -3,6 +3,9 @@
 A source is read from its start at every pass. It yields words for messages, and some rows as a dense or scipy sparse
 matrix, or what reads them, so that each thread can read its own. Files are read by ordinary reads rather than mapped
 into memory: a file that shrinks while it is mapped ends the process, while a short read is an error that can be told.
+
+What a file says of its sizes is held against its length before anything is made for it. A header of a hundred bytes can
+speak of terabytes, and one wrong index of a matrix of a billion columns.
 """
 
 from __future__ import annotations
@@ -13,16 +16,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
+from scipy.sparse import load_npz
 
-from ..._typing import Shaped
 from ..._validation import extra, shown, table_names
-from .file_sizes import check_archive, header, room
-from .svmlight import Indices, LineError, indices_of, read_rows
+from .svmlight import Indices, LineError, check_width, indices_of, read_rows
 
-__all__ = ["Files", "Made", "Source", "open_source"]
+__all__ = ["Files", "Made", "check_archive", "check_room", "header", "open_source", "room"]
 
 # Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
 _ENTRIES = 1 << 20
@@ -39,30 +41,13 @@ _ADVICE = (
 Load = Callable[[], Any]
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Protocol of a source."""
-
-    columns: list[str] | None
-    """Names of the columns, where the source has any."""
-
-    indices: Indices | None
-    """First index and number of features of svmlight files; None of anything else."""
-
-    def pieces(self) -> Iterator[tuple[str, Load]]:
-        """Blocks from the start, each as words that say where it is from and what any thread may call to read it."""
-
-    def read(self) -> Iterator[tuple[str, Any]]:
-        """The same blocks, read."""
-
-
 def open_source(
     source: Any,
     rows: int | None,
     columns: list[str] | None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-) -> Source:
+) -> Files | Made:
     """Return the source that the argument of :class:`.blocks.design.Blocks` stands for; raise TypeError if it is none.
 
     Examples
@@ -90,10 +75,16 @@ def open_source(
 
 
 class _InPieces:
+    """A source: ``columns`` are the names of its columns or None, ``indices`` those of svmlight files or None.
+
+    ``pieces`` are the blocks from the start, each as words that say where it is from and what any thread may call to
+    read it.
+    """
+
     pieces: Callable[[], Iterator[tuple[str, Load]]]
 
     def read(self) -> Iterator[tuple[str, Any]]:
-        """See :class:`Source`."""
+        """The same blocks, read."""
         for where, load in self.pieces():
             yield where, load()
 
@@ -107,7 +98,7 @@ class Made(_InPieces):
         self._make, self.columns = make, columns
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
-        """See :class:`Source`."""
+        """The blocks, from the start."""
         blocks = self._make()
         if not isinstance(blocks, Iterable):
             raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
@@ -139,7 +130,6 @@ class Files(_InPieces):
         self._paths, self._rows, self.columns = paths, rows, columns
         self._readers = [self._reader(path) for path in paths]
         self._stamps = [_stamp(path) for path in paths]
-        self._places: dict[Path, list[int] | None] = {}
         self.indices: Indices | None = None
         text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
         if text:
@@ -164,7 +154,7 @@ class Files(_InPieces):
         return reader
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
-        """See :class:`Source`."""
+        """The blocks, from the start."""
         for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
             with _told(path):
                 _unchanged(path, stamp)
@@ -173,39 +163,18 @@ class Files(_InPieces):
 
     def _npy(self, path: Path) -> Iterator[Load]:
         with path.open("rb") as file:
-            (n, p), by_columns, dtype = _header(file, 2)
-            begin = file.tell()
+            shape, by_columns, dtype = header(file)
+            if len(shape) != 2:
+                raise ValueError(f"expected a matrix of numbers, got shape {shape} of {dtype}")
+            begin, (n, p) = file.tell(), shape
             room(n * p * dtype.itemsize, path.stat().st_size - begin)
         most = max(1, _ENTRIES // max(p, 1))
         rows = self._rows or max(most - most % _EVEN, min(most, _EVEN))
         for first in range(0, n, rows):
-            place = first, min(rows, n - first)
-            if by_columns:
-                yield partial(_by_columns, path, begin, dtype, (n, p), *place)
-            else:
-                yield partial(_by_rows, path, begin, dtype, p, *place)
+            yield partial(_some_rows, path, begin, dtype, (n, p), by_columns, first, min(rows, n - first))
 
     def _npz(self, path: Path) -> Iterator[Load]:
-        yield lambda: self._archive(path)
-
-    def _archive(self, path: Path) -> Any:
-        from scipy import sparse
-
-        # An open file rather than the path: NumPy leaves a file open that is no archive.
-        with path.open("rb") as file:
-            places = self._places.get(path)
-            if places is None:
-                check_archive(file)
-                file.seek(0)
-                block = sparse.load_npz(file)
-                file.seek(0)
-                self._places[path] = _places(file)
-            else:
-                # The first time the archive was checked; now its parts are read in one piece each, which takes a
-                # third of the time, and leaves the other threads alone.
-                data, indices, indptr, shape = (_array_at(file, place) for place in places)
-                block = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-        return block
+        yield partial(_archive, path)
 
     def _parquet(self, path: Path) -> Iterator[Load]:
         import pyarrow as pa
@@ -249,23 +218,32 @@ def _loaded(path: Path, stamp: tuple[int, int], load: Load) -> Any:
             _unchanged(path, stamp)
 
 
-def _by_rows(path: Path, begin: int, dtype: Any, p: int, first: int, count: int) -> Any:
+def _archive(path: Path) -> Any:
+    """Matrix of a file of scipy's."""
+    # An open file rather than the path: NumPy leaves a file open that is no archive.
+    with path.open("rb") as file:
+        check_archive(file)
+        file.seek(0)
+        return load_npz(file)
+
+
+def _some_rows(
+    path: Path, begin: int, dtype: Any, shape: tuple[int, int], by_columns: bool, first: int, count: int
+) -> Any:
     """Rows ``first`` to ``first + count`` of a matrix that begins at a place of a file."""
-    # Without a buffer of its own the file is read to where the numbers are wanted.
-    with path.open("rb", buffering=0) as file:
-        file.seek(begin + first * p * dtype.itemsize)
-        return _exactly(file, np.empty(count * p, dtype)).reshape(count, p)
-
-
-def _by_columns(path: Path, begin: int, dtype: Any, shape: tuple[int, int], first: int, count: int) -> Any:
-    """The same of a matrix that lies by columns."""
     n, p = shape
-    block = np.empty((p, count), dtype)
-    with path.open("rb", buffering=0) as file:
-        for d in range(p):
-            file.seek(begin + (d * n + first) * dtype.itemsize)
-            _exactly(file, block[d])
-    return block.T
+    if not by_columns:
+        return _numbers(path, dtype, count * p, begin + first * p * dtype.itemsize).reshape(count, p)
+    columns = [_numbers(path, dtype, count, begin + (d * n + first) * dtype.itemsize) for d in range(p)]
+    return np.stack(columns).T
+
+
+def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
+    """So many numbers from a place of a file."""
+    found = np.fromfile(path, dtype, count, offset=offset)
+    if len(found) < count:
+        raise ValueError(f"the file ends early, {count - len(found)} numbers are missing")
+    return found
 
 
 class _told:
@@ -304,55 +282,59 @@ def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
         )
 
 
-def _exactly(file: Any, values: Shaped[np.ndarray, " count"]) -> Shaped[np.ndarray, " count"]:
-    """Fill an array with what stands next in a file."""
-    raw, done = values.view(np.uint8), 0
-    while done < len(raw):
-        count = file.readinto(raw[done:])
-        if not count:
-            raise ValueError(f"the file ends early, {-(-(len(raw) - done) // values.itemsize)} numbers are missing")
-        done += count
-    return values
+def _parquet_file(path: Path) -> Any:
+    return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
 
 
-def _places(file: Any) -> list[int] | None:
-    """Where data, indices, pointers and shape of compressed sparse rows begin in an archive; None if packed."""
-    names = [f"{part}.npy" for part in ("data", "indices", "indptr", "shape")]
-    with zipfile.ZipFile(file) as archive:
-        known = {part.filename: part for part in archive.infolist()}
-        if "format.npy" not in known or any(
-            name not in known or known[name].compress_type != zipfile.ZIP_STORED for name in names
-        ):
-            return None
-        with archive.open("format.npy") as part:
-            if np.lib.format.read_array(part, allow_pickle=False).item() not in (b"csr", "csr"):
-                return None
-        starts = [known[name].header_offset for name in names]
-    places = []
-    for start in starts:
-        # A local header: 30 bytes, of which the last four are the lengths of the name and of what follows it.
-        file.seek(start + 26)
-        name, extra = (int(part) for part in np.frombuffer(file.read(4), dtype="<u2"))
-        places.append(start + 30 + name + extra)
-    return places
-
-
-def _array_at(file: Any, place: int) -> Shaped[np.ndarray, " size"]:
-    """Array in NumPy's format that begins at a place of a file."""
-    file.seek(place)
-    (size,), _, dtype = _header(file, 1)
-    room(size * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell())
-    return _exactly(file, np.empty(size, dtype))
-
-
-def _header(file: Any, dimensions: int) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, order and type of the array in NumPy's format at the place where the file stands."""
-    shape, by_columns, dtype = header(file)
-    if len(shape) != dimensions:
-        what = "a matrix" if dimensions == 2 else "a vector"
-        raise ValueError(f"expected {what} of numbers, got shape {shape} of {dtype}")
+def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
+    """Shape, whether it lies by columns, and type of the array in NumPy's format where the file stands."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"expected numbers, got shape {shape} of {dtype}")
     return shape, by_columns, dtype
 
 
-def _parquet_file(path: Path) -> Any:
-    return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
+def room(needed: int, there: int) -> None:
+    """Raise ValueError unless a file has the bytes that its header speaks of, before anything is made for them."""
+    if needed > there:
+        raise ValueError(
+            f"the file ends early: its header speaks of {needed:,} bytes of numbers and {there:,} are there"
+        )
+
+
+# Deflate makes nothing smaller than one part in 1032.
+_MOST_PACKED = 1032
+
+
+def check_archive(file: Any) -> None:
+    """Raise ValueError if a part of an archive speaks of more numbers than it can hold, or the matrix of too many."""
+    with zipfile.ZipFile(file) as archive:
+        parts = {part.filename: part for part in archive.infolist()}
+        for name, part in parts.items():
+            if part.file_size > _MOST_PACKED * max(part.compress_size, 1):
+                raise ValueError(f"{name} claims {part.file_size:,} bytes and has {part.compress_size:,} packed")
+            with archive.open(part) as inner:
+                shape, _, dtype = header(inner)
+                room(int(np.prod(shape, dtype=object)) * dtype.itemsize, part.file_size)
+        if "shape.npy" in parts:
+            with archive.open("shape.npy") as inner:
+                sizes = np.lib.format.read_array(inner, allow_pickle=False)
+            held = sum(part.file_size for part in parts.values())
+            # Rows have a pointer each in the file, but in columns or coordinates they cost nothing there.
+            for size in np.ravel(sizes).tolist():
+                check_width(size, held)
+
+
+def check_room(path: Path) -> None:
+    """Raise ValueError if the header of a file in NumPy's format speaks of more numbers than the file holds.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    with path.open("rb") as file:
+        shape, _, dtype = header(file)
+        room(int(np.prod(shape, dtype=object)) * dtype.itemsize, path.stat().st_size - file.tell())

@@ -17,12 +17,22 @@ from typing import Any
 import numpy as np
 
 from ..._validation import shown
-from .file_sizes import check_width
 
-__all__ = ["Indices", "LineError", "indices_of", "read_labels", "read_rows", "zero_or_one"]
+__all__ = ["Indices", "LineError", "check_width", "indices_of", "read_labels", "read_rows", "zero_or_one"]
 
 # Bytes of a line, and of the lines that are read at once.
 _LONGEST = 1 << 26
+# Columns that a small file may have: a few vectors over them take no more than what a session takes anyway.
+_MOST_COLUMNS = 1 << 24
+
+
+def check_width(columns: int, held: int) -> None:
+    """Raise ValueError for more columns (or rows) than a file of so many bytes can mean."""
+    if columns > max(_MOST_COLUMNS, held):
+        raise ValueError(
+            f"it speaks of {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
+            f"features to at most {_MOST_COLUMNS:,}"
+        )
 
 
 class LineError(ValueError):

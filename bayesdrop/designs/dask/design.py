@@ -3,28 +3,29 @@
 Each block of rows is checked once, becomes a design of its own and stays where it is; so do the vectors over its rows,
 which are Dask arrays. What travels are weights on their way out and sums over the rows on their way back, ``p`` numbers
 for each class. A worker that is lost takes its blocks along; Dask makes them anew from where they came from.
+
+Predictions of Dask collections are a lazy Dask array, made by the estimator's own method a block at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..._validation import text_names
 from ..base import Design, RowFunction
-from ..blocks.checks import as_matrix, check_finite
+from ..blocks.records import as_matrix, check_finite
 from ..blockwise import Blockwise, of_matrix
-from . import tasks
-from .rows import DaskRows, is_frame
-from .tasks import cluster_errors
+from .cluster import cluster_errors, computed
+from .rows import DaskRows, is_dask, is_frame
 
-__all__ = ["NOT_IN_MEMORY", "DaskDesign"]
+__all__ = ["DaskDesign", "by_blocks", "NOT_IN_MEMORY"]
 
 NOT_IN_MEMORY = (
     "a Dask collection stays on its workers. bd.fit, bd.sample with bd.HMC(), bd.predict, bd.elpd, and fit and predict "
@@ -79,7 +80,7 @@ class DaskDesign(Blockwise, DaskRows):
         make = dask.delayed(_design)
         with cluster_errors():
             self._blocks = list(dask.persist(*(make(part, k) for k, part in enumerate(parts))))
-        facts = tasks.computed([dask.delayed(_facts)(block) for block in self._blocks])
+        facts = computed([dask.delayed(_facts)(block) for block in self._blocks])
         widths = [p for _, p, _ in facts]
         if not facts or sum(n for n, _, _ in facts) == 0:
             raise ValueError("X: there are no rows; check where the Dask collection comes from.")
@@ -154,7 +155,7 @@ class DaskDesign(Blockwise, DaskRows):
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """See :class:`bayesdrop.designs.Design`; on the workers."""
-        return list(chain(*tasks.computed(self._tasks("each_block", function, rows=rows))))
+        return list(chain(*computed(self._tasks("each_block", function, rows=rows))))
 
     def sampled_products(
         self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
@@ -194,3 +195,51 @@ def _second(made: tuple[Any, ...]) -> tuple[Any]:
 
 def _call(method: str, block: Design, *arguments: Any, **named: Any) -> Any:
     return getattr(block, method)(*arguments, **named)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_blocks(method: Method) -> Method:
+    """Let a method of a fitted estimator, rows to numbers or labels, take Dask collections and return Dask arrays."""
+
+    @wraps(method)
+    def taking_both(self: Any, X: Any) -> Any:
+        return _mapped(self, method.__name__, X) if is_dask(X) else method(self, X)
+
+    return cast(Method, taking_both)
+
+
+def _mapped(estimator: Any, name: str, X: Any) -> Any:
+    import dask
+    import dask.array as da
+
+    example = getattr(estimator, name)(_example(X))
+    if is_frame(X):
+        parts, sizes = X.to_delayed(), [np.nan] * X.npartitions
+    else:
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        parts, sizes = X.to_delayed().ravel(), X.chunks[0]
+    # The estimator is sent once, not with every block.
+    sent, apply = dask.delayed(estimator, traverse=False), dask.delayed(_apply)
+    return da.concatenate(
+        [
+            da.from_delayed(apply(sent, name, part, example[:0]), (size, *example.shape[1:]), dtype=example.dtype)
+            for part, size in zip(parts, sizes, strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
+
+
+def _apply(estimator: Any, name: str, rows: Any, nothing: Any) -> Any:
+    return getattr(estimator, name)(rows) if rows.shape[0] else nothing
+
+
+def _example(X: Any) -> Any:
+    """One row of zeros like those of ``X``, from which shape and type of the result are known."""
+    zeros = np.zeros((1, X.shape[1]))
+    if not is_frame(X):
+        return zeros
+    import pandas as pd
+
+    return pd.DataFrame(zeros, columns=list(X.columns))

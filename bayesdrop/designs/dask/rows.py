@@ -14,8 +14,7 @@ from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import plain_column, refuse_masked, refuse_scalar
 from ..base import Design
 from ..rows import ALL_ZERO, NOT_ALL, unique_labels
-from . import tasks
-from .tasks import cluster_errors
+from .cluster import cluster_errors, computed
 
 __all__ = ["DaskRows", "is_dask", "is_frame"]
 
@@ -94,7 +93,7 @@ class DaskRows(Design):
         import dask
 
         apply = dask.delayed(function, pure=False, traverse=False)
-        return tasks.computed([apply(*parts) for parts in zip(*(self._chunks(part) for part in rows), strict=True)])
+        return computed([apply(*parts) for parts in zip(*(self._chunks(part) for part in rows), strict=True)])
 
     def total(self, rows: PerRow) -> Num[AnyArray, ...]:
         """Sum over the rows, (K,) for (n, K)."""
@@ -136,7 +135,7 @@ class DaskRows(Design):
         add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
             parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
-        total = tasks.computed(parts)[0]
+        total = computed(parts)[0]
         return list(total) if isinstance(total, tuple) else [total]
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:

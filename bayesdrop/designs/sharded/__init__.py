@@ -1,6 +1,6 @@
 """A design on JAX devices: its rows are spread over several of them."""
 
 from .design import ShardedDesign
-from .placement import is_sharded
+from .rows import is_sharded
 
 __all__ = ["ShardedDesign", "is_sharded"]

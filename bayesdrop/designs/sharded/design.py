@@ -19,8 +19,7 @@ from ..._typing import AnyArray, Float, Num, PerRow
 from ..columns import ColumnSummary
 from ..dense import DenseDesign
 from ..kernels import ROUNDING
-from .placement import check_form, holders
-from .rows import ProcessRows
+from .rows import ProcessRows, check_form, holders
 
 __all__ = ["ShardedDesign"]
 
@@ -204,9 +203,10 @@ class ShardedDesign(ProcessRows):
             found = getattr(products, name)(self._x, *map(self._spread, rows), mesh=self._mesh, **options)
             return jax.tree.map(lambda part: np.array(part.addressable_data(0)), found)
 
-    def _forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
+    def pair_matvec(
+        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+        """``(X w, X² w_sq)``, reading X once."""
         import jax
 
         from . import products
@@ -217,24 +217,13 @@ class ShardedDesign(ProcessRows):
             first, second = products.forward(self._x, *blocks, mesh=self._mesh)
             return self._local(first)[:, :K], self._local(second)[:, :L]
 
-    def _backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
-        K, L = r.shape[1], r_sq.shape[1]
-        first, second = self._sums("backward", _widened(r), _widened(r_sq))
-        return first[:, :K], second[:, :L]
-
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
-        """``(X w, X² w_sq)``, reading X once."""
-        return self._forward(w, w_sq)
-
     def pair_rmatvec(
         self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
     ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
-        return self._backward(r, r_sq)
+        K, L = r.shape[1], r_sq.shape[1]
+        first, second = self._sums("backward", _widened(r), _widened(r_sq))
+        return first[:, :K], second[:, :L]
 
     def sampled_products(
         self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
@@ -252,11 +241,7 @@ class ShardedDesign(ProcessRows):
 
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        count = int(self.total(np.asarray(omega != 0, dtype=np.float64)[:, None])[0])
-        if 4 * count >= self.shape[0]:
-            return self._sums("gram", omega)
-        # A power of two, so that few are compiled.
-        return self._sums("gram_of_some", omega, count=1 << max(count - 1, 1).bit_length())
+        return self._sums("gram", omega)
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for rows of one process."""

@@ -26,7 +26,6 @@ __all__ = [
     "finite",
     "forward",
     "gram",
-    "gram_of_some",
     "least",
     "outer_gram",
     "sampled",
@@ -155,22 +154,6 @@ def gram(x: Float[jax.Array, "n p"], omega: Num[jax.Array, " n"], *, mesh: Mesh)
 
     def local(rows: tuple[Num[jax.Array, ...], ...], _: tuple[()]) -> Any:
         return _sum(rows, lambda block, omega: block.T @ (omega[:, None] * block))
-
-    return _on_devices(mesh, local, rows=False)((x, omega), ())
-
-
-@partial(jax.jit, static_argnames=("mesh", "count"))
-def gram_of_some(
-    x: Float[jax.Array, "n p"], omega: Num[jax.Array, " n"], *, mesh: Mesh, count: int
-) -> Float[jax.Array, "p p"]:
-    """``Xᵀ diag(ω) X`` where no more than ``count`` entries of ``ω`` are not zero."""
-
-    def local(rows: tuple[Num[jax.Array, ...], ...], _: tuple[()]) -> Any:
-        x, omega = rows
-        chosen = jnp.nonzero(omega, size=count, fill_value=x.shape[0])[0]
-        weight = jnp.take(omega, chosen, mode="fill", fill_value=0.0)
-        block = jnp.take(x, chosen, axis=0, mode="fill", fill_value=0).astype(jnp.float64)
-        return lax.psum(block.T @ (weight[:, None] * block), "rows")
 
     return _on_devices(mesh, local, rows=False)((x, omega), ())
 

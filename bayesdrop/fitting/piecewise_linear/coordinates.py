@@ -37,7 +37,7 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     Dual or None
         None without a compiler, where rows are elsewhere, and where no energy is left to hold the gap against.
     """
-    from ...designs.jit import available
+    from ...designs.kernels import available
 
     matrix = energy.moments.design.compressed(full=True) if available() else None
     if matrix is None:
@@ -53,7 +53,7 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
 
 
 def _solve(task: KinkedProblem, rows: tuple[Any, ...], intercept: float, tol: float, most: int) -> Dual | None:
-    from ...designs.jit import compiled
+    from ...designs.kernels import compiled
 
     passes, generator = compiled(_passes, "contract", "reassoc"), np.random.default_rng(0)
     gain, weights = 1 / task.precision, np.zeros(len(task.precision))

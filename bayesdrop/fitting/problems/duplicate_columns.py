@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._typing import Float, Num, Shaped
 from ...designs import Design
-from ...designs.distinct import DistinctColumns
+from ...designs.sparse import DistinctColumns
 from ...priors.rate_prior import map_arrays
 from ...rates import RateMap
 from ..solvers.rate_update import SignCounts

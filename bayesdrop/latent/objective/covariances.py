@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..._typing import Float, Int
-from ...designs.jit import available, compiled
+from ...designs.kernels import available, compiled
 from ...moments import ScoreMoments
 from .criteria import UnitPairs
 

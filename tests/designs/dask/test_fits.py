@@ -14,7 +14,8 @@ from sklearn.base import clone
 
 import bayesdrop as bd
 from bayesdrop.designs.dask import design as backend
-from bayesdrop.designs.dask import tasks
+from bayesdrop.designs.dask import design as dask_design
+from bayesdrop.designs.dask import rows as dask_rows
 from bayesdrop.fitting.solvers.preconditioners import Jacobi
 
 MODELS = {
@@ -123,7 +124,7 @@ def test_only_sums_travel(two_classes, workers, request, monkeypatch):
         request.getfixturevalue("client")
     X, y = two_classes
     sizes = []
-    computed = tasks.computed
+    computed = dask_design.computed
 
     def sizes_of(part):
         return [size for one in part for size in sizes_of(one)] if isinstance(part, list | tuple) else [np.size(part)]
@@ -133,7 +134,8 @@ def test_only_sums_travel(two_classes, workers, request, monkeypatch):
         sizes.extend(sizes_of(result))
         return result
 
-    monkeypatch.setattr(tasks, "computed", watched)
+    for module in (dask_design, dask_rows):
+        monkeypatch.setattr(module, "computed", watched)
     wide = np.column_stack([X, np.random.default_rng(1).normal(size=(len(X), 600))])
     for rows, few in ((X, True), (wide, False)):
         sizes.clear()

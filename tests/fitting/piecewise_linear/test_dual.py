@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.designs.jit import compiled
+from bayesdrop.designs.kernels import compiled
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.fitting.piecewise_linear import coordinates, dual
 from bayesdrop.fitting.piecewise_linear.problem import DualLimits

@@ -7,7 +7,7 @@ from threadpoolctl import ThreadpoolController
 
 from bayesdrop.designs import DenseDesign, Design, SparseDesign, as_design, dense, threads
 from bayesdrop.designs import sparse as sparse_storage
-from bayesdrop.designs.jit import available
+from bayesdrop.designs.kernels import available
 from bayesdrop.designs.sparse import ShiftedSparseDesign
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from bayesdrop.designs import SparseDesign, kernels, threads
 from bayesdrop.designs import products as products_module
 from bayesdrop.designs import sparse as sparse_module
-from bayesdrop.designs.jit import available
+from bayesdrop.designs.kernels import available
 from bayesdrop.designs.products import CompiledProducts, ScipyProducts, compress
 
 N, P = 23, 9
