@@ -23,12 +23,12 @@ from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
 from ..data.dataset import as_dataset, check_offset
 from ..data.responses import check_responses
-from ..designs import as_design, as_local_design, as_sampling_design
+from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
 from .draws.draws import Draws, read_draws
-from .draws.new_rows import match_columns, match_offset, read_result, row_blocks
+from .draws.new_rows import match_offset, match_rows, read_result
 from .sampling import sample
 from .scores.pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
 
@@ -143,19 +143,16 @@ def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
 
 def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
-    streamed = row_blocks(X, draws)
-    matrix = match_columns(X, draws) if streamed is None else None
-    design, loss = as_design(matrix) if streamed is None else streamed.design, draws.model.loss
+    rows, loss = match_rows(X, draws), draws.model.loss
+    design = rows.design
     if loss.binary or loss.multiclass:
         target = coded_response(draws, one_per_row(y, design.shape[0])).astype(np.float64)
     else:
         target = design.targets(y)
         check_responses(loss, design, target, fit_intercept=False)
     known = match_offset(draws, offset, design.shape[0])
-    if streamed is None:
-        return _log_means(draws, matrix, target, known)
     more = () if known is None else (design.targets(known),)
-    return np.concatenate(streamed.each(partial(_log_means, draws), target, *more))
+    return np.concatenate(rows.each(partial(_log_means, draws), target, *more))
 
 
 def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None = None) -> Float[np.ndarray, " n"]:

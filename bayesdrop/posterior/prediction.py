@@ -27,7 +27,7 @@ from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws.draws import Draws, blocks
-from .draws.new_rows import match_columns, match_offset, read_result, row_blocks
+from .draws.new_rows import match_offset, match_rows, read_result
 from .noise_average.class_chances import class_chances
 from .noise_average.probability import class_probability, expected_response
 
@@ -282,13 +282,10 @@ def predict(
     labels = _row_labels(X)
     offset = post.own_offset(X, offset) if isinstance(post, Fit) else offset
     X = post.encoded(X) if isinstance(post, Fit) else X
-    streamed = row_blocks(X, draws)
-    if streamed is None:
-        matrix = match_columns(X, draws)
-        found = replace(made(matrix, match_offset(draws, offset, matrix.shape[0])), rows=labels)
-    else:
-        known = match_offset(draws, offset, streamed.design.shape[0])
-        found = _joined(streamed.each(made) if known is None else streamed.each(made, streamed.design.targets(known)))
+    matched = match_rows(X, draws)
+    known = match_offset(draws, offset, matched.design.shape[0])
+    found = _joined(matched.each(made, *(() if known is None else (matched.design.targets(known),))))
+    found = replace(found, rows=labels)
     return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
 
 

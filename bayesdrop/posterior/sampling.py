@@ -33,10 +33,10 @@ from .arviz_groups.constants import model_constants, observed_group
 from .arviz_groups.groups import assemble
 from .diagnostics.run_warnings import warn_of_run
 from .draws.draws import draws_of
-from .draws.new_rows import RowBlocks
+from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
 from .problem import Finishing, Problem, sampler_settings
-from .scores.pointwise import check_size, log_likelihood_group, streamed_group
+from .scores.pointwise import check_size, rows_group
 from .scores.reweighting import judged
 
 if TYPE_CHECKING:
@@ -252,13 +252,9 @@ def sample(
         groups, attrs = judged(groups, attrs, centring.original_model, data, problem.rate_law, correct, seed)
     if log_likelihood:
         found = draws_of(groups["posterior"], centring.original_model, marginalised=marginalised)
-        if data.design.is_streamed:
-            rows = RowBlocks(data.design, data.feature_names, None, centring.original_model)
-            groups["log_likelihood"] = streamed_group(found, rows, data.target, data.weight, masks)
-        else:
-            groups["log_likelihood"] = log_likelihood_group(
-                found, data.X, data.target, data.weight, masks, data.offset
-            )  # fmt: skip
+        matrix = None if data.design.is_streamed else data.X
+        rows = NewRows(data.design, data.feature_names, None, centring.original_model, matrix)
+        groups["log_likelihood"] = rows_group(found, rows, data.target, data.weight, data.offset, masks)
     for group in groups.values():
         group.attrs.update(attrs)
     warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)

@@ -27,7 +27,7 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import class_names, model_coords
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_offset
-from .draws.new_rows import RowBlocks, check_rows, match_columns, match_design, match_offset, row_blocks
+from .draws.new_rows import NewRows, check_rows, match_design, match_offset, match_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,34 +100,31 @@ def posterior_predictive(
     (1, 2, 3)
     """
     found = read_draws(post, draws, few=True)
-    streamed = row_blocks(X, found)
-    matrix = match_columns(X, found) if streamed is None else streamed.design
+    rows = match_rows(X, found)
+    n = rows.design.shape[0]
     if not check_flag(new, "new"):
-        check_rows(post, matrix.shape[0])
+        check_rows(post, n)
         if offset is not None:
             raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
         offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    generator, known = np.random.default_rng(check_seed(seed)), match_offset(found, offset, matrix.shape[0])
-    if streamed is None:
-        simulated = _responses(found, matrix, generator, corrupted_inputs, known)
-    else:
-        simulated = _of_blocks(found, streamed, generator, corrupted_inputs, known)
+    generator, known = np.random.default_rng(check_seed(seed)), match_offset(found, offset, n)
+    simulated = _of_rows(found, rows, generator, corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
-def _of_blocks(
+def _of_rows(
     draws: Draws,
-    rows: RowBlocks,
+    rows: NewRows,
     generator: np.random.Generator,
     corrupted_inputs: bool,
     offset: PerRow | None,
 ) -> xr.Dataset:
-    """Responses of rows that are streamed, a block at a time; raise ValueError if they would fill memory."""
+    """Responses of rows, wherever they lie; raise ValueError if those of streamed rows would fill memory."""
     import xarray as xr
 
     n = rows.design.shape[0]
-    if draws.size * n > _MOST_STREAMED:
+    if rows.matrix is None and draws.size * n > _MOST_STREAMED:
         raise ValueError(
             f"draws: expected at most {_MOST_STREAMED:,} responses, one for each draw and row, of rows that are not in "
             f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."

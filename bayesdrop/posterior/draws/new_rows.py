@@ -16,14 +16,14 @@ from ..._typing import Float, PerRow
 from ..._validation import check_matrix
 from ...data.dataset import check_offset
 from ...data.frames import ColumnFacts, column_order, in_order, read_alike
-from ...designs import Design, as_local_design, as_streamed_design, checking
+from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
 from ...fitting.results.result import Fit
 from ...model import Model
 from ...noise.base import centre_of
 from .draws import Draws, read_draws, read_group
 
 __all__ = [
-    "RowBlocks",
+    "NewRows",
     "centred_matrix",
     "check_rows",
     "check_width",
@@ -31,8 +31,8 @@ __all__ = [
     "match_columns",
     "match_design",
     "match_offset",
+    "match_rows",
     "read_result",
-    "row_blocks",
 ]
 
 
@@ -110,8 +110,8 @@ def check_rows(post: Any, n: int) -> None:
 
 
 @dataclass(frozen=True)
-class RowBlocks:
-    """Rows that are read when needed or lie on a cluster.
+class NewRows:
+    """Rows in memory, that are read when needed, or that lie on a cluster.
 
     Attributes
     ----------
@@ -123,26 +123,34 @@ class RowBlocks:
         Where these stand in the design; None if it has them in order.
     model : Model
         With the domain and the centre of the noise.
+    matrix : array or scipy sparse (n, p), optional
+        Rows in memory, as :func:`match_columns` has them; None if they are streamed.
     """
 
     design: Design
     names: list[str]
     order: list[int] | None
     model: Model
+    matrix: Any = None
 
     def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`.match_columns` has them."""
+        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`match_columns` has them."""
+        if self.matrix is not None:
+            return [function(self.matrix, *rows)]
         return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
 
     def parts(self) -> Iterator[tuple[slice, Any]]:
-        """One pass over the rows as :func:`.match_columns` has them, parts without rows left out."""
+        """One pass over the rows as :func:`match_columns` has them, parts without rows left out."""
+        if self.matrix is not None:
+            yield slice(0, self.matrix.shape[0]), self.matrix
+            return
         for here, block in self.design.parts():
             if block.shape[0]:
                 yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
 
 
-def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
-    """Rows that are streamed; None if they are in memory.
+def match_rows(X: Any, draws: Draws) -> NewRows:
+    """Match rows, wherever they lie, with the columns of draws.
 
     Raises
     ------
@@ -156,18 +164,19 @@ def row_blocks(X: Any, draws: Draws) -> RowBlocks | None:
     >>> from bayesdrop.posterior.draws.new_rows import draws_of_fit
     >>> X, y = np.array([[-1.0], [-2.0], [1.0], [3.0]]), ["no", "no", "yes", "yes"]
     >>> draws = draws_of_fit(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))
-    >>> row_blocks(X, draws) is None
-    True
-    >>> row_blocks(bd.Blocks([X[:1], X[1:]]), draws).each(lambda matrix: len(matrix))
+    >>> match_rows(X, draws).each(lambda matrix: len(matrix))
+    [4]
+    >>> match_rows(bd.Blocks([X[:1], X[1:]]), draws).each(lambda matrix: len(matrix))
     [1, 3]
     """
     design, names = as_streamed_design(X), draws.feature_names
     if design is None:
-        return None
+        matrix = match_columns(X, draws)
+        return NewRows(as_design(matrix), names, None, draws.model, matrix)
     design = read_alike(design, names, draws.facts)
     order = column_order(design, names, draws.facts)
     check_width(design, names)
-    return RowBlocks(design, names, order, draws.model)
+    return NewRows(design, names, order, draws.model)
 
 
 def _matched(

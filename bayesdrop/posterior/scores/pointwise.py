@@ -27,7 +27,7 @@ from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from ..arviz_groups.constants import read_response
 from ..arviz_groups.groups import extend, group_names
 from ..draws.draws import Draws, blocks, read_draws, read_group, stored_offset
-from ..draws.new_rows import RowBlocks, check_rows, match_columns, row_blocks
+from ..draws.new_rows import NewRows, check_rows, match_rows
 from ..noise_average.class_chances import class_log_likelihood
 from ..noise_average.enumeration import LogLikelihood
 from ..noise_average.expectation import MASKS, expectation
@@ -43,7 +43,7 @@ __all__ = [
     "log_likelihood_group",
     "loo",
     "observed_response",
-    "streamed_group",
+    "rows_group",
     "warn_of_pseudo_likelihood",
 ]
 
@@ -109,21 +109,17 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
             raise TypeError(
                 f"{name}: expected what was sampled, got none; only a file that is read, path=, needs none."
             )
-    streamed = row_blocks(X, draws)
-    matrix: Any = match_columns(X, draws) if streamed is None else None
-    check_rows(post, matrix.shape[0] if streamed is None else streamed.design.shape[0])
+    rows = match_rows(X, draws)
+    check_rows(post, rows.design.shape[0])
     target = observed_response(post, draws, y)
     constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
     if path is not None:
-        pieces = iter([(slice(0, matrix.shape[0]), matrix)]) if streamed is None else streamed.parts()
-        write_group(path, draws, _parts(draws, pieces, target, weight, masks, offset), len(target))
+        write_group(path, draws, _parts(draws, rows.parts(), target, weight, masks, offset), len(target))
         group = open_group(path, draws, len(target))
-    elif streamed is None:
-        group = log_likelihood_group(draws, matrix, target, weight, masks, offset)
     else:
-        group = streamed_group(draws, streamed, target, weight, masks, offset)
+        group = rows_group(draws, rows, target, weight, offset, masks)
     return extend(post, {GROUP: group})
 
 
@@ -142,7 +138,7 @@ def _parts(
             some = slice(start, min(start + step, matrix.shape[0]))
             here = slice(place.start + some.start, place.start + some.stop)
             known = None if offset is None else offset[here]
-            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], masks, known)
+            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], known, masks)
             yield here, found["y"].values
 
 
@@ -173,7 +169,7 @@ def coded_response(draws: Draws, came: Shaped[np.ndarray, " n"]) -> Shaped[np.nd
 
 
 def log_likelihood_group(
-    draws: Draws, X: Any, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
 ) -> xr.Dataset:
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers, row weights and offsets (n,)."""
     import xarray as xr
@@ -204,21 +200,17 @@ def check_size(draws: int, n: int) -> None:
         )
 
 
-def streamed_group(
-    draws: Draws, rows: RowBlocks, target: PerRow, weight: PerRow, masks: int = MASKS, offset: PerRow | None = None
+def rows_group(
+    draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
 ) -> xr.Dataset:
-    """The same of rows that are streamed, a block at a time; raise ValueError if the group would fill memory."""
+    """The same wherever rows lie; raise ValueError if the group of rows that are streamed would fill memory."""
     import xarray as xr
 
-    check_size(draws.size, rows.design.shape[0])
-    parts = rows.each(partial(_block_group, draws, masks), target, weight, *(() if offset is None else (offset,)))
+    if rows.matrix is None:
+        check_size(draws.size, rows.design.shape[0])
+    vectors = (target, weight) if offset is None else (target, weight, offset)
+    parts = rows.each(partial(log_likelihood_group, draws, masks=masks), *vectors)
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
-
-
-def _block_group(
-    draws: Draws, masks: int, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
-) -> xr.Dataset:
-    return log_likelihood_group(draws, X, target, weight, masks, offset)
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndarray, "S n"]:

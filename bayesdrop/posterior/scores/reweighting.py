@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float, Int, PerRow, Shaped
+from ..._typing import Float, Int, Shaped
 from ..._validation import check_seed, offers, takes_seed
 from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
@@ -33,10 +33,9 @@ from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..diagnostics.problems import NO_MEAN, approximation_problem
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
-from ..draws.new_rows import check_rows, match_columns, row_blocks
-from ..noise_average.expectation import MASKS
+from ..draws.new_rows import check_rows, match_rows
 from .approximation_error import ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
-from .pointwise import log_likelihood_group, observed_response, streamed_group
+from .pointwise import observed_response, rows_group
 from .widened import Widened, widen
 
 if TYPE_CHECKING:
@@ -112,20 +111,21 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
-    streamed = row_blocks(X, sampled)
-    matrix = match_columns(X, sampled) if streamed is None else streamed.design
-    check_rows(post, matrix.shape[0])
+    rows = match_rows(X, sampled)
+    check_rows(post, rows.design.shape[0])
     target = observed_response(post, sampled, y)
     constant: Any = groups.get("constant_data", {})
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
     vectors = (target, weight) if offset is None else (target, weight, offset)
-    found = widen(sampled, _rate_law(sampled, groups), count_beyond(sampled.size, matrix), [seed])
+    found = widen(
+        sampled,
+        _rate_law(sampled, groups),
+        count_beyond(sampled.size, rows.design if rows.matrix is None else rows.matrix),
+        [seed],
+    )
     with np.errstate(over="ignore", invalid="ignore"):
-        if streamed is None:
-            likelihood = likelihoods_of(found, matrix, *vectors)
-        else:
-            likelihood = np.sum(streamed.each(partial(_of_block, found), *vectors), axis=0)
+        likelihood = np.sum(rows.each(partial(likelihoods_of, found), *vectors), axis=0)
     if not np.all(np.isfinite(likelihood[:2, : sampled.size])):
         raise ValueError(
             "X: the log-likelihood of these rows leaves double precision at some draws; give the rows that were "
@@ -141,10 +141,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     result, attrs = resampled(groups, attrs, found, likelihood, [seed])
     if "log_likelihood" in groups:
         after = draws_of(result["posterior"], sampled.model, marginalised=False, has_offset=offset is not None)
-        if streamed is None:
-            group = log_likelihood_group(after, matrix, target, weight, offset=offset)
-        else:
-            group = streamed_group(after, streamed, target, weight, MASKS, offset)
+        group = rows_group(after, rows, *vectors)
         result["log_likelihood"] = group.assign_attrs(result["posterior"].attrs)
     problem = approximation_problem(attrs, sampled.size)
     if problem is not None:
@@ -159,13 +156,6 @@ def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
         return None
     stored = read_rate_prior(groups["constant_data"]) if "constant_data" in groups else None
     return rate_map.prior.law(np.zeros(rate_map.size)) if stored is None else stored
-
-
-def _of_block(
-    found: Widened, matrix: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
-) -> Float[np.ndarray, "4 N"]:
-    """Log-likelihoods of a block of rows."""
-    return likelihoods_of(found, matrix, target, weight, offset)
 
 
 Groups = dict[str, "xr.Dataset"]
