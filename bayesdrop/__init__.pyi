@@ -3,6 +3,7 @@ from .data.formulas.formula import FormulaDesign, from_formula
 from .data.formulas.transformer import FormulaTransformer
 from .designs import Blocks
 from .designs.dask.cluster import cluster
+from .effects.comparisons import comparisons, predictions_grid
 from .effects.marginal import marginal_effects
 from .effects.table import weights_table
 from .estimators import (
@@ -64,6 +65,7 @@ from .variational_bayes.result import Variational
 from .warnings import (
     AccuracyWarning,
     ApproximationWarning,
+    DefaultModelWarning,
     IncompleteWarning,
     InfluenceWarning,
     MissingWarning,
@@ -84,6 +86,7 @@ __all__ = [
     "AccuracyWarning",
     "Alternating",
     "ApproximationWarning",
+    "DefaultModelWarning",
     "Beta",
     "Binomial",
     "Blocks",
@@ -154,6 +157,7 @@ __all__ = [
     "__version__",
     "baselines",
     "cluster",
+    "comparisons",
     "delete_features",
     "deletion_scorer",
     "diagnose",
@@ -173,6 +177,7 @@ __all__ = [
     "plots",
     "posterior_predictive",
     "predict",
+    "predictions_grid",
     "prior_draws",
     "reweight",
     "sample",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
     from .data.frames import ColumnFacts
     from .model import Model
 
-__all__ = ["attributes", "components", "describe", "read_classes", "rebuild", "stored_classes", "stored_model"]
+__all__ = [
+    "attributes",
+    "components",
+    "describe",
+    "read_classes",
+    "rebuild",
+    "stored_classes",
+    "stored_facts",
+    "stored_model",
+]
 
 _MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
+_FORMULA, _ENCODING = "formula", "formula_encoding"
 # Kinds of types of labels that are named beside them.
 _STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
@@ -137,6 +148,10 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
     '["no", "yes"]'
     """
     stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
+    if facts is not None and facts.formula is not None:
+        stored[_FORMULA] = facts.formula.formula
+        with suppress(ValueError):  # functions of the user's own, which whoever asks for them is told of
+            stored[_ENCODING] = facts.formula.to_json()
     try:
         stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
     except TypeError:
@@ -174,6 +189,29 @@ def stored_model(attrs: Mapping[str, Any]) -> Model | None:
 def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
     """Labels (K,) that :func:`attributes` stored; None where there are none."""
     return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
+
+
+def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False) -> ColumnFacts:
+    """Facts of the columns that :func:`attributes` stored, with the formula, which is read when it is needed.
+
+    Raises
+    ------
+    ValueError
+        If they are damaged.
+
+    Examples
+    --------
+    >>> stored_facts({"has_names": 0})
+    ColumnFacts(has_names=False, zero_based=None)
+    """
+    from .data.formulas.encoder import StoredFormula
+    from .data.frames import ColumnFacts
+
+    facts = ColumnFacts.stored(attrs)
+    if _FORMULA not in attrs:
+        return facts
+    formula = StoredFormula(str(attrs[_FORMULA]), str(attrs.get(_ENCODING, "")), trust_formula)
+    return dataclasses.replace(facts, formula=formula)
 
 
 def read_classes(text: str, dtype: Any = None) -> np.ndarray:

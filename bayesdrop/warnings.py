@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = [
     "AccuracyWarning",
     "ApproximationWarning",
+    "DefaultModelWarning",
     "IncompleteWarning",
     "InfluenceWarning",
     "MissingWarning",
@@ -50,6 +51,10 @@ class AccuracyWarning(UserWarning):
 
 class ApproximationWarning(UserWarning):
     """Masks that were integrated as if scores were normal, or importance weights, leave the posterior wrong."""
+
+
+class DefaultModelWarning(UserWarning):
+    """The model was chosen by what the response looks like; the message says which."""
 
 
 class IncompleteWarning(UserWarning):

@@ -37,6 +37,11 @@ def check_groups(groups: Any) -> None:
 def group_index(groups: Any, feature_names: Sequence[Any]) -> tuple[Int[np.ndarray, " p"], list[str]]:
     """Group of each feature, int (p,), and the names of the groups, as :class:`bayesdrop.PerGroup` takes them."""
     p = len(feature_names)
+    if groups is None:
+        raise ValueError(
+            "groups: without any they are the terms of a formula, and there is none; give one group label per feature, "
+            "in a list, or a mapping from group to columns."
+        )
     labels = _from_mapping(groups, feature_names) if isinstance(groups, Mapping) else list(groups)
     if len(labels) != p:
         raise ValueError(

@@ -29,6 +29,13 @@ class LossName(Enum):
     epsilon = "epsilon"
 
 
+class UnseenName(Enum):
+    """What becomes of a level that no row had when a model was fitted."""
+
+    error = "error"
+    baseline = "baseline"
+
+
 class HeaderName(Enum):
     """What the first line of a file of text is."""
 
@@ -338,20 +345,24 @@ def build_app() -> Any:
         posterior: Annotated[
             bool, typer.Option("--posterior", help="Average over the draws in posterior.nc, which --sample wrote.")
         ] = False,
+        unseen: Annotated[
+            UnseenName,
+            typer.Option(help="Levels that no row had at the fit: refuse them, or count them as none of the levels."),
+        ] = UnseenName.error,
         out: Annotated[Path, typer.Option(metavar="FILE", help="Table to write, a .csv.")] = Path("predictions.csv"),
     ) -> None:
         """Predict the rows of TABLE: probabilities of the classes, or numbers with intervals.
 
         The columns that the model was fitted to are read and encoded as they were then (decimal mark, units, missing
-        values, header), by name and in any order; cells that cannot be are refused by their lines, and levels that were
-        not there then count as absent, with a word. What was fitted with --missing takes missing values. If the
-        response is among the columns the predictions are compared with it.
+        values, header), by name and in any order; cells that cannot be are refused by their lines, and so are levels
+        that were not there then, unless --unseen baseline counts them as none. What was fitted with --missing takes
+        missing values. If the response is among the columns the predictions are compared with it.
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv
         """
         from .predict_table import predict_table
 
-        work = partial(predict_table, model, table, out, from_draws=posterior)
+        work = partial(predict_table, model, table, out, from_draws=posterior, unseen=unseen.value)
         _work_and_tell("predict", out, work, lambda tell: tell())
 
     return app

@@ -27,7 +27,9 @@ _CELLS = 10_000_000
 _LABEL = "label"
 
 
-def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = False) -> Callable[[], None]:
+def predict_table(
+    model: Path, path: Path, out: Path, *, from_draws: bool = False, unseen: str = "error"
+) -> Callable[[], None]:
     """Predict the rows of a table and write them beside the columns that tell rows apart.
 
     Parameters
@@ -66,7 +68,7 @@ def predict_table(model: Path, path: Path, out: Path, *, from_draws: bool = Fals
     else:
         file_read = read_file(path, encoding.header, encoding.columns)
         frame = file_read.frame.rename(columns=str)
-        X, notes = encoding.apply(frame, fit.model.missing)
+        X, notes = encoding.apply(frame, fit.model.missing, unseen)
         notes = file_read.notes + notes
         step = max(1, _CELLS // max(X.shape[1], 1))
         parts = [predict(result, X[first : first + step]) for first in range(0, len(X), step)]

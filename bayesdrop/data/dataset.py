@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking, column_names
-from .frames import ColumnFacts
+from .frames import ColumnFacts, RowEncoder
 from .responses import class_factors, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]
@@ -96,6 +96,10 @@ class Dataset:
                 "processes; pass an array or a scipy sparse matrix."
             )
         return replace(self, offset=check_offset(offset, self.design.shape[0]))
+
+    def of_formula(self, formula: RowEncoder) -> Dataset:
+        """Say that a formula has made the features, so that results take tables of the columns that it names."""
+        return replace(self, facts=replace(self.facts, formula=formula))
 
     def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:
         """Some rows, by their numbers, brought to memory in the order of the data."""

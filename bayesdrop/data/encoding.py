@@ -62,7 +62,9 @@ class Encoding:
     na: tuple[str, ...] = ()
     header: str = "first"
 
-    def apply(self, frame: Any, missing: str | None = None) -> tuple[Float[np.ndarray, "n p"], list[str]]:
+    def apply(
+        self, frame: Any, missing: str | None = None, unseen: str = "error"
+    ) -> tuple[Float[np.ndarray, "n p"], list[str]]:
         """Encode other rows.
 
         Parameters
@@ -71,18 +73,21 @@ class Encoding:
             Rows with the columns that became features; others are left aside.
         missing : None or "nan"
             Whether a missing value is refused, or NaN in all features of its column.
+        unseen : "error" or "baseline"
+            Whether a level that was not there before is refused, or has no indicator: all of its column's are 0.
 
         Returns
         -------
         X : array (n, p)
-            Features. A level that was not there before has no indicator, so that all of its column's are 0.
+            Features.
         notes : list of str
-            Which levels those are, and in how many rows.
+            Which levels were not there before, and in how many rows.
 
         Raises
         ------
         InputError
-            On columns that are not there, missing or infinite values, text where there were numbers, or no rows.
+            On columns or levels that are not there, missing or infinite values, text where there were numbers, or no
+            rows.
 
         Examples
         --------
@@ -90,7 +95,7 @@ class Encoding:
         >>> from bayesdrop.data.tables import encode
         >>> frame = pd.DataFrame({"size": [1.0, 3.0], "color": ["red", "blue"], "sold": ["no", "yes"]})
         >>> found = encode(frame, "sold").encoding
-        >>> X, notes = found.apply(pd.DataFrame({"color": ["green", "red"], "size": [2.0, 5.0]}))
+        >>> X, notes = found.apply(pd.DataFrame({"color": ["green", "red"], "size": [2.0, 5.0]}), unseen="baseline")
         >>> X.tolist()
         [[0.0, 0.0, 0.0], [3.0, 0.0, 1.0]]
         >>> print(*notes)
@@ -116,10 +121,16 @@ class Encoding:
             text = column.values.to_numpy(dtype=object)
             for j in places:
                 X[:, j] = np.where(there, text == self.levels[j], np.nan)
-            unseen = text[there & ~np.isin(text.astype(str), [self.levels[j] for j in places])]
-            if len(unseen):
-                rows = f"{len(unseen)} row{'s' if len(unseen) > 1 else ''}"
-                seen = listed(dict.fromkeys(unseen.tolist()), 5)
+            strange = text[there & ~np.isin(text.astype(str), [self.levels[j] for j in places])]
+            if len(strange):
+                rows = f"{len(strange)} row{'s' if len(strange) > 1 else ''}"
+                seen = listed(dict.fromkeys(strange.tolist()), 5)
+                if unseen == "error":
+                    raise InputError(
+                        f"TABLE: {name!r} has levels that no row had when the model was fitted: {seen} ({rows}); known "
+                        f"are {listed([self.levels[j] for j in places], 12)}. Leave those rows out, recode them, or "
+                        "take --unseen baseline, which counts them as none of the levels."
+                    )
                 notes.append(f"{name!r} has levels that no row had before, taken for none: {seen} ({rows}).")
         return X, notes
 

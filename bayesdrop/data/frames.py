@@ -8,30 +8,59 @@ What a fit found of its columns, kept with its results, and new rows matched wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._stored import stored_count
+from .._typing import Float, Shaped
 from .._validation import is_table, open_table, text_names
 from ..designs import column_names, read_as, with_columns_in
 
 __all__ = [
     "ColumnFacts",
+    "RowEncoder",
     "as_frame",
     "column_order",
     "encode_factor",
+    "few_filled",
     "in_order",
     "level_name",
     "listed",
+    "mostly_zeros",
     "no_column",
+    "offset_in",
     "read_alike",
     "refuse_kinds",
     "refuse_missing",
+    "response_in",
     "to_pandas",
 ]
+
+
+def mostly_zeros(X: Any) -> bool:
+    """Whether compressed rows have so many zeros, seven in ten, that an array of them would waste time and memory.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> mostly_zeros(csr_array([[0.0, 0, 0, 1]])), mostly_zeros(csr_array([[0.0, 1]]))
+    (True, False)
+    """
+    return few_filled(X.nnz, X.shape[0] * X.shape[1])
+
+
+def few_filled(entries: int, cells: int) -> bool:
+    """Whether so few of the cells of a matrix are not 0 that it is better kept sparse.
+
+    Examples
+    --------
+    >>> few_filled(10, 100), few_filled(30, 100)
+    (True, False)
+    """
+    return bool(entries < 0.3 * cells)
 
 
 def listed(names: Iterable[Any], limit: int = 20) -> str:
@@ -182,6 +211,26 @@ _NAMED, _ZERO_BASED = "has_names", "zero_based"
 _LISTED = 5
 
 
+class RowEncoder(Protocol):
+    """Protocol of what makes features, offset and response of a user's columns: a formula."""
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+
+    def to_json(self) -> str:
+        """All of it as text; raise ValueError where text cannot say it."""
+
+    def transform(self, data: Any) -> Any:
+        """Features of rows, (m, p)."""
+
+    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
+        """Known parts of their scores, (m,), or None."""
+
+    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
+        """Their responses; None where the table has none."""
+
+
 @dataclass(frozen=True)
 class ColumnFacts:
     """What a fit found of its columns beside their names.
@@ -192,10 +241,18 @@ class ColumnFacts:
         True if the user named the columns; False if they are called ``x0, x1, …`` for want of names.
     zero_based : bool or None
         Whether the indices of svmlight files begin at 0 rather than 1; None of features from elsewhere.
+    formula : RowEncoder or None
+        What made the features of the columns of a table, if a formula did.
     """
 
     has_names: bool = True
     zero_based: bool | None = None
+    formula: RowEncoder | None = field(default=None, repr=False, compare=False)
+
+    def encoder_of(self, X: Any, names: Sequence[str]) -> RowEncoder | None:
+        """The formula, if ``X`` is a table of the columns that it names and not one of the features ``names``."""
+        columns = None if self.formula is None else column_names(X)
+        return None if columns is None or set(columns) == set(names) else self.formula
 
     def attributes(self) -> dict[str, int]:
         """Attributes of a dataset that :meth:`stored` reads.
@@ -294,12 +351,41 @@ def column_order(
 def in_order(X: Any, names: Sequence[str], facts: ColumnFacts, name: str = "X") -> Any:
     """New rows in memory with their columns as a fit has them; see :func:`column_order`.
 
+    A table of the columns that the fit's formula names is encoded by it.
+
     Examples
     --------
     >>> in_order({"b": [1], "a": [2]}, ["a", "b"], ColumnFacts()).to_numpy().tolist()
     [[2, 1]]
     """
+    formula = facts.encoder_of(X, names)
+    if formula is not None:
+        return formula.transform(X)
     return with_columns_in(X, column_order(X, names, facts, name), name)
+
+
+def offset_in(X: Any, names: Sequence[str], facts: ColumnFacts, offset: Any) -> Any:
+    """The offset that came with new rows, or else what the formula of a fit reads from their columns.
+
+    Examples
+    --------
+    >>> offset_in({"days": [1.0]}, ["age"], ColumnFacts(), 0.5)
+    0.5
+    """
+    formula = facts.encoder_of(X, names) if offset is None else None
+    return offset if formula is None else formula.offset_of(X)
+
+
+def response_in(X: Any, names: Sequence[str], facts: ColumnFacts, y: Any) -> Any:
+    """The responses that came with rows, or else what the formula of a fit reads from their columns.
+
+    Examples
+    --------
+    >>> response_in({"age": [1.0]}, ["age"], ColumnFacts(), [2.0])
+    [2.0]
+    """
+    formula = facts.encoder_of(X, names) if y is None else None
+    return y if formula is None else formula.response_of(X)
 
 
 def _refusal(columns: list[str], names: list[str], argument: str, any_order: bool) -> str:

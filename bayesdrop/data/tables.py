@@ -18,7 +18,7 @@ import numpy as np
 
 from .columns import Column, Reading, column_of, decimal_mark, describe, read_texts
 from .encoding import Encoding, count_missing, numbers, refuse_missing
-from .frames import encode_factor, level_name, listed
+from .frames import encode_factor, few_filled, level_name, listed
 from .numerals import Numerals, is_missing_mark
 from .responses import response_column, response_of
 from .table_files import InputError, known_column, read_file
@@ -354,7 +354,9 @@ def _features(found: Mapping[str, Column], y: np.ndarray, standardize: bool, mis
         notes.append(f"constant, so without weight and with the rate at its prior: {listed(constant, 8)}.")
     if len(constant) == len(names):
         raise InputError("TABLE: every feature is constant, so there is nothing to fit; give columns that vary.")
-    if len(y) * len(names) <= _DENSE_CELLS or not categorical:
+    filled = sum(block.nnz if hasattr(block, "nnz") else block.size for block in blocks)
+    cells = len(y) * len(names)
+    if cells <= _DENSE_CELLS or not few_filled(filled, cells):
         X: Any = np.hstack([block.toarray() if hasattr(block, "toarray") else block for block in blocks])
     else:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")

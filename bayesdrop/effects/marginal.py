@@ -6,39 +6,27 @@ with ``f(s̃)`` the response at the noised score, the one that :func:`bayesdrop.
 expected count or a mean. The derivative is a central difference of the predictions, as in the packages
 ``marginaleffects`` (Arel-Bundock, Greifer & Heiss 2024), with a step of a thousandth of the feature's standard
 deviation, so that every noise and every loss has it; where a noise takes no numbers below zero, it is one-sided.
+
+Of a model by a formula the variable itself moves, with all terms that it is in: main effects, interactions, splines.
+Steps stay within the range that was fitted, beyond which a spline has no value. Factors have differences of levels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from .._typing import Float, Int
+from .._typing import Float
 from .._validation import check_count, check_flag, check_number, shown
-from ..designs.rows import check_sample_weight
-from ..fitting.objective.centring import shifted
 from ..fitting.results.summary import rows_of
-from ..noise.base import centre_of
-from ..posterior.diagnostics.mixing import mixing
-from ..posterior.draws.draws import Draws, blocks
-from ..posterior.draws.new_rows import draws_of_fit, match_design, match_offset
-from ..posterior.noise_average.class_chances import class_chances
-from ..posterior.noise_average.probability import class_probability, expected_response
-from .laplace import laplace_covariance, why_no_covariance
-from .sources import PointFit, point_fits
-from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior
+from ..posterior.draws.draws import Draws
+from .expected import Average, Effect, EffectRows
 
-__all__ = ["marginal_effects"]
+__all__ = ["level_changes", "marginal_effects"]
 
 _STEP = 1e-3
-_MISSING = (
-    "Effects are those of features that are there; leave the rows with missing ones out, or fill them in by what they "
-    "may have been."
-)
 
 
 def marginal_effects(
@@ -47,26 +35,34 @@ def marginal_effects(
     y: Any = None,
     *,
     features: Sequence[str] | None = None,
+    reference: Mapping[str, Any] | None = None,
     sample_weight: Any = None,
     corrupted_inputs: bool = False,
     offset: Any = None,
     draws: int = 25,
     probability: float | int = 0.9,
 ) -> Any:
-    """Average marginal effect of each feature on the probability, the expected count or the mean, with intervals.
+    """Average marginal effect of each feature or variable on the prediction, with intervals.
+
+    The prediction is the probability, the expected count or the mean. Of a model by a formula, at a table of its
+    columns, the effects are those of the variables: slopes of numbers, with all terms that they are in, and differences
+    of levels of factors.
 
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, p)
-        Rows to average over, often those of the fit; a data frame's columns are matched by name.
+        Rows to average over, often those of the fit; a data frame's columns are matched by name. Of a model by a
+        formula a table of the columns that it names; of the encoded features each has a slope of its own.
     y : sequence (n,), optional
         For a point fit: the responses, if ``X`` are the rows of the fit. The effects of one without noise then have
-        intervals.
+        intervals. Of a formula they are read from the table.
     features : sequence of str, optional
-        Of which features; by default of all. Each costs two predictions of all rows, and with ``y`` as many more for
-        each weight.
+        Of which features or variables; by default of all. Each costs two predictions of all rows, and with ``y``
+        as many more for each weight.
+    reference : mapping from variable to level, optional
+        The level that the others of a factor are compared with; by default the first one.
     sample_weight : array (n,), optional
         Row weights of the average; with ``y`` they are those of the fit.
     corrupted_inputs : bool
@@ -98,7 +94,8 @@ def marginal_effects(
     -----
     Intervals of a posterior are quantiles of the effects by its draws. Those of a point fit without noise are by the
     delta method from Laplace's approximation (:func:`bayesdrop.weights_table`, which says why a fit with noise has
-    none). A feature that is 0 or 1 has a slope like any other.
+    none). A feature that is 0 or 1 has a slope like any other. A row where the feature is
+    missing has no part in its effect; other features that are missing are averaged over as in predictions.
 
     Examples
     --------
@@ -114,178 +111,63 @@ def marginal_effects(
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     check_flag(corrupted_inputs, "corrupted_inputs")
     check_count(draws, "draws")
-    fits = point_fits(result)
-    corrupted_inputs |= bool(getattr(result, "corrupted_inputs", False))
-    if fits is None:
-        if y is not None:
-            raise ValueError("y: a posterior has the intervals in its draws; leave y out.")
-        found = read_posterior(result, draws)
-        sources = [found]
-    else:
-        sources = [draws_of_fit(one.fit) for one in fits]
-    first = sources[0]
-    names = _chosen(features, first.feature_names)
-    columns = np.array([first.feature_names.index(name) for name in names])
-    complete = replace(first.model, missing=None)
-    matrix = match_design(X, first.feature_names, complete, first.facts, advice=_MISSING).matrix()
-    weight, known = check_sample_weight(sample_weight, matrix.shape[0]), match_offset(first, offset, matrix.shape[0])
-    parts: list[Any] = []
-    reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if fits and y is not None else ""
-    for k, source in enumerate(sources):
-        if fits is not None and y is not None and not reason:
-            parts.append(
-                _of_fit(fits[k], source, X, y, sample_weight, matrix, columns, weight, corrupted_inputs, known)
-            )
-        else:
-            parts.append((_effects(source, matrix, columns, weight, corrupted_inputs, known), None))
-    table = _columns(parts, fits is None, probability)
-    if fits is None:
-        table["mcse"] = _monte_carlo_errors(parts[0][0], first.shape[0])
-    classes: Any = None
-    if len(sources) > 1 and fits is not None:
-        classes = [one.label for one in fits]
-    elif first.weight.ndim > 2:
-        classes = np.arange(first.weight.shape[1]) if first.classes is None else first.classes
-    frame = pd.DataFrame(table, index=rows_of(names, classes))
-    interval = POSTERIOR if fits is None else f"delta method, {LAPLACE}" if y is not None else ""
-    if reason:
-        frame["interval"], interval = USE_SAMPLE, no_interval(reason)
-    return _labelled(frame, interval, probability)
-
-
-def _labelled(frame: Any, interval: str, probability: float) -> Any:
+    rows = EffectRows.of(
+        result, X, y, sample_weight=sample_weight, corrupted_inputs=corrupted_inputs, offset=offset, draws=draws,
+        probability=probability,
+    )  # fmt: skip
+    effects = _of_features(rows, features) if rows.encoder is None else _of_variables(rows, features, reference or {})
+    labels, columns, interval = rows.table(effects)
+    names = [str(label[-1]) for label in labels]
+    classes = list(dict.fromkeys(label[0] for label in labels)) if len(labels[0]) > 1 else None
+    names = names if classes is None else names[: len(names) // len(classes)]
+    frame = pd.DataFrame(columns, index=rows_of(names, classes))
     frame.attrs.update(interval=interval, probability=probability)
     return frame
 
 
-def _chosen(features: Any, known: list[str]) -> list[str]:
-    """Names of the features asked for."""
+def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
+    """Names of the features asked for; raise ValueError on others."""
     if features is None:
-        return known
-    named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray)
+        return list(known)
+    named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
     wanted = [str(name) for name in features] if named else []
     unknown = [name for name in wanted if name not in known]
     if not wanted or unknown or len(set(wanted)) < len(wanted):
         raise ValueError(
-            f"features: expected a list of different names among {known[:5]}{' …' * (len(known) > 5)}, got "
+            f"{argument}: expected a list of different names among {list(known)[:5]}{' …' * (len(known) > 5)}, got "
             f"{shown(features)}."
         )
     return wanted
 
 
-def _columns(parts: list[Any], posterior: bool, probability: float) -> dict[str, Float[np.ndarray, " rows"]]:
-    """Columns of the table, from effects (S, p) or (S, K, p) and covariances or None of each problem."""
-    if posterior:
-        effects = parts[0][0].reshape(len(parts[0][0]), -1)
-        low, high = np.quantile(effects, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
-        return {"effect": effects.mean(axis=0), "sd": effects.std(axis=0), "low": low, "high": high}
-    effect = np.concatenate([found[0].ravel() for found, _ in parts])
-    if parts[0][1] is None:
-        return {"effect": effect}
-    sd = np.concatenate([sd for _, sd in parts])
-    reach = ndtri((1 + probability) / 2) * sd
-    return {"effect": effect, "sd": sd, "low": effect - reach, "high": effect + reach}
+def _slope(averages: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
+    return averages.sum(axis=-1)
 
 
-def _monte_carlo_errors(effects: Float[np.ndarray, "S ..."], chains: int) -> Float[np.ndarray, " rows"]:
-    """Monte Carlo standard errors of mean effects, from draws of chains one after the other."""
-    import xarray as xr
-
-    by_chain = effects.reshape(chains, len(effects) // chains, -1)
-    dims = ("chain", "draw", "row")
-    ess = mixing(xr.Dataset({"effect": (dims, by_chain)}))["ess_bulk"]["effect"].values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error: Float[np.ndarray, " rows"] = by_chain.std(axis=(0, 1)) / np.sqrt(ess)
-    # What does not vary has none; of three draws of a chain or fewer none is known.
-    return np.where(np.isnan(ess), 0.0, np.where(ess > 0, error, np.nan))
+def _of_features(rows: EffectRows, features: Any) -> Iterator[Effect]:
+    """Average slopes in the columns of the features."""
+    draws = rows.sources[0]
+    for name in chosen(features, draws.feature_names):
+        d = draws.feature_names.index(name)
+        yield Effect((name,), lambda d=d: _moved(rows, draws, d), _slope)  # type: ignore[misc]
 
 
-def _of_fit(
-    one: PointFit,
-    draws: Draws,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    matrix: Any,
-    columns: Int[np.ndarray, " c"],
-    weight: Float[np.ndarray, " n"],
-    corrupted_inputs: bool,
-    offset: Float[np.ndarray, " n"] | None,
-) -> tuple[Float[np.ndarray, "1 ..."], Float[np.ndarray, " rows"]]:
-    """Effects at the weights of a fit, and their standard deviations by the delta method."""
-    own_y, own_weight = one.rows(X, y, sample_weight)
-    covariance = laplace_covariance(one.fit, X, own_y, own_weight)
-    step = 1e-3 * np.sqrt(np.maximum(np.diagonal(covariance), 0))
-    size, q = len(step), draws.weight.shape[-1] + 1
-    moves = np.vstack([np.zeros(size), np.diag(step), -np.diag(step)])
-    inward = moves.reshape(len(moves), -1, q)
-    centre = centre_of(draws.model.noise)
-    moved = inward[..., -1] + (0.0 if centre is None else inward[..., :-1] @ centre)
-    shape = (len(moves), *draws.weight.shape[1:])
-    varied = replace(
-        draws,
-        weight=draws.weight + inward[..., :-1].reshape(shape),
-        intercept=draws.intercept + moved.reshape(shape[:-1]),
-        C=np.repeat(draws.C, len(moves)),
-        free_rate=np.zeros((len(moves), 0)),
-    )
-    effects = _effects(varied, matrix, columns, weight, corrupted_inputs, offset)
-    flat = effects.reshape(len(moves), -1)
-    able = step > 0
-    slopes = np.where(
-        able[:, None], (flat[1 : size + 1] - flat[size + 1 :]) / np.where(able, 2 * step, 1.0)[:, None], 0
-    )
-    variance = np.einsum("ja,jk,ka->a", slopes, covariance, slopes)
-    return effects[:1], np.sqrt(np.maximum(variance, 0))
-
-
-def _expected(draws: Draws, corrupted_inputs: bool) -> Callable[[Any, Any], Float[np.ndarray, "n S ..."]]:
-    """Expected responses of rows as the user has them and their offsets, (n, S) or (n, S, K)."""
-    loss, centre = draws.model.loss, centre_of(draws.model.noise)
-    if loss.multiclass:
-        return lambda X, _: class_chances(draws, shifted(X, centre), corrupted_inputs)
-    made = class_probability if loss.binary else expected_response
-    return lambda X, offset: made(draws, shifted(X, centre), corrupted_inputs, offset=offset)
-
-
-def _effects(
-    draws: Draws,
-    X: Any,
-    columns: Int[np.ndarray, " c"],
-    weight: Float[np.ndarray, " n"],
-    corrupted_inputs: bool,
-    offset: Float[np.ndarray, " n"] | None,
-) -> Float[np.ndarray, "S ..."]:
-    """Average slopes of the expected responses in the columns, (S, c) or (S, K, c)."""
-    expected, classes = _expected(draws, corrupted_inputs), draws.weight.shape[1:-1]
-    found = np.zeros((draws.size, *classes, len(columns)))
-    total = float(weight.sum())
-    for j, d in enumerate(columns):
-        step = _STEP * (_spread(X, int(d)) or 1.0)
-        for rows in blocks(X.shape[0], draws.size * max(int(np.prod(classes)), 1)):
-            here, known = X[rows], None if offset is None else offset[rows]
-            for factor, changed in _moved(draws, here, int(d), step):
-                values = expected(changed, known)
-                found[..., j] += factor / total * np.tensordot(weight[rows], values, axes=1)
-    return found
-
-
-def _spread(X: Any, d: int) -> float:
-    """Standard deviation of a column."""
+def _moved(rows: EffectRows, draws: Draws, d: int) -> list[Average]:
+    """Rows with the column moved, weighted for a difference quotient; where it is missing they are left out."""
+    X = rows.X
     column = X[:, [d]]
-    column = column.toarray() if hasattr(column, "toarray") else np.asarray(column)
-    return float(column.astype(np.float64).std())
-
-
-def _moved(draws: Draws, X: Any, d: int, step: float) -> Iterator[tuple[float, Any]]:
-    """Rows with the column moved, and the factors of a difference quotient."""
+    column = np.asarray(column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64)[:, 0]
+    there = ~np.isnan(column)
+    if not there.any():
+        return [Average(X[:1], np.zeros(1), None if rows.offset is None else rows.offset[:1])]
+    step = _STEP * (float(column[there].std()) or 1.0)
     try:
-        draws.model.noise.check(float(X[:, [d]].min()) - step)
+        draws.model.noise.check(min(float(column[there].min()), 0.0 if hasattr(X, "nnz") else np.inf) - step)
         places: tuple[tuple[float, float], ...] = ((1.0, 0.5 / step), (-1.0, -0.5 / step))
     except ValueError:
         places = ((0.0, -1.5 / step), (1.0, 2 / step), (2.0, -0.5 / step))
-    for times, factor in places:
-        yield factor, _shift(X, d, times * step)
+    weight = rows.weight * there / float(rows.weight[there].sum() or 1.0)
+    return [Average(_shift(X, d, times * step), factor * weight, rows.offset) for times, factor in places]
 
 
 def _shift(X: Any, d: int, length: float) -> Any:
@@ -299,3 +181,57 @@ def _shift(X: Any, d: int, length: float) -> Any:
     n, p = X.shape
     more = csr_array((np.full(n, length), (np.arange(n), np.full(n, d))), shape=(n, p))
     return (csr_array(X.astype(np.float64)) + more).tocsr()
+
+
+def _of_variables(rows: EffectRows, features: Any, reference: Mapping[str, Any]) -> Iterator[Effect]:
+    """Average slopes in the numbers among the columns of a formula, and differences of the levels of its factors."""
+    assert rows.encoder is not None
+    known = rows.encoder.columns
+    wanted = chosen(features, list(known))
+    strange = [name for name in reference if "levels" not in known.get(name, {})]
+    if strange:
+        raise ValueError(f"reference: {strange[0]!r} is no factor of the formula {rows.encoder.formula!r}.")
+    for name in wanted:
+        if "levels" in known[name]:
+            for level, other in level_changes(known[name]["levels"], reference.get(name), name):
+                yield Effect(
+                    (f"{name}[{level}] vs {name}[{other}]",),
+                    lambda n=name, ends=(level, other): [  # type: ignore[misc]
+                        rows.changed(rows.frame.assign(**{n: end}), sign * rows.weight)
+                        for end, sign in zip(ends, (1.0, -1.0), strict=True)
+                    ],
+                    _slope,
+                )
+        else:
+            yield Effect((name,), lambda n=name: _slopes(rows, n), _slope)  # type: ignore[misc]
+
+
+def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tuple[Any, Any]]:
+    """Each level with the one that it is compared with, by default the first.
+
+    Examples
+    --------
+    >>> level_changes(["n", "s", "w"], "s", "site")
+    [('n', 's'), ('w', 's')]
+    """
+    by_name = {str(level): level for level in levels}
+    if reference is not None and str(reference) not in by_name:
+        raise ValueError(f"reference: {reference!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}.")
+    if len(levels) < 2:
+        raise ValueError(f"features: {name!r} has one level, {levels[0]!r}, and no effect; leave it out.")
+    first = levels[0] if reference is None else by_name[str(reference)]
+    return [(level, first) for level in levels if level != first]
+
+
+def _slopes(rows: EffectRows, name: str) -> list[Average]:
+    """The rows with a number moved up and down, within what was fitted, weighted for a difference quotient."""
+    assert rows.encoder is not None
+    facts, values = rows.encoder.columns[name], rows.frame[name].to_numpy(dtype=np.float64)
+    there = ~np.isnan(values)
+    step = 0.3 * _STEP * (float(values[there].std()) or 1.0) if there.any() else 1.0
+    inside = (values >= facts["low"]) & (values <= facts["high"]) & (facts["high"] - facts["low"] > step)
+    up = np.where(inside, np.minimum(values + step, facts["high"]), values + step)
+    down = np.where(inside, np.maximum(values - step, facts["low"]), values - step)
+    weight = np.where(there, rows.weight, 0.0) / float(rows.weight[there].sum() or 1.0)
+    quotient = weight / np.where(there, up - down, 1.0)
+    return [rows.changed(rows.frame.assign(**{name: end}), sign * quotient) for end, sign in ((up, 1), (down, -1))]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from .._typing import Float
-from .._validation import check_number
+from .._typing import Float, Int
+from .._validation import check_choice, check_number
+from ..data.frames import response_in
 from ..fitting.results.summary import feature_gain, rows_of
 from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
 from ..posterior.arviz_groups.groups import dataset
 from ..posterior.draws.draws import Draws, blocks, read_draws, read_group
+from .contrasts import Contrasts, contrasts_of
 from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits
 
@@ -27,34 +29,52 @@ Columns = dict[str, Any]  # each an array like the weights, (p,) or (K, p)
 
 
 def weights_table(
-    result: Any, X: Any = None, y: Any = None, *, sample_weight: Any = None, probability: float | int = 0.9
+    result: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    probability: float | int = 0.9,
+    contrasts: str | None = "reference",
+    reference: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Weights with their intervals, odds ratios and rates, one row per feature, and class if there are many.
+    """Weights with their intervals, odds or rate ratios and rates, one row per feature, and class if there are many.
+
+    Where a formula made a column for each level of a factor, the rows are differences between levels.
 
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X, y : (n, p) and (n,), optional
-        The rows that a point fit without noise was fitted to, for intervals of its weights. A posterior needs none.
+        The rows that a point fit without noise was fitted to, for intervals of its weights; of a fit by a formula its
+        table, and no ``y``. A posterior needs none.
     sample_weight : array (n,), optional
         Row weights of that fit.
     probability : float
         What the intervals hold, in (0, 1).
+    contrasts : "reference", "mean" or None, default="reference"
+        How the levels of a formula's factors are shown: as differences to one level, to the mean over the levels, or
+        as they are, each with a weight of its own, whose spread is mostly that of the prior.
+    reference : mapping from column to level, optional
+        That level; by default the first one of each factor.
 
     Returns
     -------
     pandas.DataFrame
         ``weight`` (of a posterior its mean), ``sd``, ``low`` and ``high``; ``scaled_weight``, what multiplies the
         feature in the mean score: ``(1 − rate) · weight`` under biased dropout; for a logistic loss ``odds_ratio``,
-        ``exp(weight)`` for one unit of a feature that is not dropped (of a posterior its median), ``odds_ratio_low``
-        and ``odds_ratio_high``; ``rate`` (of a posterior its mean), and of a posterior ``rate_low`` and
-        ``rate_high``. A point fit that has no intervals though ``X`` and ``y`` are given, one with noise, say, has a
-        column ``interval`` in their place, which says "use bd.sample". ``attrs`` say what the intervals are, or why
-        there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. Where draws were not kept
-        one by one (``variables`` of ``bd.sample``) means and ``sd`` of weights are those of all draws, and quantiles
-        those of the few that there are, as the attributes say. Of three classes and more solved one against the rest
-        each has its rows.
+        by which one unit multiplies the odds at the mean score under the noise, ``exp(scaled_weight)`` (of a posterior
+        its median), with ``odds_ratio_low`` and ``odds_ratio_high``, and, where there is noise,
+        ``odds_ratio_if_kept``, ``exp(weight)``, that of a feature that is not dropped; for counts ``rate_ratio`` and
+        ``rate_ratio_if_kept`` of the expected count; ``rate`` (of a posterior its mean), and of a posterior
+        ``rate_low`` and ``rate_high``. ``columns.name`` says the odds of which class against which. A point fit that
+        has no intervals though ``X`` and ``y`` are given, one with noise, say, has a column ``interval`` in their
+        place, which says "use bd.sample". ``attrs`` say what the intervals are, or why there are none:
+        ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. Where draws were not kept one by one
+        (``variables`` of ``bd.sample``) means and ``sd`` of weights are those of all draws, and quantiles those of the
+        few that there are, as the attributes say. Of three classes and more solved one against the rest each has its
+        rows.
 
     Raises
     ------
@@ -79,45 +99,51 @@ def weights_table(
     >>> list(table)[:5], table.attrs["weight_interval"]
     (['weight', 'sd', 'low', 'high', 'scaled_weight'], 'Laplace approximation')
     >>> print(weights_table(bd.fit(bd.Model(), X, y), X, y)[["weight", "interval"]].round(2).head(2))
-             weight       interval
+    1 against 0  weight       interval
     feature
-    x0        -0.09  use bd.sample
-    x1        -0.12  use bd.sample
+    x0            -0.09  use bd.sample
+    x1            -0.12  use bd.sample
     """
     import pandas as pd
 
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     fits = point_fits(result)
+    check_choice(contrasts, "contrasts", ("reference", "mean", None))
     if fits is None:
         draws = read_posterior(result)
         if X is not None or y is not None:
             raise ValueError("X: a posterior has the intervals in its draws; leave X and y out.")
-        columns, loss = _of_draws(draws, probability), draws.model.loss
-        names = draws.feature_names
+        shown = contrasts_of(draws.facts.formula, contrasts, reference)
+        columns, loss = _of_draws(draws, probability, shown), draws.model.loss
+        names, known = draws.feature_names, draws.classes
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
-        columns, few = _with_summaries(result, draws, columns)
+        columns, few = _with_summaries(result, draws, columns, shown)
         kinds = {"weight_interval": POSTERIOR + few, "rate_interval": POSTERIOR + few}
     else:
-        given = given_rows(X, y)
+        first = fits[0].fit
+        y = response_in(X, first.feature_names, first.facts, y)
+        given, shown = given_rows(X, y), contrasts_of(first.formula, contrasts, reference)
         reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if given else ""
-        parts = [_of_fit(one, X, y, sample_weight, probability, given and not reason) for one in fits]
+        parts = [_of_fit(one, X, y, sample_weight, probability, given and not reason, shown) for one in fits]
         columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
         if reason:
             columns["interval"] = np.full(columns["weight"].shape, USE_SAMPLE, dtype=object)
-        first = fits[0].fit
-        loss, names = first.model.loss, first.feature_names
+        loss, names, known = first.model.loss, first.feature_names, first.classes
         classes = [one.label for one in fits] if len(fits) > 1 else first.classes if first.weight.ndim > 1 else None
         kinds = {"weight_interval": no_interval(reason) if reason else LAPLACE if given else "", "rate_interval": ""}
-    if loss.log_odds:
-        columns |= {f"odds_ratio{part}": values for part, values in _ratios(columns).items()}
-    columns.pop("median", None)
+    ratio = loss.ratio
+    if ratio:
+        columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
     single = ("weight", "sd", "low", "high", "interval", "scaled_weight")
-    order = [name for stem in single for name in columns if name == stem]
-    order += [name for stem in ("odds_ratio", "rate") for name in columns if name.startswith(stem)]
-    frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows_of(names, classes))
+    ratios = [f"{ratio}{part}" for part in ("", "_low", "_high", "_if_kept")] if ratio else []
+    order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high") if name in columns]
+    rows = rows_of(names if shown is None else shown.names, classes)
+    frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
     frame.attrs.update(kinds, probability=probability)
+    if ratio == "odds_ratio" and known is not None and classes is None and len(known) == 2:
+        frame.columns.name = f"{known[1]} against {known[0]}"
     return frame
 
 
@@ -150,73 +176,106 @@ def read_posterior(result: Any, thin: int | None = None) -> Draws:
         raise ValueError(f"result: {error}") from None
 
 
-def _of_fit(one: PointFit, X: Any, y: Any, sample_weight: Any, probability: float, given: bool) -> Columns:
-    """Columns of a point fit, shaped like its weights."""
-    fit, weight = one.fit, np.asarray(one.fit.weight)
+def _of_fit(
+    one: PointFit, X: Any, y: Any, sample_weight: Any, probability: float, given: bool, shown: Contrasts | None
+) -> Columns:
+    """Columns of a point fit, shaped like its weights, or with a column for each contrast."""
+    fit, weight = one.fit, np.asarray(one.fit.weight, dtype=np.float64)
+    gain, rates = feature_gain(fit), np.broadcast_to(fit.rates, weight.shape)
     found = {
-        "weight": weight,
-        "scaled_weight": feature_gain(fit) * weight,
-        "rate": np.broadcast_to(fit.rates, weight.shape),
+        "weight": _combined(weight, shown),
+        "scaled_weight": _combined(gain * weight, shown),
+        "rate": rates if shown is None else rates[..., shown.feature],
     }
     if given:
         own_y, own_weight = one.rows(X, y, sample_weight)
-        variance = np.diagonal(laplace_covariance(fit, X, own_y, own_weight))
-        sd = np.sqrt(np.maximum(variance.reshape(-1, weight.shape[-1] + 1)[:, :-1], 0)).reshape(weight.shape)
+        covariance, p = laplace_covariance(fit, X, own_y, own_weight), weight.shape[-1]
+        inner = [covariance[start : start + p, start : start + p] for start in range(0, len(covariance), p + 1)]
+        if shown is not None:
+            inner = [_combined(_combined(part, shown).T, shown) for part in inner]
+        variance = np.stack([np.diagonal(part) for part in inner]).reshape(found["weight"].shape)
+        sd = np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + probability) / 2) * sd
-        found |= {"sd": sd, "low": weight - reach, "high": weight + reach}
+        found |= {"sd": sd, "low": found["weight"] - reach, "high": found["weight"] + reach}
+        # Without noise, or there are no intervals: the weights are what they are scaled to.
+        found |= {"scaled_low": found["low"], "scaled_high": found["high"]}
+    found["scaled_median"] = found["scaled_weight"]
+    if np.any(gain != 1):
+        found["kept_median"] = found["weight"]
     return found
 
 
-def _of_draws(draws: Draws, probability: float) -> Columns:
-    """Columns of a posterior, shaped like its weights, some features at a time."""
-    shape = draws.weight.shape[1:]
+def _combined(weight: Float[np.ndarray, "... p"], shown: Contrasts | None) -> Float[np.ndarray, "... r"]:
+    """Contrasts of weights along the last axis."""
+    if shown is None:
+        return weight
+    flat = weight.reshape(-1, weight.shape[-1])
+    return np.asarray((shown.matrix @ flat.T).T).reshape(*weight.shape[:-1], -1)
+
+
+def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Columns:
+    """Columns of a posterior, shaped like its weights or with a column for each contrast, some of them at a time."""
+    size = draws.weight.shape[-1] if shown is None else len(shown.names)
+    shape = (*draws.weight.shape[1:-1], size)
     ends = [(1 - probability) / 2, (1 + probability) / 2]
-    names = ("weight", "sd", "low", "high", "median", "scaled_weight", "rate", "rate_low", "rate_high")
-    found = {name: np.empty(shape) for name in names}
-    for part, weight, rate in _features(draws):
+    names = ("weight", "sd", "low", "high", "kept_median", "scaled_weight", "scaled_low", "scaled_median")
+    found = {name: np.empty(shape) for name in (*names, "scaled_high", "rate", "rate_low", "rate_high")}
+    noisy = False
+    for part in blocks(size, draws.weight[..., 0].size):
+        if shown is None:
+            own, matrix = np.arange(part.start, part.stop), None
+        else:
+            own = np.unique(np.concatenate([shown.matrix[part].indices, shown.feature[part]]))
+            matrix = shown._replace(matrix=shown.matrix[part][:, own])
+        weight, rate = draws.weight[..., own].astype(np.float64), _rates(draws, own)
         gain = draws.model.noise.coefficients(rate).gain
         gain = gain if gain.ndim == weight.ndim else gain[:, None]
-        found["weight"][..., part], found["sd"][..., part] = weight.mean(axis=0), weight.std(axis=0)
-        low, median, high = np.quantile(weight, [ends[0], 0.5, ends[1]], axis=0)
-        found["low"][..., part], found["median"][..., part], found["high"][..., part] = low, median, high
-        found["scaled_weight"][..., part] = (gain * weight).mean(axis=0)
+        noisy |= bool(np.any(gain != 1))
+        plain, scaled = _combined(weight, matrix), _combined(gain * weight, matrix)
+        found["weight"][..., part], found["sd"][..., part] = plain.mean(axis=0), plain.std(axis=0)
+        found["scaled_weight"][..., part] = scaled.mean(axis=0)
+        for values, kinds in (
+            (plain, ("low", "kept_median", "high")),
+            (scaled, ("scaled_low", "scaled_median", "scaled_high")),
+        ):
+            for name, quantile in zip(kinds, np.quantile(values, [ends[0], 0.5, ends[1]], axis=0), strict=True):
+                found[name][..., part] = quantile
+        if shown is not None:
+            rate = rate[..., np.searchsorted(own, shown.feature[part])]
         found["rate"][..., part] = rate.mean(axis=0)
         found["rate_low"][..., part], found["rate_high"][..., part] = np.quantile(rate, ends, axis=0)
     if draws.fixed_rate is not None:
         del found["rate_low"], found["rate_high"]
+    if not noisy:
+        del found["kept_median"]
     return found
 
 
-def _with_summaries(result: Any, draws: Draws, columns: Columns) -> tuple[Columns, str]:
+def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrasts | None) -> tuple[Columns, str]:
     """Means and spreads from all draws, where single ones were not kept, and what to say of the quantiles then."""
     names = not_kept(result)
     if not {"weight", "rate"} & set(names):
         return columns, ""
     summary = dataset(result, SUMMARY)
-    if "weight" in names:
+    if "weight" in names and shown is None:
         known = summary["weight"].transpose("statistic", ..., "feature")
         columns |= {"weight": known.sel(statistic="mean").values, "sd": known.sel(statistic="sd").values}
     if "rate" in names:
-        columns |= {"rate": summary["rate"].sel(statistic="mean").values[..., draws.index]}
+        index = draws.index if shown is None else draws.index[shown.feature]
+        columns |= {"rate": summary["rate"].sel(statistic="mean").values[..., index]}
     return columns, f" of {draws.size} draws"
 
 
-def _features(draws: Draws) -> Iterator[tuple[slice, Float[np.ndarray, "S ..."], Float[np.ndarray, "S ..."]]]:
-    """Weights and rates of some features, (S, ..., features) each, float64."""
-    for part in blocks(draws.weight.shape[-1], draws.weight[..., 0].size):
-        weight = draws.weight[..., part].astype(np.float64)
-        if draws.fixed_rate is not None:
-            yield (
-                part,
-                weight,
-                np.broadcast_to(draws.fixed_rate[..., part], (len(weight), *draws.fixed_rate[..., part].shape)),
-            )
-        else:
-            yield part, weight, draws.free_rate[..., draws.index[part]].astype(np.float64)
+def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:
+    """Rates of some features, (S, ..., m), float64."""
+    if draws.fixed_rate is not None:
+        rate = draws.fixed_rate[..., own]
+        return np.broadcast_to(rate, (draws.size, *rate.shape))
+    return draws.free_rate[..., draws.index[own]].astype(np.float64)
 
 
 def _ratios(columns: Columns) -> Columns:
-    """Odds ratios and their ends, by what they are called after the first word."""
+    """Ratios of odds or of expected counts, by what they are called after the first words."""
+    sources = {"": "scaled_median", "_low": "scaled_low", "_high": "scaled_high", "_if_kept": "kept_median"}
     with np.errstate(over="ignore"):  # beyond double precision it is infinite
-        found = {"": np.exp(columns["median" if "median" in columns else "weight"])}
-        return found | {f"_{end}": np.exp(columns[end]) for end in ("low", "high") if end in columns}
+        return {part: np.exp(columns[name]) for part, name in sources.items() if name in columns}

@@ -15,7 +15,7 @@ from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates.tuned import is_tuned
-from .by_formula import offset_beside, stated
+from .by_formula import FormulaOptions, of_rows, offset_beside, stated
 from .objective.centring import centre_problem
 from .objective.energy import Energy
 from .problems.block import fit_block
@@ -44,6 +44,9 @@ def fit(
     groups: Any = None,
     offset: Any = None,
     feature_names: Sequence[str] | None = None,
+    full_rank: bool = False,
+    unseen: str = "error",
+    dropna: bool = False,
 ) -> Fit:
     """Fit weights and dropout rates to two classes, to more by ``bd.Softmax()``, or to numbers or counts.
 
@@ -78,6 +81,12 @@ def fit(
         holds, or ``bd.Blocks``. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
+    full_rank : bool, default=False
+        Of a formula: reference levels and contrasts as in R, rather than a column for every level.
+    unseen : "error" or "baseline", default="error"
+        Of a formula: what ``predict`` makes of a level that is not in these rows, an error or a row without a level.
+    dropna : bool, default=False
+        Of a formula: leave out the rows with a missing value in one of its columns.
 
     Returns
     -------
@@ -112,7 +121,9 @@ def fit(
     >>> result.predict({"age": [60.0], "site": ["n"]}).label.tolist()
     ['yes']
     """
-    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    options = FormulaOptions(full_rank, unseen, dropna)
+    given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
+    sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
@@ -120,6 +131,8 @@ def fit(
     all_rows = as_dataset(
         X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing, class_weight
     ).with_offset(offset_beside(design, offset), many)
+    if design is not None:
+        all_rows = all_rows.of_formula(design.encoder)
     data = all_rows.with_weight()
     own_weight = data.weight if data.sample_weight is None else data.sample_weight
     origins = replace(origins_of(all_rows.weight, groups), weight=own_weight)
@@ -139,7 +152,7 @@ def fit(
     if many:
         joint, rest = fit_dataset(model, centring, data, rate_map, method, start)
         announce(rest.status, rest.iterations)
-        return replace(joint, selection=selection, formula=design, class_weight=data.weight_of_classes)
+        return replace(joint, selection=selection, class_weight=data.weight_of_classes)
     block = fit_block(
         centring.model, centring.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
     )  # fmt: skip
@@ -163,7 +176,6 @@ def fit(
         model=model,
         centre=centring.centre,
         selection=selection,
-        formula=design,
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,

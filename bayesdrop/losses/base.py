@@ -116,8 +116,9 @@ class Loss(Protocol):
     normalised: ClassVar[bool] = False
     """True if ``exp(−loss)`` is, up to a constant, a density (or probability) of ``y`` whatever the score."""
 
-    log_odds: ClassVar[bool] = False
-    """True if the score is the logarithm of the odds of an event, so that ``exp(weight)`` is an odds ratio."""
+    ratio: ClassVar[str] = ""
+    """What ``exp(weight)`` is: ``"odds_ratio"`` where the score is the logarithm of odds, ``"rate_ratio"`` where it is
+    that of an expected count, and else nothing with a name."""
 
     @property
     def convex(self) -> bool:

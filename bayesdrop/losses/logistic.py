@@ -169,7 +169,7 @@ class Logistic(Loss):
     binary: ClassVar[bool] = True
     separable: ClassVar[bool] = True
     normalised: ClassVar[bool] = True
-    log_odds: ClassVar[bool] = True
+    ratio: ClassVar[str] = "odds_ratio"
 
     def __post_init__(self) -> None:
         choose_form(FORMS, self.expectation, "Logistic")

@@ -156,7 +156,7 @@ class Binomial(_LogisticCount):
 
     trials: int = 1
     expectation: str = "augmentation"
-    log_odds: ClassVar[bool] = True
+    ratio: ClassVar[str] = "odds_ratio"
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -229,6 +229,7 @@ class NegativeBinomial(_LogisticCount):
     dispersion: float = 1.0
     expectation: str = "augmentation"
     largest_count: ClassVar[float] = float("inf")
+    ratio: ClassVar[str] = "rate_ratio"
 
     def __post_init__(self) -> None:
         advice = misplaced_expectation(self.dispersion, FORMS)

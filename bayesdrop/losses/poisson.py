@@ -122,6 +122,7 @@ class Poisson(Loss):
     """
 
     expectation: str = "exact"
+    ratio: ClassVar[str] = "rate_ratio"
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
     separable: ClassVar[bool] = True

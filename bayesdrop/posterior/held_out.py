@@ -22,15 +22,22 @@ from .._display import Shown
 from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
 from ..data.dataset import as_dataset, check_offset
+from ..data.frames import response_in
 from ..data.responses import check_responses
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
+from ..fitting.results.result import Fit
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
 from .draws.draws import Draws, read_draws
 from .draws.new_rows import match_offset, match_rows, read_result
 from .sampling import sample
-from .scores.pointwise import coded_response, log_likelihood_group, warn_of_pseudo_likelihood
+from .scores.pointwise import (
+    coded_response,
+    log_likelihood_group,
+    observed_response,
+    warn_of_pseudo_likelihood,
+)
 
 __all__ = ["Elpd", "elpd", "kfold"]
 
@@ -97,7 +104,7 @@ def _standard_error(values: Float[np.ndarray, " n"]) -> float:
     return float(np.sqrt(len(values)) * np.std(values, ddof=0)) if len(values) > 1 else float("nan")
 
 
-def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
+def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     """Log predictive densities of new rows, by a posterior or a point fit.
 
     Parameters
@@ -107,8 +114,8 @@ def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         New rows with the columns of the old ones; those with names are matched by name. ``bd.Blocks`` are read a block
         at a time, and a Dask collection is scored by its workers.
-    y : sequence (n,)
-        Their labels, numbers or counts.
+    y : sequence (n,), optional
+        Their labels, numbers or counts; of a model by a formula they are read from a table ``X``.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if those that were sampled or fitted had one.
 
@@ -136,9 +143,25 @@ def elpd(post: Any, X: Any, y: Any, *, offset: Any = None) -> Elpd:
     <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
     """
     draws = read_result(post)
+    y = response_in(X, draws.feature_names, draws.facts, y)
+    if y is None:
+        raise TypeError("y: expected the responses of these rows, got none.")
     pointwise = _pointwise(draws, X, y, offset)
     warn_of_pseudo_likelihood(draws, weighted=False)
+    if _are_sampled(post, draws, y):
+        return Elpd(pointwise, "the rows that were sampled, which it flatters: bd.loo scores rows as if they were new")
     return Elpd(pointwise)
+
+
+def _are_sampled(post: Any, draws: Draws, y: Any) -> bool:
+    """Whether the responses, a score of them at least, are those that a posterior was sampled with."""
+    if isinstance(post, Fit) or not 20 <= len(y) or len(set(np.ravel(y).tolist())) < 2:
+        return False
+    try:
+        observed_response(post, draws, y)
+    except ValueError:
+        return False
+    return True
 
 
 def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
@@ -150,7 +173,7 @@ def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, "
     else:
         target = design.targets(y)
         check_responses(loss, design, target, fit_intercept=False)
-    known = match_offset(draws, offset, design.shape[0])
+    known = match_offset(draws, offset, design.shape[0], X)
     more = () if known is None else (design.targets(known),)
     return np.concatenate(rows.each(partial(_log_means, draws), target, *more))
 

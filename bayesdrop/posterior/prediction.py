@@ -280,10 +280,8 @@ def predict(
         seed=seed,
     )
     labels = _row_labels(X)
-    offset = post.own_offset(X, offset) if isinstance(post, Fit) else offset
-    X = post.encoded(X) if isinstance(post, Fit) else X
     matched = match_rows(X, draws)
-    known = match_offset(draws, offset, matched.design.shape[0])
+    known = match_offset(draws, offset, matched.design.shape[0], X)
     found = _joined(matched.each(made, *(() if known is None else (matched.design.targets(known),))))
     found = replace(found, rows=labels)
     return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found

@@ -13,9 +13,11 @@ import numpy as np
 from .._typing import Float, Shaped
 from .._validation import check_choice, check_count, shown
 from ..data.dataset import Dataset, as_dataset
+from ..data.frames import RowEncoder
 from ..data.responses import check_responses, paired_counts
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
+from ..losses.protocols import Augmented
 from ..model import Model
 from ..priors.rate_prior import RateLaw
 from ..rates import RateMap
@@ -68,8 +70,11 @@ class Problem:
         offset: Any = None,
         feature_names: Sequence[str] | None = None,
         wrap: Callable[..., Design] = as_local_design,
+        formula: RowEncoder | None = None,
     ) -> Problem:
         """State a problem; the arguments are those of :func:`bayesdrop.sample`, and ``wrap`` makes a design of ``X``.
+
+        ``formula`` has made the features, if one has.
 
         Raises
         ------
@@ -87,6 +92,8 @@ class Problem:
         given = as_dataset(
             X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing, class_weight
         ).with_offset(offset, many)
+        if formula is not None:
+            given = given.of_formula(formula)
         if given.offset is not None and given.design.is_streamed:
             raise ValueError(
                 "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
@@ -266,12 +273,14 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
 def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool) -> Any:
     """The sampler that is exact, and among those the fastest.
 
-    With masks none is exact of ``broken_weights``, row weights that are no whole numbers, and one states its error.
+    With masks none is exact of ``broken_weights``, row weights that are no whole numbers, nor of a loss without
+    auxiliary variables, such as ``bd.Poisson()``, and one states its error.
     """
     prior = model.weight_prior
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
     classes = model.loss.multiclass and not marginalised
-    if (marginalised or broken_weights) and followed and not classes and model.loss.variance_prior is None:
+    approximated = marginalised or broken_weights or not isinstance(model.loss, Augmented)
+    if approximated and followed and not classes and model.loss.variance_prior is None:
         from ..hmc.method import HMC
 
         return HMC()

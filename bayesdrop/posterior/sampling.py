@@ -23,7 +23,7 @@ from .._validation import (
 )
 from ..description import attributes
 from ..designs import as_sampling_design
-from ..fitting.by_formula import offset_beside, stated
+from ..fitting.by_formula import FormulaOptions, of_rows, offset_beside, stated
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
@@ -67,6 +67,9 @@ def sample(
     class_weight: Any = None,
     offset: Any = None,
     feature_names: Sequence[str] | None = None,
+    full_rank: bool = False,
+    unseen: str = "error",
+    dropna: bool = False,
     log_likelihood: bool = False,
     masks: int = MASKS,
     checkpoint: Any = None,
@@ -81,10 +84,9 @@ def sample(
     ----------
     model : Model or str
         Any model: every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``, as
-        :func:`bayesdrop.fit` takes it, which may hold Python expressions, and these are run: take none from strangers,
-        nor from the attribute of a stranger's file. The attribute ``formula`` of the result then has it; new rows for
-        :func:`bayesdrop.predict` are encoded by ``bd.from_formula(formula, data).transform(rows)``, and their offsets
-        are ``.offset_of(rows)``.
+        :func:`bayesdrop.fit` takes it, which may hold Python expressions, and these are run: take none from strangers.
+        It travels with the result, so that :func:`bayesdrop.predict` and the others take tables of its columns, from
+        a file too; of those Python expressions that compute with columns and numbers alone.
     X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
         devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
@@ -128,6 +130,8 @@ def sample(
         row, and rows in memory. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
+    full_rank, unseen, dropna
+        Of a formula, as :func:`bayesdrop.fit` has them.
     log_likelihood : bool
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
@@ -209,7 +213,9 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    options = FormulaOptions(full_rank, unseen, dropna)
+    given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
+    sample_weight = of_rows(design, sample_weight)
     model = check_model(given)
     check_counts(draws, tune, chains)
     check_flag(log_likelihood, "log_likelihood")
@@ -221,6 +227,7 @@ def sample(
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
         offset=offset_beside(design, offset), feature_names=feature_names, wrap=as_sampling_design,
+        formula=None if design is None else design.encoder,
     )  # fmt: skip
     centring, data, marginalised = problem.centring, problem.data, problem.marginalised
     method = problem.method(method)
@@ -241,8 +248,6 @@ def sample(
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
     if choice is not None:
         attrs["normal_approximation"] = choice
-    if design is not None:
-        attrs["formula"] = design.formula
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:

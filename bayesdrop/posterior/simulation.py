@@ -16,9 +16,11 @@ from scipy.sparse import issparse
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.dataset import Dataset, default_names
+from ..data.formulas.formula import from_formula
 from ..data.frames import ColumnFacts
 from ..description import attributes
 from ..designs import column_names, in_memory
+from ..fitting.by_formula import of_terms, offset_beside
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
@@ -108,7 +110,8 @@ def posterior_predictive(
             raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
         offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    generator, known = np.random.default_rng(check_seed(seed)), match_offset(found, offset, n)
+    generator = np.random.default_rng(check_seed(seed))
+    known = match_offset(found, offset, n, X if new else None)
     simulated = _of_rows(found, rows, generator, corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
@@ -165,9 +168,10 @@ def _responses(
 def prior_draws(
     model: Model,
     X: Any,
+    data: Any = None,
+    *,
     draws: int = 500,
     seed: Any = 0,
-    *,
     intercept_scale: float | int | None = None,
     feature_names: Any = None,
     classes: Any = None,
@@ -181,7 +185,10 @@ def prior_draws(
         The model.
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for. They also count how often a feature occurs, for priors of a relative strength.
-    draws : int
+        Or a formula, ``"~ a + C(b)"``; a response in it is left aside.
+    data : data frame or dict of columns, optional
+        The columns of a formula.
+    draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState
         Same seed, same result.
@@ -220,6 +227,17 @@ def prior_draws(
     import xarray as xr
 
     check_model(model)
+    facts = None
+    if isinstance(X, str):
+        if feature_names is not None:
+            raise ValueError("feature_names: a formula names its columns; leave them out.")
+        terms = X.partition("~")[2] if "~" in X else X
+        encoded = from_formula(f"~ {terms.strip()}", data, missing=model.missing)
+        model = of_terms(model, encoded)
+        X, feature_names, offset = encoded.X, encoded.feature_names, offset_beside(encoded, offset)
+        facts = ColumnFacts(formula=encoded.encoder)
+    elif data is not None:
+        raise ValueError("data: it is the table of a formula, and X is none; leave it out.")
     labels = _labels(model, classes)
     check_count(draws, "draws", most=_MOST_DRAWS)
     seed = check_seed(seed)
@@ -286,7 +304,7 @@ def prior_draws(
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(centring.original_model, labels, ColumnFacts(columns is not None))
+    attrs |= attributes(centring.original_model, labels, facts or ColumnFacts(columns is not None))
     responses = _responses(found, matrix, generator, False, known)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:

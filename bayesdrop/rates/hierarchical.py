@@ -63,7 +63,7 @@ class Hierarchical:
     ['body', 'blood']
     """
 
-    groups: Any
+    groups: Any = None
     mean_prior: Beta = field(default_factory=Beta)
     strength_prior: Gamma = field(default_factory=lambda: Gamma(2.0, 10.0))
 
@@ -73,7 +73,8 @@ class Hierarchical:
             ("strength_prior", Gamma, "bd.Gamma(2, 10)"),
         ):
             check_instance(getattr(self, name), name, kind, f"a prior such as {example}")
-        check_groups(self.groups)
+        if self.groups is not None:
+            check_groups(self.groups)
         if self.mean_prior.relative:
             raise ValueError(
                 f"mean_prior: expected a strength in pseudo-observations, got {self.mean_prior!r}; a relative strength "

@@ -95,7 +95,7 @@ class PerGroup:
     ----------
     groups : sequence of length p, or mapping
         The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every
-        column belongs to exactly one group.
+        column belongs to exactly one group. Beside a formula its terms, by default.
     prior : RatePrior
         Prior of each group's rate.
     start : float
@@ -111,13 +111,14 @@ class PerGroup:
     [0, 0, 1]
     """
 
-    groups: Any
+    groups: Any = None
     prior: RatePrior = field(default_factory=Beta)
     start: float = 0.5
     class_ratio: bool | None = None
 
     def __post_init__(self) -> None:
-        check_groups(self.groups)
+        if self.groups is not None:
+            check_groups(self.groups)
         _check_settings(self)
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:

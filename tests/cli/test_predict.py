@@ -62,11 +62,14 @@ def test_draws_are_averaged_over(command, fitted, tmp_path):
     assert (written["low"] < written["predicted_age"]).all()
 
 
-def test_levels_that_are_new_count_as_none(command, fitted, tmp_path):
+def test_levels_that_are_new_are_refused_or_count_as_none(command, fitted, tmp_path):
     fitted("bought")
     shop = pd.read_csv(tmp_path / "new.csv").assign(color="mauve")
     shop.to_csv(tmp_path / "new.csv", index=False)
-    result = command("predict", "model", "new.csv")
+    refused = command("predict", "model", "new.csv")
+    assert refused.exit_code == 2
+    assert "'color' has levels that no row had when the model was fitted: 'mauve' (30 rows)" in refused.stderr
+    result = command("predict", "model", "new.csv", "--unseen", "baseline")
     assert "'color' has levels that no row had before, taken for none: 'mauve' (30 rows)." in result.stdout
 
 
@@ -75,6 +78,7 @@ def test_missing_values_are_those_of_the_library(command, shop, tmp_path, monkey
     """A number as NaN, a factor as NaN in all of its indicators; the rest is standardised by what is there."""
     if sparse:
         monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 0)
+        monkeypatch.setattr("bayesdrop.data.tables.few_filled", lambda entries, cells: True)
     generator = np.random.default_rng(1)
     for name in ("age", "color", "member"):
         shop[name] = shop[name].astype(object).where(generator.random(len(shop)) > 0.2)
@@ -87,7 +91,7 @@ def test_missing_values_are_those_of_the_library(command, shop, tmp_path, monkey
     assert fitted.exit_code == 0, fitted.stderr
     gone = shop[:90].isna().sum()
     assert f"missing entries, taken for dropped ones: 'age' ({gone['age']} of 90)" in " ".join(fitted.stdout.split())
-    result = command("predict", "model", "new.csv")
+    result = command("predict", "model", "new.csv", "--unseen", "baseline")
     assert result.exit_code == 0, result.stderr
     assert "'mauve' (1 row)" in result.stdout
     assert "'nan'" not in result.stdout

@@ -52,7 +52,7 @@ def test_columns_are_those_written_by_hand(data):
     assert design.groups == ["age"] + ["C(site)"] * 3 + ["age:sex"] * 2 + ["site:sex"] * 6
     assert design.y.tolist() == data["ill"].tolist()
     assert design.X.dtype == np.float64
-    assert str(design).startswith("ill ~ age + C(site) + age:sex + site:sex: 80 rows, 12 features, sparse, 33 % ")
+    assert str(design).startswith("ill ~ age + C(site) + age:sex + site:sex: 80 rows, 12 features, dense; ")
 
 
 def test_one_rate_per_term(data):
@@ -99,7 +99,7 @@ def test_new_rows_are_encoded_like_the_first(data, full_rank):
     centre = design.feature_names.index("center(age)")
     np.testing.assert_allclose(dense(design.X)[:, centre], data["age"] - data["age"].mean(), atol=1e-12)
     again = pickle.loads(pickle.dumps(design))
-    assert (again.transform(data) != design.X).nnz == 0
+    np.testing.assert_array_equal(dense(again.transform(data)), dense(design.X))
 
 
 def test_a_factor_of_numbers_stays_a_factor(data):
@@ -165,7 +165,7 @@ def test_any_table_gives_the_same_design(data, kind):
     assert design.feature_names == expected.feature_names
     np.testing.assert_array_equal(dense(design.X), dense(expected.X))
     assert design.y.tolist() == expected.y.tolist()
-    assert (design.transform(data) != expected.X).nnz == 0
+    np.testing.assert_array_equal(dense(design.transform(data)), dense(expected.X))
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_fit_keeps_the_names(data, kind):
     design = from_formula("ill ~ age + site", data.assign(age=data["age"] / 10))
     X = design.frame()
     if kind != "design":
-        X = pd.DataFrame(design.X.toarray(), columns=design.feature_names)
+        X = pd.DataFrame(dense(design.X), columns=design.feature_names)
     if kind == "polars":
         X = pytest.importorskip("polars").DataFrame({name: X[name].to_numpy() for name in X.columns})
     model = bd.Model(rates=bd.PerGroup(design.groups))

@@ -31,7 +31,7 @@ def test_factors_are_those_of_a_formula(shop):
 
     table, design = encode(shop, "bought"), from_formula("bought ~ color", shop)
     assert design.feature_names == table.feature_names[2:5]
-    np.testing.assert_array_equal(design.X.toarray(), table.X[:, 2:5])
+    np.testing.assert_array_equal(np.asarray(design.X), table.X[:, 2:5])
 
 
 def test_standardising_can_be_undone(shop):

@@ -103,9 +103,17 @@ def test_odds_ratios_are_of_logistic_losses(data):
     table = bd.weights_table(fit, data.X, y)
     np.testing.assert_allclose(table["odds_ratio"], np.exp(fit.weight))
     np.testing.assert_allclose(table["odds_ratio_low"], np.exp(table["low"]))
-    assert "odds_ratio" in bd.weights_table(bd.fit(bd.Model(bd.Binomial(1), rates=bd.Fixed(0.2)), data.X, y))
-    for loss in (bd.Hinge(), bd.Squared(), bd.Poisson(), bd.NegativeBinomial(2.0)):
-        assert "odds_ratio" not in bd.weights_table(bd.fit(bd.Model(loss, rates=bd.Fixed(0.2)), data.X, y))
+    noised = bd.weights_table(bd.fit(bd.Model(bd.Binomial(1), rates=bd.Fixed(0.2)), data.X, y))
+    np.testing.assert_allclose(noised["odds_ratio"], np.exp(noised["scaled_weight"]))
+    np.testing.assert_allclose(noised["odds_ratio_if_kept"], np.exp(noised["weight"]))
+    for loss in (bd.Hinge(), bd.Squared()):
+        assert not [
+            name for name in bd.weights_table(bd.fit(bd.Model(loss, rates=bd.Fixed(0.2)), data.X, y)) if "ratio" in name
+        ]
+    for loss in (bd.Poisson(), bd.NegativeBinomial(2.0)):
+        counts = bd.weights_table(bd.fit(bd.Model(loss, rates=bd.Fixed(0.2)), data.X, y))
+        np.testing.assert_allclose(counts["rate_ratio"], np.exp(0.8 * counts["weight"]))
+        assert "odds_ratio" not in counts
 
 
 def test_columns_are_those_that_are_known(data):
@@ -116,7 +124,10 @@ def test_columns_are_those_that_are_known(data):
     assert list(whole) == ["weight", "sd", "low", "high", "scaled_weight", *ratios, "rate"]
     assert plain.attrs["weight_interval"] == ""
     assert whole.attrs["weight_interval"].startswith("Laplace approximation")
-    pd.testing.assert_frame_equal(plain[["weight", "scaled_weight", "rate"]], fit.summary(), check_like=True)
+    pd.testing.assert_frame_equal(
+        plain[["weight", "scaled_weight", "rate"]], fit.summary(), check_like=True, check_names=False
+    )
+    assert plain.columns.name == "yes against no"
 
 
 WITHOUT = {
@@ -151,7 +162,8 @@ def test_a_posterior_has_quantiles(post):
     np.testing.assert_allclose(table["weight"], weight.mean(axis=0))
     np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(weight, [0.25, 0.75], axis=0))
     np.testing.assert_allclose(table["scaled_weight"], (weight * (1 - rate)).mean(axis=0))
-    np.testing.assert_allclose(table["odds_ratio"], np.median(np.exp(weight), axis=0), rtol=0.05)
+    np.testing.assert_allclose(table["odds_ratio"], np.exp(np.median(weight * (1 - rate), axis=0)))
+    np.testing.assert_allclose(table["odds_ratio_if_kept"], np.exp(np.median(weight, axis=0)))
     np.testing.assert_allclose(table[["rate_low", "rate_high"]].T, np.quantile(rate, [0.25, 0.75], axis=0))
     with pytest.raises(ValueError, match="X: a posterior has the intervals in its draws"):
         bd.weights_table(post, [[0.0] * 3], [1])

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._typing import Bool, Float, Shaped
 from ..frames import listed, refuse_kinds
-from .encoding import encode, levels_listed
+from .encoding import columns_of, encode, levels_listed
 
 __all__ = [
     "check_columns",
@@ -77,11 +77,16 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
 
 
 def mark_missing(
-    X: np.ndarray, groups: list[str], spec: Any, levels: Mapping[str, tuple[str, list[Any]]], frame: Any
+    X: np.ndarray,
+    groups: list[str],
+    spec: Any,
+    levels: Mapping[str, tuple[str, list[Any]]],
+    frame: Any,
+    unseen: Mapping[str, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Rows of a formula (n, p) with NaN in all columns of a term where one of its factors has no level.
+    """Rows of a formula (n, p) with NaN in all columns of a term where one of its columns has no value.
 
-    A number that is missing is NaN already, in every column of its terms.
+    A number that is missing is NaN already, but in a spline, and a level that is missing is none of the others.
 
     Parameters
     ----------
@@ -95,6 +100,8 @@ def mark_missing(
         Column and levels of each factor by its expression.
     frame : pandas.DataFrame (n, ·)
         The columns.
+    unseen : mapping, optional
+        By column, the rows whose level is none that is known, which are not missing.
 
     Returns
     -------
@@ -102,10 +109,12 @@ def mark_missing(
         ``X``.
     """
     for term in spec.term_indices:
-        used = [levels[factor.expr][0] for factor in term.factors if factor.expr in levels]
+        used = {levels[factor.expr][0] for factor in term.factors if factor.expr in levels}
+        used |= {name for f in term.factors if f.expr in spec.transform_state for name in columns_of(f, {})}
         columns = [j for j, group in enumerate(groups) if group == str(term)]
-        for column in used:
-            X[np.ix_(frame[column].isna().to_numpy(), columns)] = np.nan
+        for column in used & set(frame.columns):
+            gone = frame[column].isna().to_numpy() & ~(unseen or {}).get(column, np.zeros(len(frame), dtype=bool))
+            X[np.ix_(gone, columns)] = np.nan
     return X
 
 

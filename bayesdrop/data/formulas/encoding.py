@@ -132,7 +132,11 @@ def encode(
             formula = getattr(source, "formula", source)
             used = {word for term in formula for factor in term.factors for word in words(f"`{factor.expr}`")}
             used |= {word for term in formula for factor in term.factors for word in words(factor.expr)}
-            refuse_missing([name for name in frame.columns if name in used], frame, ', or take missing="nan"')
+            refuse_missing(
+                [name for name in frame.columns if name in used],
+                frame,
+                ', take dropna=True, or missing="nan" (of bd.Model, for bd.fit)',
+            )
             refuse_kinds([name for name in frame.columns if name in used], frame)
             null = re.match("Error encountered while checking for nulls in `(.*?)`: ", str(error))
             if null is None:

@@ -25,33 +25,27 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from ..._display import Shown
-from ..._typing import Float, Shaped
+from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
-from ..frames import listed, no_column, refuse_missing, to_pandas
-from .checks import (
-    check_columns,
-    check_finite,
-    is_label,
-    mark_missing,
-    offset_by,
-    offset_learnt,
-    with_label,
-    without_offsets,
-)
-from .encoding import encode, levels_listed, levels_of, with_columns, with_quotes, without_intercept, words
+from ..frames import listed, mostly_zeros, to_pandas
+from .checks import check_columns, check_finite, is_label, mark_missing, offset_learnt, with_label, without_offsets
+from .encoder import FormulaEncoder, column_facts
+from .encoding import columns_of, encode, levels_of, with_quotes, without_intercept, words
+from .response import response_values
 
 __all__ = ["FormulaDesign", "from_formula"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FormulaDesign(Shown):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class FormulaDesign(FormulaEncoder):
     """Features, response and groups; made by :func:`from_formula`.
+
+    It is a :class:`~bayesdrop.data.formulas.encoder.FormulaEncoder` with the rows that it has learnt from.
 
     Attributes
     ----------
@@ -60,37 +54,16 @@ class FormulaDesign(Shown):
     y : array (n,), (n, 2) or None
         Response: numbers stay numbers; text, categories and truth values are labels. Of a left side
         ``successes + failures`` both columns. None without a left side.
-    feature_names : list of p str
-        Names of the columns, as formulaic gives them: ``age``, ``C(site)[north]``.
-    groups : list of p str
-        The term of each column, for ``bd.PerGroup`` and ``bd.Hierarchical``.
-    formula : str
-        The formula.
-    has_intercept : bool
-        False if the formula says ``0 +`` or ``- 1``; for ``bd.Model(fit_intercept=design.has_intercept)``.
-    spec : formulaic.ModelSpec
-        Levels, contrasts and statistics of stateful transforms.
-    missing : None or "nan"
-        Whether missing values are NaN in ``X``, or refused.
     offset : array (n,) or None
         Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
+    rows : array of int (n,)
+        Numbers of the rows of the data; with ``dropna=True`` those that are complete.
     """
 
-    X: Any
+    X: Any = field(repr=False)
     y: Shaped[np.ndarray, "n ..."] | None
-    feature_names: list[str]
-    groups: list[str]
-    formula: str
-    has_intercept: bool
-    spec: Any = field(repr=False)
-    _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
-    _context: dict[str, Any] = field(repr=False)
-    missing: str | None = None
     offset: Float[np.ndarray, " n"] | None = None
-    _offset_spec: Any = field(default=None, repr=False)
-
-    def __repr__(self) -> str:
-        return f"<FormulaDesign: {self}>"
+    rows: Int[np.ndarray, " n"]
 
     def __str__(self) -> str:
         n, p = self.X.shape
@@ -98,65 +71,10 @@ class FormulaDesign(Shown):
         kind = f"sparse, {100 * self.X.nnz / (n * p):.2g} % non-zero" if hasattr(self.X, "nnz") else "dense"
         return f"{self.formula}: {n} rows, {p} features, {kind}; terms: {terms}"
 
-    def transform(self, data: Any) -> Any:
-        """Encode other rows with the same levels, contrasts and statistics.
-
-        Parameters
-        ----------
-        data : data frame or dict of columns (m, ·)
-            As :func:`from_formula` takes; the response need not be there.
-
-        Returns
-        -------
-        scipy.sparse.csr_array or array (m, p)
-            Of the kind of ``X``.
-
-        Raises
-        ------
-        ValueError
-            On missing columns, levels that were not there before, infinite or, as ``missing`` has it, missing values,
-            or no rows.
-
-        Examples
-        --------
-        >>> design = from_formula("~ center(age) + site", {"age": [20.0, 40.0], "site": ["north", "south"]})
-        >>> design.transform({"age": [31.0], "site": ["south"]}).toarray().tolist()
-        [[1.0, 0.0, 1.0]]
-        """
-        import pandas as pd
-
-        frame = with_columns(data, self.spec, self._context)
-        for expression, (column, levels) in self._levels.items():
-            values = frame[column]
-            unseen = values[values.notna() & ~values.isin(levels)]
-            if len(unseen):
-                shown = levels_listed(dict.fromkeys(unseen), 5)
-                raise ValueError(
-                    f"data: {len(unseen)} of {len(frame)} rows have levels of {column!r} that were not there before: "
-                    f"{shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, or name all "
-                    f"levels in the first data, as in pandas.Categorical(values, categories=[...])."
-                )
-            if isinstance(values.dtype, pd.CategoricalDtype):  # whatever other levels are declared here
-                values = values.astype(object).infer_objects()
-                frame = frame.assign(**{column: values})
-            if expression == column:  # formulaic would take a column of numbers for a number
-                frame = frame.assign(**{column: pd.Categorical(values, categories=levels)})
-        X = without_intercept(encode(self.spec, frame, self._context, self.missing), self.spec)
-        check_finite(X, self.groups, self.missing, new=True)
-        return X if hasattr(self.X, "nnz") else mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame)
-
-    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
-
-        Examples
-        --------
-        >>> design = from_formula("~ age + offset(np.log(days))", {"age": [20.0, 40.0], "days": [1.0, 2.0]})
-        >>> design.offset_of({"days": [1.0]}).tolist()
-        [0.0]
-        """
-        if self._offset_spec is None:
-            return None
-        return offset_by(self._offset_spec, with_columns(data, self._offset_spec, self._context), self._context)
+    @property
+    def encoder(self) -> FormulaEncoder:
+        """What encodes other rows, without these."""
+        return FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
 
     def frame(self, X: Any = None) -> Any:
         """Return features as a pandas data frame, which hands its names to the estimators.
@@ -205,6 +123,8 @@ def from_formula(
     sparse: bool | None = None,
     context: Mapping[str, Any] | None = None,
     missing: str | None = None,
+    unseen: str = "error",
+    dropna: bool = False,
 ) -> FormulaDesign:
     """Encode a data frame by a formula, with one group of features per term.
 
@@ -222,13 +142,19 @@ def from_formula(
         False: a 0/1 column for every level of each factor, which a penalty treats alike. True: as in R, a reference
         level or the contrasts that the formula names, so that the columns are linearly independent.
     sparse : bool, optional
-        Kind of ``X``; by default sparse if there is a factor and ``missing`` is None.
+        Kind of ``X``; by default sparse if fewer than three in ten entries are not 0 and ``missing`` is None.
     context : mapping from name to function or value, optional
         What the formula may use beside columns and the functions of formulaic. Variables of the calling code are not
         looked up, so that a misspelt column is an error.
     missing : None or "nan"
         None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
-        terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1.
+        terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1. Means,
+        scales and knots are those of the values that are there.
+    unseen : "error" or "baseline"
+        What :meth:`FormulaDesign.transform` makes of a level that is not in these rows: an error, or a row without a
+        level of that factor, which says what the other terms say.
+    dropna : bool
+        Leave out the rows with a missing value in a column that the formula uses; ``rows`` has the others.
 
     Returns
     -------
@@ -257,30 +183,79 @@ def from_formula(
     """
     check_flag(full_rank, "full_rank")
     check_flag(sparse, "sparse", none=True)
+    check_flag(dropna, "dropna")
     check_choice(missing, "missing", (None, "nan"))
+    check_choice(unseen, "unseen", ("error", "baseline"))
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
     stated, label = with_label(with_quotes(formula, frame.columns))
     parsed, known = without_offsets(stated)
     left, right = _parse(parsed, frame, known)
-    has_intercept = any(term.degree == 0 for term in right)
-    y = None if left is None else _response(left, right, frame, context)
+    rows = np.arange(len(frame))
+    if dropna:
+        rows = _complete(frame, [left or [], right], known, context)
+        frame = frame.iloc[rows].reset_index(drop=True)
+    y = None if left is None else response_values(left, right, frame, context)
     if y is not None and label is not None:
         y = is_label(y, label)
-    matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank)
+    matrix = encode(
+        right, frame, context, missing, ensure_full_rank=full_rank, transform_state=_statistics(right, frame, context)
+    )  # fmt: skip
     spec = matrix.model_spec
     X = without_intercept(matrix, spec)
     columns = [(str(term), j) for term, indices in spec.term_indices.items() if term.degree for j in indices]
     groups, names = [term for term, _ in columns], [spec.column_names[j] for _, j in columns]
     check_columns(names, spec, frame, full_rank)
     check_finite(X, groups, missing)
-    is_sparse = bool(spec.factor_contrasts) and missing is None if sparse is None else sparse
     levels = levels_of(spec, frame)
-    rows = X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame)
+    is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
     offset, learnt = (None, None) if known is None else offset_learnt(known, frame, context)
     return FormulaDesign(
-        rows, y, names, groups, formula, has_intercept, spec, levels, context, missing, offset, learnt
-    )  # fmt: skip
+        X=X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame),
+        y=y,
+        offset=offset,
+        rows=rows,
+        formula=formula,
+        feature_names=names,
+        groups=groups,
+        has_intercept=any(term.degree == 0 for term in right),
+        spec=spec,
+        columns=column_facts(frame, [spec] if learnt is None else [spec, learnt], context, levels),
+        missing=missing,
+        unseen=unseen,
+        is_sparse=is_sparse,
+        _levels=levels,
+        _context=context,
+        _offset_spec=learnt,
+        _response=left,
+        _label=label,
+    )
+
+
+def _complete(frame: Any, sides: Any, offset: str | None, context: Mapping[str, Any]) -> Int[np.ndarray, " n"]:
+    """Numbers of the rows without a missing value in a column that the formula uses."""
+    used = {name for side in sides for term in side for factor in term.factors for name in columns_of(factor, context)}
+    used |= words(offset or "")
+    rows = np.flatnonzero(frame[[name for name in frame.columns if name in used]].notna().all(axis=1).to_numpy())
+    if not len(rows):
+        raise ValueError("data: every row has a missing value in a column of the formula; dropna=True leaves no row.")
+    return rows
+
+
+def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, Any]:
+    """Means, scales and knots of columns with missing values, of the values that are there, by expression."""
+    from formulaic.parser.types import Term
+
+    found: dict[str, Any] = {}
+    for factor in dict.fromkeys(factor for term in right for factor in term.factors):
+        used = [name for name in columns_of(factor, context) if name in frame]
+        if factor.eval_method.value != "python" or not used or not frame[used].isna().any(axis=None):
+            continue
+        there = frame.dropna(subset=used)
+        if len(there):
+            alone = type(right)([Term([factor])])
+            found |= encode(alone, there, context, ensure_full_rank=False).model_spec.transform_state
+    return found
 
 
 def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, Any]:
@@ -315,49 +290,3 @@ def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, An
     if not any(term.degree for term in right):
         raise ValueError(f"formula: no terms in {formula!r}; name at least one column, or '.' for all.")
     return left, right
-
-
-def _response(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, "n ..."]:
-    from pandas.api import types
-
-    if len(left) == 2:
-        pair = [_response(type(left)([term]), right, frame, context) for term in left]
-        if any(column.dtype.kind not in "iuf" for column in pair):
-            raise ValueError(
-                f"formula: expected one response on the left side, or two columns of counts, successes + failures, got "
-                f"{' + '.join(str(term) for term in left)!r}."
-            )
-        return np.column_stack(pair)
-    factors = [factor for term in left for factor in term.factors]
-    name = " + ".join(str(term) for term in left)
-    if len(factors) != 1 or factors[0].eval_method.value == "literal":
-        raise ValueError(f"formula: expected one response on the left side, got {name!r}.")
-    if any(factors[0] in term.factors for term in right):
-        raise ValueError(f"formula: the response {name!r} is among the terms; leave it out of the right side.")
-    if factors[0].eval_method.value == "lookup":
-        if name not in frame:
-            raise ValueError(f"formula: {no_column(name, frame.columns)}")
-        column = frame[name]
-        if column.isna().any():
-            refuse_missing([name], frame)
-    else:
-        encode(
-            left, frame, context, ensure_full_rank=False
-        )  # which refuses one number for all rows, as pandas does not
-        matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
-        if matrix.shape[1] != 1:
-            raise ValueError(
-                f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
-                "labels itself, or one class as {column == 'label'}."
-            )
-        column = matrix.iloc[:, 0]
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
-        y = column.to_numpy()
-        if not np.all(np.isfinite(y)):
-            raise ValueError(f"data: the response {name!r} has infinite values; replace them or leave those rows out.")
-        return y
-    kind = types.infer_dtype(column, skipna=True)
-    if kind not in {"string", "boolean", "categorical"}:
-        raise ValueError(f"data: the response {name!r} holds {kind} values; expected numbers, text or categories.")
-    y = np.asarray(column)
-    return y.astype(str) if all(isinstance(label, str) for label in y) else np.array(list(y))

@@ -12,14 +12,14 @@ from ..._netcdf import write_netcdf
 from ..._typing import Float, Num
 from ..._validation import check_number
 from ...data.frames import ColumnFacts
-from ...designs import column_names
 from ...priors.rate_prior import map_arrays
+from ...warnings import warn
 from .saved import fit_dataset, fit_fields, load_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...data.formulas.formula import FormulaDesign
+    from ...data.frames import RowEncoder
     from ...model import Model
     from ..solvers.auxiliary import Auxiliary
     from ..solvers.driver import Status
@@ -168,12 +168,11 @@ class Fit(Shown):
         Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
     selection : Selection or None
         What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
-    formula : FormulaDesign or None
-        How a formula made the features, so that ``predict`` takes data frames with its columns; not saved.
     offset : array (n,) or None
         Known part of the score of each row that was fitted; new rows need one then.
     facts : ColumnFacts
-        Whether the columns had names, and where the indices of svmlight files begin; new rows are read by it.
+        Whether the columns had names, where the indices of svmlight files begin, and the formula that made the
+        features; new rows are read by it.
     class_weight : dict or None
         Weight of each class, as a number; None if there were none.
     solver : str
@@ -192,12 +191,16 @@ class Fit(Shown):
     model: Model
     centre: Float[np.ndarray, " p"] | None = None
     selection: Selection | None = None
-    formula: FormulaDesign | None = field(default=None, repr=False, compare=False)
     offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
     facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
     class_weight: dict[Any, float] | None = None
     solver: str = field(default="", compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def formula(self) -> RowEncoder | None:
+        """What made the features of the columns of a table, so that functions of a fit take tables; None without."""
+        return self.facts.formula
 
     @property
     def auxiliary(self) -> Auxiliary:
@@ -255,40 +258,6 @@ class Fit(Shown):
 
         return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
 
-    def encoded(self, X: Any) -> Any:
-        """Rows as the formula of this fit encodes them; what is no table, or has the features themselves, as it is.
-
-        Examples
-        --------
-        >>> import bayesdrop as bd
-        >>> fit = bd.fit("ill ~ C(ward)", {"ward": [1, 2, 2, 1], "ill": ["no", "yes", "yes", "no"]})
-        >>> fit.encoded({"ward": [2]}).toarray().tolist()
-        [[0.0, 1.0]]
-        """
-        formula = self._formula_of(X)
-        return X if formula is None else formula.transform(X)
-
-    def own_offset(self, X: Any, offset: Any) -> Any:
-        """The offset that came with new rows, or that which the formula of this fit reads from their columns.
-
-        Examples
-        --------
-        >>> import bayesdrop as bd
-        >>> data = {"events": [1, 0, 2, 5], "age": [3.0, 1.0, 4.0, 2.0], "days": [10.0, 20, 30, 40]}
-        >>> fit = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.1)), "events ~ age + offset(np.log(days))", data)
-        >>> fit.own_offset({"age": [2.0], "days": [1.0]}, None).tolist()
-        [0.0]
-        """
-        formula = self._formula_of(X)
-        if formula is None or formula.offset is None or offset is not None:
-            return offset
-        return formula.offset_of(X)
-
-    def _formula_of(self, X: Any) -> FormulaDesign | None:
-        """The formula that encodes such rows; None if they are no table, or have the features themselves."""
-        columns = None if self.formula is None else column_names(X)
-        return None if columns is None or set(columns) == set(self.feature_names) else self.formula
-
     def summary(self, *, probability: float = 0.9) -> Any:
         """Weights and rates as a table, one row per feature, and class if there are many.
 
@@ -325,15 +294,19 @@ class Fit(Shown):
         return fit_dataset(self)
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> Fit:
+    def from_dataset(cls, data: xr.Dataset, *, trust_formula: bool = False) -> Fit:
         """The fit that :meth:`to_dataset` made; without the rows' ``auxiliary`` and the ``selection``.
 
         Raises
         ------
         ValueError
             If it is no such dataset, or the model had components of your own.
+
+        See Also
+        --------
+        load : What ``trust_formula`` means.
         """
-        fields = fit_fields(data)
+        fields = fit_fields(data, trust_formula=trust_formula)
         rates = fields.pop("rate_posterior")
         return cls(**fields, rate_posterior=None if rates is None else RatePosterior(**rates))
 
@@ -346,12 +319,34 @@ class Fit(Shown):
             If the folder of ``path`` does not exist.
         IsADirectoryError
             If ``path`` is a folder.
+
+        Warns
+        -----
+        UserWarning
+            If the fit was made by a formula with functions of your own, which no file keeps.
         """
+        if self.formula is not None:
+            try:
+                self.formula.to_json()
+            except ValueError as error:
+                warn(
+                    f"{error}, which no file keeps: the fit that is loaded takes the encoded features alone; keep "
+                    "bd.from_formula(formula, data) to encode new rows.",
+                    UserWarning,
+                )
         write_netcdf({"/": self.to_dataset()}, path)
 
     @classmethod
-    def load(cls, path: Any) -> Fit:
+    def load(cls, path: Any, *, trust_formula: bool = False) -> Fit:
         """Read what :meth:`save` wrote; nothing in the file is run.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        trust_formula : bool
+            Let ``predict`` run whatever Python expressions the formula of the fit holds. By default it runs those that
+            compute with columns, numbers and the functions of formulaic and NumPy, and refuses others.
 
         Raises
         ------
@@ -369,7 +364,7 @@ class Fit(Shown):
         >>> bd.Fit.load(path)
         <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
         """
-        return cls.from_dataset(load_dataset(path))
+        return cls.from_dataset(load_dataset(path), trust_formula=trust_formula)
 
     def __repr__(self) -> str:
         count = len(self.feature_names)

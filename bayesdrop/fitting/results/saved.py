@@ -9,8 +9,7 @@ import numpy as np
 from ..._netcdf import read_netcdf, reading
 from ..._progress import uninterrupted
 from ..._stored import stored_count, stored_names, stored_numbers
-from ...data.frames import ColumnFacts
-from ...description import attributes, stored_classes, stored_model
+from ...description import attributes, stored_classes, stored_facts, stored_model
 from ...priors.stored import stored_update
 from ..solvers.driver import Status
 
@@ -72,7 +71,7 @@ def load_dataset(path: Any) -> xr.Dataset:
         return groups["/"]
 
 
-def fit_fields(data: xr.Dataset) -> dict[str, Any]:
+def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, Any]:
     """Arguments of ``Fit``, and of its ``RatePosterior`` under ``rate_posterior``; inverse of :func:`fit_dataset`.
 
     What was chosen by a search is the model's; the search itself, and the rows, are not kept.
@@ -126,7 +125,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "model": model,
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
-            "facts": ColumnFacts.stored(data.attrs),
+            "facts": stored_facts(data.attrs, trust_formula=trust_formula),
             "class_weight": None
             if factor is None
             else dict(zip(np.asarray(classes).tolist(), factor.tolist(), strict=True)),

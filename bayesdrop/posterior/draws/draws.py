@@ -20,7 +20,7 @@ import numpy as np
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import check_count
 from ...data.frames import ColumnFacts
-from ...description import stored_classes, stored_model
+from ...description import stored_classes, stored_facts, stored_model
 from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
@@ -282,7 +282,7 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
 
 def _stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:
     try:
-        return ColumnFacts.stored(attrs)
+        return stored_facts(attrs)
     except ValueError as error:
         raise ValueError(f"post: {error}; the file was changed since bd.sample wrote it.") from None
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..._typing import Float, PerRow
 from ..._validation import check_matrix
 from ...data.dataset import check_offset
-from ...data.frames import ColumnFacts, column_order, in_order, read_alike
+from ...data.frames import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
 from ...fitting.results.result import Fit
 from ...model import Model
@@ -36,14 +36,17 @@ __all__ = [
 ]
 
 
-def match_offset(draws: Draws, offset: Any, n: int) -> Float[np.ndarray, " n"] | None:
+def match_offset(draws: Draws, offset: Any, n: int, X: Any = None) -> Float[np.ndarray, " n"] | None:
     """Known parts of the scores of ``n`` rows, (n,), or None without them.
+
+    If ``X`` is a table of the columns that the formula of the draws names, its offset is read from there.
 
     Raises
     ------
     ValueError
         If there have to be some, or cannot be, or they are no numbers.
     """
+    offset = offset_in(X, draws.feature_names, draws.facts, offset)
     if offset is None and draws.has_offset:
         raise ValueError(
             "offset: expected a number for each row, got none, and the rows that were fitted had an offset, a known "

@@ -105,7 +105,7 @@ def probability_of(
 
 def is_quick(loss: Any, noise: Any, draws: int) -> bool:
     """Whether :func:`few_probabilities` has the probabilities of so many draws."""
-    return bool(draws <= _FEW and loss.log_odds and noise.has_rate)
+    return bool(draws <= _FEW and loss.ratio == "odds_ratio" and noise.has_rate)
 
 
 def costly_probability(

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow, Shaped
 from ..._validation import check_count, one_per_row
+from ...data.frames import response_in
 from ...designs import as_design
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
@@ -104,6 +105,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     if X is None and y is None and path is not None:
         n = read_group(post, "observed_data").sizes["obs_id"]
         return extend(post, {GROUP: open_group(path, draws, n)})
+    y = response_in(X, draws.feature_names, draws.facts, y)
     for name, given in (("X", X), ("y", y)):
         if given is None:
             raise TypeError(

@@ -23,6 +23,7 @@ import numpy as np
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_seed, offers, takes_seed
 from ...data.dataset import Dataset
+from ...data.frames import response_in
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
 from ...noise.base import centre_of
@@ -45,7 +46,7 @@ __all__ = ["count_beyond", "judged", "resampled", "reweight"]
 
 
 @takes_seed
-def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any = 0) -> Any:
+def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed: Any = 0) -> Any:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
     These samplers integrate the masks as if scores were normal. Their draws are joined by a copy that is stretched
@@ -58,8 +59,8 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X, y
-        The rows and the labels or numbers that were sampled, without rows of weight 0. ``bd.Blocks`` and Dask
-        collections are gone through once, a block at a time.
+        The rows and the labels or numbers that were sampled, without rows of weight 0; of a model by a formula its
+        table alone. ``bd.Blocks`` and Dask collections are gone through once, a block at a time.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
     seed : int, numpy.random.Generator or RandomState
@@ -111,6 +112,7 @@ def reweight(post: Any, X: Any, y: Any, *, draws: int | None = None, seed: Any =
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
+    y = response_in(X, sampled.feature_names, sampled.facts, y)
     rows = match_rows(X, sampled)
     check_rows(post, rows.design.shape[0])
     target = observed_response(post, sampled, y)

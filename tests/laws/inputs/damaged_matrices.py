@@ -92,7 +92,7 @@ CALLS = {
     "predict": lambda X: bd.predict(posterior(), X),
     "posterior_predictive": lambda X: bd.posterior_predictive(posterior(), X),
     "log_likelihood": lambda X: bd.log_likelihood(posterior(), X, Y),
-    "prior_draws": lambda X: bd.prior_draws(MODEL, X, 3),
+    "prior_draws": lambda X: bd.prior_draws(MODEL, X, draws=3),
     "delete_features": lambda X: bd.delete_features(X, 0.5, 0),
     "hidden_units": lambda D: bd.plots.hidden_units(latent().fit(X, Y), D),
 }

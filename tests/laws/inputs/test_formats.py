@@ -231,7 +231,7 @@ def _sampled(X):
 
 
 def _prior(X):
-    tree = bd.prior_draws(_model(), X, 5, intercept_scale=1.0)
+    tree = bd.prior_draws(_model(), X, draws=5, intercept_scale=1.0)
     return bd.groups.dataset(tree, "prior_predictive")["y"].values
 
 

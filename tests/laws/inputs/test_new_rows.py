@@ -72,7 +72,7 @@ TRAINED = {
     "approximation": lambda rows, _: bd.sample(MODEL, rows, Y, method=bd.HMC(correct=False), **MORE),
     "saved posterior": _saved_posterior,
     "variational": lambda rows, _: bd.variational(MODEL, rows, Y, n_init=1, max_iter=5).to_arviz(draws=3),
-    "prior": lambda rows, _: bd.prior_draws(MODEL, rows, 3, intercept_scale=1.0),
+    "prior": lambda rows, _: bd.prior_draws(MODEL, rows, draws=3, intercept_scale=1.0),
     "estimator": lambda rows, _: bd.DropoutLogisticRegression(0.2).fit(rows, Y),
     "SVC": lambda rows, _: bd.DropoutSVC(0.2).fit(rows, Y),
     "ridge": lambda rows, _: bd.DropoutRidge(0.2).fit(rows, NUMBERS),

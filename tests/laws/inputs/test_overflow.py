@@ -203,7 +203,7 @@ def test_counts_beyond_reason_are_refused_at_once():
         (lambda: bd.sample_latent(bd.Model(), X, Y, **{**options, "draws": huge}), "draws"),
         (lambda: bd.sample_factorization(X, 2, **{**options, "tune": huge}), "tune"),
         (lambda: bd.variational(bd.Model(), X, Y, n_init=huge), "n_init"),
-        (lambda: bd.prior_draws(bd.Model(), X, huge, intercept_scale=1.0), "draws"),
+        (lambda: bd.prior_draws(bd.Model(), X, draws=huge, intercept_scale=1.0), "draws"),
         (lambda: bd.LatentDropoutSVC(n_init=huge).fit(X, Y), "n_init"),
         (lambda: bd.deletion_scorer(0.5, repeats=huge), "repeats"),
         (lambda: bd.cluster(workers=huge), "workers"),

@@ -1,0 +1,480 @@
+"""What encodes new rows by a formula: the terms, and the levels, means and knots of the rows it was learnt from.
+
+It travels as text (JSON), with fits and posteriors, and holds no rows. formulaic's own specification is rebuilt from it
+by encoding made-up rows that have the same columns and levels; the statistics of stateful transforms are then put back.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ..._display import Shown
+from ..._typing import Float, Shaped
+from ..._validation import extra
+from ..frames import to_pandas
+from .checks import check_finite, is_label, mark_missing, offset_by
+from .encoding import columns_of, encode, levels_listed, with_columns, without_intercept
+from .response import response_values
+
+__all__ = ["FormulaEncoder", "StoredFormula", "column_facts", "is_plain"]
+
+# Calls with the names of numbers alone that a file may ask for; every ufunc of NumPy is another.
+_FUNCTIONS = {"where", "clip"}
+_ALLOWED = (
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+    ast.Constant, ast.Name, ast.Tuple, ast.List, ast.keyword, ast.Load, ast.Call, ast.Attribute,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class FormulaEncoder(Shown):
+    """How a formula makes features of the columns of a data frame.
+
+    Attributes
+    ----------
+    formula : str
+        The formula.
+    feature_names : list of p str
+        Names of the columns, as formulaic gives them: ``age``, ``C(site)[north]``.
+    groups : list of p str
+        The term of each column, for ``bd.PerGroup`` and ``bd.Hierarchical``.
+    has_intercept : bool
+        False if the formula says ``0 +`` or ``- 1``; for ``bd.Model(fit_intercept=design.has_intercept)``.
+    spec : formulaic.ModelSpec
+        Levels, contrasts and statistics of stateful transforms.
+    columns : dict
+        For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
+    missing : None or "nan"
+        Whether missing values are NaN among the features, or refused.
+    unseen : "error" or "baseline"
+        What becomes of a level that was not there before: an error, or a row without any level of its factor.
+    is_sparse : bool
+        Whether features are compressed rows or an array.
+    """
+
+    formula: str
+    feature_names: list[str]
+    groups: list[str]
+    has_intercept: bool
+    spec: Any = field(repr=False)
+    columns: dict[str, dict[str, Any]] = field(repr=False)
+    missing: str | None = None
+    unseen: str = "error"
+    is_sparse: bool = False
+    _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
+    _context: dict[str, Any] = field(repr=False, default_factory=dict)
+    _offset_spec: Any = field(default=None, repr=False)
+    _response: Any = field(default=None, repr=False)
+    _label: str | float | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.formula}: {len(self.feature_names)} features"
+
+    def transform(self, data: Any) -> Any:
+        """Encode other rows with the same levels, contrasts and statistics.
+
+        Parameters
+        ----------
+        data : data frame or dict of columns (m, ·)
+            As :func:`from_formula` takes; the response need not be there.
+
+        Returns
+        -------
+        scipy.sparse.csr_array or array (m, p)
+            Of the kind of the features that were learnt from.
+
+        Raises
+        ------
+        ValueError
+            On missing columns, levels that were not there before (unless ``unseen="baseline"``), infinite or, as
+            ``missing`` has it, missing values, or no rows.
+
+        Examples
+        --------
+        >>> from bayesdrop import from_formula
+        >>> design = from_formula("~ center(age) + site", {"age": [20.0, 40.0], "site": ["north", "south"]})
+        >>> design.transform({"age": [31.0], "site": ["south"]}).tolist()
+        [[1.0, 0.0, 1.0]]
+        """
+        frame, strangers = self._known_levels(with_columns(data, self.spec, self._context))
+        allowed = "nan" if strangers else self.missing
+        X = without_intercept(encode(self.spec, frame, self._context, allowed), self.spec)
+        check_finite(X, self.groups, self.missing, new=True)
+        if self.is_sparse:
+            return X
+        return mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame, strangers)
+
+    def _known_levels(self, frame: Any) -> tuple[Any, dict[str, np.ndarray]]:
+        """The frame with the levels that were learnt, and by column the rows whose level is none of them."""
+        import pandas as pd
+
+        strangers: dict[str, np.ndarray] = {}
+        for expression, (column, levels) in self._levels.items():
+            values = frame[column]
+            unseen = values.notna() & ~values.isin(levels)
+            if unseen.any() and self.unseen == "error":
+                shown = levels_listed(dict.fromkeys(values[unseen]), 5)
+                raise ValueError(
+                    f"data: {int(unseen.sum())} of {len(frame)} rows have levels of {column!r} that were not there "
+                    f"before: {shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, name "
+                    "all levels in the first data, as in pandas.Categorical(values, categories=[...]), or take "
+                    'unseen="baseline" with the formula.'
+                )
+            if unseen.any():
+                strangers[column] = unseen.to_numpy()
+            if isinstance(values.dtype, pd.CategoricalDtype):  # whatever other levels are declared here
+                values = values.astype(object).infer_objects()
+            if expression == column or unseen.any():  # formulaic would take a column of numbers for a number
+                values = pd.Categorical(values.where(~unseen), categories=levels)
+            frame = frame.assign(**{column: values})
+        if strangers and self.missing is None:
+            gone = [c for c, _ in self._levels.values() if frame[c].isna().sum() > strangers.get(c, np.zeros(1)).sum()]
+            if gone:
+                raise ValueError(f"data: missing values in {gone[0]!r}; fill them in, or leave those rows out.")
+        return frame, strangers
+
+    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
+        """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
+
+        Examples
+        --------
+        >>> from bayesdrop import from_formula
+        >>> design = from_formula("~ age + offset(np.log(days))", {"age": [20.0, 40.0], "days": [1.0, 2.0]})
+        >>> design.offset_of({"days": [1.0]}).tolist()
+        [0.0]
+        """
+        if self._offset_spec is None:
+            return None
+        return offset_by(self._offset_spec, with_columns(data, self._offset_spec, self._context), self._context)
+
+    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
+        """Return the responses of other rows; None if the formula has none, or ``data`` lacks a column of it.
+
+        Examples
+        --------
+        >>> from bayesdrop import from_formula
+        >>> design = from_formula("ill['yes'] ~ age", {"age": [20.0, 40.0], "ill": ["no", "yes"]})
+        >>> design.response_of({"ill": ["yes", "no", "yes"]}).tolist()
+        [True, False, True]
+        """
+        if self._response is None:
+            return None
+        frame = to_pandas(data)
+        needed = {name for term in self._response for f in term.factors for name in columns_of(f, self._context)}
+        if needed - set(frame.columns):
+            return None
+        y = response_values(self._response, self.spec.formula, frame, self._context)
+        return y if self._label is None else is_label(y, self._label)
+
+    def to_json(self) -> str:
+        """All of this as text, for :meth:`from_json`; raise ValueError where the formula takes more than text can say.
+
+        Examples
+        --------
+        >>> from bayesdrop import from_formula
+        >>> design = from_formula("~ center(age) + site", {"age": [20.0, 40.0], "site": ["north", "south"]})
+        >>> again = FormulaEncoder.from_json(design.to_json())
+        >>> again.transform({"age": [31.0], "site": ["south"]}).tolist()
+        [[1.0, 0.0, 1.0]]
+        """
+        if self._context:
+            raise ValueError(f"the formula {self.formula!r} takes functions or values of your own, by context")
+        text = json.dumps(
+            {
+                "formula": self.formula,
+                "terms": _terms(self.spec.formula),
+                "response": None if self._response is None else _terms(self._response),
+                "label": self._label,
+                "full_rank": bool(self.spec.ensure_full_rank),
+                "columns": self.columns,
+                "state": _packed(self.spec.transform_state),
+                "offset": None if self._offset_spec is None else _terms(self._offset_spec.formula),
+                "offset_state": None if self._offset_spec is None else _packed(self._offset_spec.transform_state),
+                "feature_names": self.feature_names,
+                "groups": self.groups,
+                "has_intercept": self.has_intercept,
+                "missing": self.missing,
+                "unseen": self.unseen,
+                "is_sparse": self.is_sparse,
+                "levels": {
+                    expression: [column, _plain(levels)] for expression, (column, levels) in self._levels.items()
+                },
+            }
+        )
+        FormulaEncoder.from_json(text, trust=True)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str, *, trust: bool = False) -> FormulaEncoder:
+        """The encoder that :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            What was written.
+        trust : bool
+            Run whatever Python expressions it holds. By default those alone that compute with columns, numbers and the
+            functions of formulaic and NumPy are run (:func:`is_plain`), so that a stranger's file runs no code.
+
+        Raises
+        ------
+        ValueError
+            If it is no such text, or its expressions are more than that.
+        """
+        from formulaic import Formula
+        from formulaic.parser.types import Factor, Term
+
+        try:
+            known = json.loads(text)
+            terms = [*known["terms"], *(known["offset"] or []), *(known["response"] or [])]
+            odd = [expr for term in terms for expr, kind in term if kind == "python" and not is_plain(expr)]
+            if odd and not trust:
+                raise ValueError(f"it runs Python code beyond arithmetic, {odd[0]!r}")
+            frame = _made_up(known["columns"], known["levels"])
+
+            def formula_of(listed: Sequence[Any]) -> Any:
+                return Formula([Term([Factor(e, eval_method=kind) for e, kind in term]) for term in listed])
+
+            def spec_of(listed: Sequence[Any], state: Any, full_rank: bool) -> Any:
+                formula = formula_of(listed)
+                # What is made up may be missing for no reason of the formula's, as beyond the knots of a spline.
+                matrix = encode(formula, frame, {}, "nan", ensure_full_rank=full_rank, transform_state=state)
+                return matrix.model_spec
+
+            spec = spec_of(known["terms"], _unpacked(known["state"]), bool(known["full_rank"]))
+            offset = known["offset"] and spec_of(known["offset"], _unpacked(known["offset_state"]), False)
+            names = [spec.column_names[j] for term, places in spec.term_indices.items() if term.degree for j in places]
+            if names != known["feature_names"]:
+                raise ValueError(f"its terms give the features {names[:5]}, expected {known['feature_names'][:5]}")
+            return FormulaEncoder(
+                formula=str(known["formula"]),
+                feature_names=names,
+                groups=[str(term) for term in known["groups"]],
+                has_intercept=bool(known["has_intercept"]),
+                spec=spec,
+                columns=known["columns"],
+                missing=known["missing"],
+                unseen=known["unseen"],
+                is_sparse=bool(known["is_sparse"]),
+                _levels={expression: (column, levels) for expression, (column, levels) in known["levels"].items()},
+                _offset_spec=offset or None,
+                _response=known["response"] and formula_of(known["response"]),
+                _label=known["label"],
+            )
+        except (KeyError, TypeError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+            raise ValueError(f"this is no formula as it was stored: {error}") from None
+
+
+@dataclass(frozen=True)
+class StoredFormula:
+    """A formula as a file or a posterior has it, read when the first table comes.
+
+    Attributes
+    ----------
+    formula : str
+        The formula.
+    text : str
+        What :meth:`FormulaEncoder.to_json` wrote, or "" where it could not.
+    trust : bool
+        Whether its Python expressions are run whatever they are.
+    """
+
+    formula: str
+    text: str = field(repr=False)
+    trust: bool = False
+
+    @cached_property
+    def encoder(self) -> FormulaEncoder:
+        """What it holds; raise ValueError if that cannot be read, or is not to be run."""
+        extra("formulaic", f"rows of the formula {self.formula!r} need", "formula")
+        advice = (
+            "Encode the rows by design.transform(rows), with design = bd.from_formula(formula, data) of the rows that "
+            "were fitted"
+        )
+        if not self.text:
+            raise ValueError(
+                f"X: {self.formula!r} takes functions of your own, which are not kept with results. {advice}."
+            )
+        try:
+            return FormulaEncoder.from_json(self.text, trust=self.trust)
+        except ValueError as error:
+            raise ValueError(
+                f"X: the formula {self.formula!r} that was stored is not read: {error}. {advice}, or load a fit by "
+                "Fit.load(path, trust_formula=True) if you trust whoever wrote it."
+            ) from None
+
+    def transform(self, data: Any) -> Any:
+        """As :meth:`FormulaEncoder.transform`."""
+        return self.encoder.transform(data)
+
+    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
+        """As :meth:`FormulaEncoder.offset_of`."""
+        return self.encoder.offset_of(data)
+
+    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
+        """As :meth:`FormulaEncoder.response_of`."""
+        return self.encoder.response_of(data)
+
+    def to_json(self) -> str:
+        """The text, as it was stored."""
+        return self.text
+
+
+def is_plain(expression: str) -> bool:
+    """Whether an expression computes with columns and numbers alone, by operators and functions of formulaic and NumPy.
+
+    Examples
+    --------
+    >>> is_plain("np.log(dose + 1) * `two words`"), is_plain("bs(age, df=4)"), is_plain("C(site, contr.sum)")
+    (True, True, True)
+    >>> is_plain("__import__('os').system('ls')"), is_plain("np.load('x')"), is_plain("9**9**9")
+    (False, False, False)
+    """
+    from formulaic.transforms import TRANSFORMS
+
+    try:
+        tree = ast.parse(re.sub("`[^`]+`", "quoted", expression).strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            return False
+        if isinstance(node, ast.Name) and (
+            node.id.startswith("_") or (id(node) in called and node.id not in TRANSFORMS)
+        ):
+            return False
+        if isinstance(node, ast.Attribute):
+            base = node.value.id if isinstance(node.value, ast.Name) else ""
+            function = getattr(np, node.attr, None) if base == "np" and node.attr.isidentifier() else None
+            known = isinstance(function, np.ufunc | float) or (base == "np" and node.attr in _FUNCTIONS)
+            if not (known or (base == "contr" and not node.attr.startswith("_"))):
+                return False
+        if isinstance(node, ast.BinOp):
+            if any(isinstance(side, ast.Constant) and not _is_number(side.value) for side in (node.left, node.right)):
+                return False  # a text times a number is memory
+            if isinstance(node.op, ast.Pow) and not _small_power(node):
+                return False
+    return True
+
+
+def _small_power(node: ast.BinOp) -> bool:
+    """Whether a power is one of columns or of one number, and not of a number of unbounded size."""
+    exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+    return isinstance(exponent, ast.Constant) and _is_number(exponent.value) and abs(exponent.value) <= 64 and not (
+        any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow) for part in ast.walk(node.left))
+    )  # fmt: skip
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float)
+
+
+def column_facts(
+    frame: Any, specs: Iterable[Any], context: Mapping[str, Any], levels: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is known of each column that formulas use: its levels, or the range, the mean and the kind of its numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from formulaic import Formula
+    >>> spec = Formula("age").get_model_matrix(pd.DataFrame({"age": [20, 40]})).model_spec
+    >>> column_facts(pd.DataFrame({"age": [20, 40]}), [spec], {}, {})
+    {'age': {'low': 20.0, 'high': 40.0, 'mean': 30.0, 'whole': True}}
+    """
+    from pandas.api import types
+
+    factors = dict(levels.values())
+    used = {name for spec in specs for term in spec.formula for f in term.factors for name in columns_of(f, context)}
+    found: dict[str, Any] = {}
+    for name in [column for column in frame.columns if column in used]:
+        column = frame[name]
+        numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+        if numeric:
+            low, high, mean = (float(part) for part in (column.min(), column.max(), column.mean()))
+            found[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
+        if not numeric or name in factors:
+            known = factors.get(name)
+            seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
+            found.setdefault(name, {})["levels"] = _plain(seen)
+            most = column.mode()
+            found[name]["mode"] = _plain(most.iloc[:1].tolist())[0] if len(most) else None
+    return found
+
+
+def _terms(formula: Any) -> list[list[list[str]]]:
+    """Expression and kind of each factor of each term."""
+    return [[[str(factor.expr), factor.eval_method.value] for factor in term.factors] for term in formula]
+
+
+def _made_up(columns: Mapping[str, Mapping[str, Any]], levels: Mapping[str, Any]) -> Any:
+    """Rows that have the columns with their kinds and all their levels; their numbers mean nothing."""
+    import pandas as pd
+
+    m = max([64, *(2 * len(column.get("levels", ())) for column in columns.values())])
+    if m > 2**22:
+        raise ValueError("it has more levels than a table has rows")
+    shares = (np.arange(m) * 0.6180339887498949) % 1
+    made: dict[str, Any] = {}
+    for number, (name, column) in enumerate(columns.items()):
+        if "levels" in column:
+            values = [column["levels"][i % len(column["levels"])] for i in range(m)]
+            plain = all(isinstance(value, bool | int | float) for value in values)
+            made[name] = np.asarray(values) if plain else pd.Categorical(values, categories=column["levels"])
+            if plain and any(levels.get(name, [None])[0] == name for _ in "1"):
+                made[name] = pd.Categorical(values, categories=column["levels"])
+        else:
+            low, high = float(column["low"]), float(column["high"])
+            numbers = low + (high - low) * np.roll(shares, 7 * number)
+            numbers[:2] = low, high
+            made[name] = np.round(numbers).astype(np.int64) if column["whole"] else numbers
+    return pd.DataFrame(made)
+
+
+def _plain(values: Iterable[Any]) -> list[Any]:
+    """Levels as numbers, truth values and texts of Python's own."""
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _packed(value: Any) -> Any:
+    """What a stateful transform holds, as JSON has it: dicts whose keys are no texts, and arrays, are marked."""
+    if isinstance(value, Mapping):
+        return {"dict": [[_packed(key), _packed(part)] for key, part in value.items()]}
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if isinstance(value, list | tuple):
+        return [_packed(part) for part in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"a function of the formula holds {type(value).__name__}, which is not kept")
+
+
+def _unpacked(value: Any) -> Any:
+    """Inverse of :func:`_packed`.
+
+    Examples
+    --------
+    >>> _unpacked(json.loads(json.dumps(_packed({"scale(a)": {0: np.float64(0.1), "knots": [0.5, None]}}))))
+    {'scale(a)': {0: 0.1, 'knots': [0.5, None]}}
+    """
+    if isinstance(value, list):
+        return [_unpacked(part) for part in value]
+    if isinstance(value, dict):
+        if "array" in value:
+            return np.array(value["array"])
+        return {_unpacked(key): _unpacked(part) for key, part in value["dict"]}
+    return value

@@ -1,0 +1,66 @@
+"""The response that a formula names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Shaped
+from ..frames import no_column, refuse_missing
+from .encoding import encode
+
+__all__ = ["response_values"]
+
+
+def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, "n ..."]:
+    """Values of the left side of a formula, numbers or labels; of ``successes + failures`` both columns.
+
+    Raises
+    ------
+    ValueError
+        If it is no column, is among the terms, or has missing or infinite values.
+    """
+    from pandas.api import types
+
+    if len(left) == 2:
+        pair = [response_values(type(left)([term]), right, frame, context) for term in left]
+        if any(column.dtype.kind not in "iuf" for column in pair):
+            raise ValueError(
+                f"formula: expected one response on the left side, or two columns of counts, successes + failures, got "
+                f"{' + '.join(str(term) for term in left)!r}."
+            )
+        return np.column_stack(pair)
+    factors = [factor for term in left for factor in term.factors]
+    name = " + ".join(str(term) for term in left)
+    if len(factors) != 1 or factors[0].eval_method.value == "literal":
+        raise ValueError(f"formula: expected one response on the left side, got {name!r}.")
+    if any(factors[0] in term.factors for term in right):
+        raise ValueError(f"formula: the response {name!r} is among the terms; leave it out of the right side.")
+    if factors[0].eval_method.value == "lookup":
+        if name not in frame:
+            raise ValueError(f"formula: {no_column(name, frame.columns)}")
+        column = frame[name]
+        if column.isna().any():
+            refuse_missing([name], frame)
+    else:
+        encode(
+            left, frame, context, ensure_full_rank=False
+        )  # which refuses one number for all rows, as pandas does not
+        matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
+        if matrix.shape[1] != 1:
+            raise ValueError(
+                f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
+                "labels itself, or one class as {column == 'label'}."
+            )
+        column = matrix.iloc[:, 0]
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
+        y = column.to_numpy()
+        if not np.all(np.isfinite(y)):
+            raise ValueError(f"data: the response {name!r} has infinite values; replace them or leave those rows out.")
+        return y
+    kind = types.infer_dtype(column, skipna=True)
+    if kind not in {"string", "boolean", "categorical"}:
+        raise ValueError(f"data: the response {name!r} holds {kind} values; expected numbers, text or categories.")
+    y = np.asarray(column)
+    return y.astype(str) if all(isinstance(label, str) for label in y) else np.array(list(y))

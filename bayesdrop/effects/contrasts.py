@@ -1,0 +1,180 @@
+r"""Levels of factors as differences, from weights of which every level has one.
+
+A formula gives each level of a factor a column, and a penalty or a prior treats them alike. The data say how levels
+differ; their common part is shared with the term of lower order (of a main effect, with the intercept), and its spread
+is that of the prior. So what is shown is, for each factor ``F`` of a term ``T`` whose rest ``T∖F`` is a term too,
+
+    w_T[…, level] − w_T[…, reference],      and      w_{T∖F} + w_T[…, reference]
+
+of the term of lower order, from the highest order to the lowest. In place of a reference there may be the mean over
+the levels. It is the change of coordinates from all levels to the contrasts of R, and linear: intervals are those of
+the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Int
+from .._validation import check_choice
+from ..data.formulas.encoder import FormulaEncoder, StoredFormula
+
+__all__ = ["Contrasts", "contrasts_of"]
+
+
+class Contrasts(NamedTuple):
+    """Linear combinations of weights.
+
+    Attributes
+    ----------
+    names : list of r str
+        What each is: ``site[south] vs site[north]``.
+    matrix : scipy.sparse.csr_array (r, p)
+        Its coefficients.
+    feature : int array (r,)
+        The column that it is of.
+    """
+
+    names: list[str]
+    matrix: Any
+    feature: Int[np.ndarray, " r"]
+
+
+def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | None = None) -> Contrasts | None:
+    """Differences of the levels of a formula's factors; None if it has none, or there is no formula.
+
+    Parameters
+    ----------
+    formula : FormulaEncoder, StoredFormula or None
+        What made the features.
+    kind : "reference", "mean" or None
+        Differences to one level of each factor, to the mean over its levels, or none.
+    reference : mapping from column to level, optional
+        That level; by default the first one.
+
+    Raises
+    ------
+    ValueError
+        If a reference is no level, or of no factor, or ``kind`` is something else.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> data = {"age": [3.0, 5.0, 4.0], "site": ["n", "s", "w"], "ill": [0, 1, 1]}
+    >>> design = bd.from_formula("ill ~ age * site", data)
+    >>> found = contrasts_of(design, "reference")
+    >>> found.names
+    ['age at site[n]', 'site[s] vs site[n]', 'site[w] vs site[n]', 'age:site[s] vs site[n]', 'age:site[w] vs site[n]']
+    >>> found.matrix.toarray()[0].tolist(), design.feature_names[4]
+    ([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 'age:site[n]')
+    """
+    from scipy.sparse import csr_array, eye_array
+
+    check_choice(kind, "contrasts", ("reference", "mean", None))
+    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    if not isinstance(encoder, FormulaEncoder) or kind is None or encoder.spec.ensure_full_rank:
+        if reference:
+            raise ValueError(
+                "reference: levels are compared where a formula made a column for each of them, and contrasts is not "
+                "None; leave it out."
+            )
+        return None
+    base = _references(encoder, kind, reference or {})
+    if not base:
+        return None
+    names, columns = encoder.feature_names, _columns(encoder)
+    places = {frozenset(column.items()): j for j, column in enumerate(columns)}
+    rows: Any = eye_array(len(names), format="lil")
+    compared: list[list[str]] = [[] for _ in names]
+    at: list[list[str]] = [[] for _ in names]
+    gone: set[int] = set()
+    by_term: dict[frozenset[str], list[int]] = {}
+    for j, column in enumerate(columns):
+        by_term.setdefault(frozenset(column), []).append(j)
+    for term in sorted(by_term, key=len, reverse=True):
+        for factor in [name for name in base if name in term]:
+            of_rest: dict[Any, list[int]] = {}
+            for j in by_term[term]:
+                rest = frozenset(part for part in columns[j].items() if part[0] != factor)
+                of_rest.setdefault(rest, []).append(j)
+            lower = {rest: places.get(rest) for rest in of_rest}
+            if any(place is None for place in lower.values()) and not (len(term) == 1 and encoder.has_intercept):
+                continue  # nothing of lower order shares what the levels have in common: it is known from the data
+            before = csr_array(rows)
+            for rest, group in of_rest.items():
+                picked = [j for j in group if columns[j][factor] == base[factor]] if kind == "reference" else group
+                shared = csr_array(before[picked].sum(axis=0).reshape(1, -1) / len(picked))
+                what = base[factor] if kind == "reference" else f"the mean of {factor}"
+                for j in group:
+                    rows[[j]] = before[[j]] - shared
+                    compared[j].append(what)
+                place = lower[rest]
+                if place is not None:
+                    rows[[place]] = csr_array(rows)[[place]] + shared
+                    at[place].append(what)
+                gone |= set(picked) if kind == "reference" else set()
+    kept = [j for j in range(len(names)) if j not in gone]
+    shown = [_name(names[j], compared[j], at[j]) for j in kept]
+    return Contrasts(shown, csr_array(csr_array(rows)[kept]), np.array(kept, dtype=np.int64))
+
+
+def _name(name: str, compared: list[str], at: list[str]) -> str:
+    if compared:
+        return f"{name} vs {', '.join(dict.fromkeys(compared))}"
+    return f"{name} at {', '.join(dict.fromkeys(at))}" if at else name
+
+
+def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]) -> dict[str, str]:
+    """Label of the reference level of each factor with two levels or more, by its expression."""
+    found, known = {}, {}
+    for factor, state in encoder.spec.factor_contrasts.items():
+        column = encoder._levels.get(factor.expr, (factor.expr, None))[0]
+        levels = {str(level): f"{factor.expr}[{level}]" for level in state.levels}
+        known[column] = levels
+        name = column if column in reference else factor.expr
+        level = str(reference.get(name, next(iter(levels), "")))
+        if name in reference and level not in levels:
+            raise ValueError(f"reference: {level!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}.")
+        if len(levels) > 1:
+            found[factor.expr] = levels[level]
+    strange = [name for name in reference if name not in known and name not in found]
+    if strange:
+        raise ValueError(
+            f"reference: {strange[0]!r} is no factor of the formula; there are {', '.join(map(repr, known)) or 'none'}."
+        )
+    if reference and kind != "reference":
+        raise ValueError("reference: contrasts to the mean have no reference; leave it out.")
+    return found
+
+
+def _columns(encoder: FormulaEncoder) -> list[dict[str, Any]]:
+    """Factors of each column with the level, or the number of the column, that it stands for.
+
+    In a term the first factor runs fastest. Where a term has more than one factor of unknown width, two splines say,
+    its columns stand for themselves.
+    """
+    levels = {factor.expr: state.levels for factor, state in encoder.spec.factor_contrasts.items()}
+    terms = [(term, len(places)) for term, places in encoder.spec.term_indices.items() if term.degree]
+    width = {term.factors[0].expr: size for term, size in terms if len(term.factors) == 1}
+    columns: list[dict[str, Any]] = []
+    for term, size in terms:
+        names = [factor.expr for factor in term.factors if factor.eval_method.value != "literal"]
+        sizes = [len(levels[name]) if name in levels else width.get(name, 0) for name in names]
+        unknown = [i for i, wide in enumerate(sizes) if not wide]
+        if len(unknown) == 1:
+            sizes[unknown[0]] = size // max(int(np.prod([wide for wide in sizes if wide])), 1)
+        if len(unknown) > 1 or int(np.prod(sizes)) != size:
+            columns += [{f"{term} {k}": k} for k in range(size)]
+            continue
+        for k in range(size):
+            place = np.unravel_index(k, tuple(sizes), order="F")
+            columns.append(
+                {
+                    name: f"{name}[{levels[name][i]}]" if name in levels else int(i)
+                    for name, i in zip(names, place, strict=True)
+                }
+            )
+    return columns

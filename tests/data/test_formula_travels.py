@@ -1,0 +1,216 @@
+"""A formula goes with fits and posteriors, into other processes too, and encodes tables there as it did at first."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesdrop as bd
+from bayesdrop import from_formula
+from bayesdrop.data.formulas.encoder import FormulaEncoder, is_plain
+
+pytest.importorskip("formulaic")
+
+N = 90
+FORMULAS = (
+    "~ center(age) + scale(dose) + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:site + flag",
+    "~ np.log(dose)*site + I(age**2) + cr(age, df=4) + cc(dose, df=3)",
+    "~ 0 + site + age:site + offset(np.log(days))",
+    "~ grade + C(grade) + hashed(site, levels=4)",
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 10, N),
+            "dose": rng.gamma(2, size=N),
+            "site": rng.choice(["north", "south", "west"], N),
+            "grade": rng.integers(1, 4, N),
+            "two words": rng.normal(size=N),
+            "flag": rng.random(N) > 0.5,
+            "days": rng.integers(1, 30, N),
+        }
+    )
+    frame["ill"] = np.where(rng.random(N) < 1 / (1 + np.exp((40 - frame["age"]) / 10)), "yes", "no")
+    frame["events"] = rng.poisson(0.1 * frame["days"])
+    return frame
+
+
+def dense(X):
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+@pytest.mark.parametrize("full_rank", [False, True])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_text_says_all_of_it(data, formula, full_rank):
+    design = from_formula(formula, data, full_rank=full_rank)
+    again = FormulaEncoder.from_json(design.to_json())
+    assert again.feature_names == design.feature_names
+    assert again.groups == design.groups
+    for rows in (slice(None), [3]):
+        new = data.iloc[rows]
+        np.testing.assert_array_equal(dense(again.transform(new)), dense(design.X)[rows])
+        if design.offset is not None:
+            np.testing.assert_array_equal(again.offset_of(new), design.offset[rows])
+    assert again.to_json() == design.to_json()
+
+
+FORMULA = "ill ~ scale(age)*site + bs(dose, df=4)"
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    fit = bd.fit(FORMULA, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        post = bd.sample(
+            bd.Model(rates=bd.Fixed(0.2)), FORMULA, data, draws=30, tune=30, chains=2, progress=False, unseen="baseline"
+        )
+    return fit, post
+
+
+def test_results_take_tables_in_another_process(data, results, tmp_path):
+    fit, post = results
+    fit.save(tmp_path / "fit.nc")
+    post.to_netcdf(tmp_path / "post.nc")
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    code = (
+        "import json, sys, pandas as pd, bayesdrop as bd\n"
+        "folder = sys.argv[1]\n"
+        "rows = pd.read_csv(folder + '/rows.csv')\n"
+        "fit, post = bd.Fit.load(folder + '/fit.nc'), bd.groups.load(folder + '/post.nc')\n"
+        "print(json.dumps([bd.predict(result, rows).mean.tolist() for result in (fit, post)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    for result, told in zip(results, json.loads(done.stdout), strict=True):
+        np.testing.assert_allclose(bd.predict(result, data).mean, told, rtol=0, atol=1e-12)
+
+
+def test_every_function_takes_the_table(data, results):
+    fit, post = results
+    X, y = fit.formula.transform(data), data["ill"]
+    assert bd.elpd(fit, data).elpd == bd.elpd(fit, X, y).elpd
+    assert bd.elpd(post, data).elpd == bd.elpd(post, X, y).elpd
+    one, other = (
+        bd.groups.dataset(p, "log_likelihood")["y"]
+        for p in (bd.log_likelihood(post, data), bd.log_likelihood(post, X, y))
+    )
+    np.testing.assert_array_equal(one, other)
+    one, other = (
+        bd.groups.dataset(bd.posterior_predictive(post, rows, new=True), "predictions")["y"] for rows in (data, X)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_level_that_was_not_there(data, results):
+    fit, post = results
+    new = data.assign(site="nowhere")
+    with pytest.raises(ValueError, match="levels of 'site' that were not there before: 'nowhere'"):
+        fit.predict(new)
+    rows = np.array(fit.formula.transform(data))
+    rows[:, [name.startswith("site") or ":site" in name for name in fit.feature_names]] = 0
+    np.testing.assert_allclose(bd.predict(post, new).mean, bd.predict(post, rows).mean, atol=1e-12)
+    with pytest.raises(ValueError, match="missing values in 'site'"):
+        bd.predict(post, data.assign(site=[None] + ["nowhere"] * (N - 1)))
+
+
+def test_an_offset_is_read_from_the_table(data):
+    with pytest.warns(bd.warnings.DefaultModelWarning, match="taken for counts"):
+        fit = bd.fit("events ~ site + offset(np.log(days))", data)
+    assert isinstance(fit.model.loss, bd.Poisson)
+    new = data.assign(days=2 * data["days"])
+    np.testing.assert_allclose(fit.predict(new).mean, 2 * fit.predict(data).mean, rtol=1e-12)
+
+
+def test_rows_with_missing_values_are_left_out(data):
+    holes = data.assign(age=data["age"].where(data.index != 3), grade=data["grade"].where(data.index != 5))
+    weight = np.arange(1.0, N + 1)
+    fit = bd.fit("ill ~ age + site", holes, dropna=True, sample_weight=weight)
+    kept = np.delete(np.arange(N), 3)
+    expected = bd.fit("ill ~ age + site", data.iloc[kept], sample_weight=weight[kept])
+    np.testing.assert_array_equal(fit.weight, expected.weight)
+    with pytest.raises(ValueError, match="missing values in 'age' .*dropna=True"):
+        bd.fit("ill ~ age + site", holes)
+    with pytest.raises(ValueError, match="dropna: it says how a formula is encoded"):
+        bd.fit(bd.Model(), data[["age"]], data["ill"], dropna=True)
+
+
+def test_statistics_are_those_of_the_values_that_are_there(data):
+    holes = data.assign(age=data["age"].where(data.index > 4))
+    design = from_formula("~ scale(age) + bs(age, df=4) + site", holes, missing="nan")
+    there = from_formula("~ scale(age) + bs(age, df=4) + site", holes.iloc[5:], missing="nan", sparse=False)
+    numbers = [j for j, name in enumerate(design.feature_names) if "age" in name]
+    np.testing.assert_allclose(design.X[5:][:, numbers], there.X[:, numbers], rtol=1e-12)
+    assert np.all(np.isnan(design.X[:5][:, numbers]))
+    again = FormulaEncoder.from_json(design.to_json())
+    np.testing.assert_array_equal(again.transform(holes), design.X)
+
+
+def test_functions_of_the_users_own_are_not_kept(data, tmp_path):
+    twice = {"twice": lambda values: 2 * values}
+    with pytest.raises(ValueError, match="functions or values of your own"):
+        from_formula("~ twice(age)", data, context=twice).to_json()
+    fit = bd.fit("ill ~ age.abs()", data)
+    fit.save(tmp_path / "fit.nc")
+    loaded = bd.Fit.load(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match=r"runs Python code beyond arithmetic, 'age.abs\(\)'"):
+        loaded.predict(data)
+    trusted = bd.Fit.load(tmp_path / "fit.nc", trust_formula=True)
+    np.testing.assert_allclose(trusted.predict(data).mean, fit.predict(data).mean, atol=1e-12)
+    np.testing.assert_allclose(loaded.predict(data[["age"]].abs().to_numpy()).mean, fit.predict(data).mean, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os')", "().__class__", "np.load('x')", "np.lib", "open('x')", "9**9**9", "'a'*10**9", "a.abs()",
+        "(lambda: 1)()", "[x for x in a]", "f'{a}'", "contr.__class__", "_a", "np.fromfile('x')", "a if b else c",
+    ],
+)  # fmt: skip
+def test_what_a_file_may_not_run(expression):
+    assert not is_plain(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "np.log1p(a)",
+        "bs(a, df=4)",
+        "C(g, contr.treatment('n'))",
+        "a**2 + 1",
+        "`two words` > 3",
+        "np.where(a > 1, a, 0)",
+    ],
+)
+def test_what_a_file_may_run(expression):
+    assert is_plain(expression)
+
+
+@pytest.mark.parametrize(
+    "change", [{"terms": 3}, {"terms": [[["a", "b"]]]}, {"columns": {}}, {"feature_names": ["q"]}, {"state": 7}]
+)
+def test_damaged_text_is_refused(data, change):
+    known = json.loads(from_formula("~ scale(age) + site", data).to_json())
+    with pytest.raises(ValueError, match="formula|terms|column|Factor"):
+        FormulaEncoder.from_json(json.dumps(known | change))
+
+
+def test_the_prior_and_groups_take_a_formula(data):
+    model = bd.Model(rates=bd.PerGroup(), fit_intercept=False)
+    drawn = bd.prior_draws(model, "ill ~ 0 + scale(age) + site", data, draws=3)
+    assert bd.groups.dataset(drawn, "prior")["rate"].sizes["group"] == 2
+    again = bd.prior_draws(model, "~ 0 + scale(age) + site", data, draws=3)
+    assert bd.groups.dataset(again, "prior").equals(bd.groups.dataset(drawn, "prior"))
+    fit = bd.fit(bd.Model(rates=bd.PerGroup()), "ill ~ scale(age) + site", data)
+    assert fit.rate_posterior.names == ["scale(age)", "site"]
+    with pytest.raises(ValueError, match="without any they are the terms of a formula"):
+        bd.fit(bd.Model(rates=bd.PerGroup()), data[["age"]], data["ill"])
+    with pytest.raises(ValueError, match="data: it is the table of a formula"):
+        bd.prior_draws(model, data[["age"]], data)

@@ -1,0 +1,88 @@
+"""Counts with an exposure and three factors: differences of levels, their spreads and their coverage.
+
+The table has the shape of an insurer's: 64 cells, expected counts from 3 to 300.
+"""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesdrop as bd
+
+pytest.importorskip("formulaic")
+
+FORMULA = "claims ~ district + car + age + offset(np.log(holders))"
+EFFECTS = {
+    "district[b] vs district[a]": 0.1, "district[c] vs district[a]": -0.2, "district[d] vs district[a]": 0.3,
+    "car[q] vs car[p]": 0.16, "car[r] vs car[p]": 0.4, "car[s] vs car[p]": 0.5,
+    "age[w] vs age[v]": -0.2, "age[x] vs age[v]": -0.35, "age[y] vs age[v]": -0.55,
+}  # fmt: skip
+
+
+def simulate(seed):
+    rng = np.random.default_rng(seed)
+    cells = list(itertools.product("abcd", "pqrs", "vwxy"))
+    frame = pd.DataFrame(cells, columns=["district", "car", "age"])
+    frame["holders"] = np.round(np.exp(rng.uniform(np.log(30), np.log(2000), 64)))
+    score = np.full(64, -1.8)
+    for name, value in EFFECTS.items():
+        column, level = name.split("[")[0], name.split("[")[1][0]
+        score += np.where(frame[column] == level, value, 0.0)
+    frame["claims"] = rng.poisson(frame["holders"] * np.exp(score))
+    return frame
+
+
+def regression(frame):
+    """Coefficients and standard errors of Poisson regression with reference levels, by Newton's method."""
+    levels = {"district": "bcd", "car": "qrs", "age": "wxy"}
+    others = [frame[column] == level for column in levels for level in levels[column]]
+    X = np.column_stack([np.ones(64), *others]).astype(float)
+    y, exposure = frame["claims"].to_numpy(), frame["holders"].to_numpy()
+    b = np.zeros(X.shape[1])
+    b[0] = np.log(y.sum() / exposure.sum())
+    for _ in range(50):
+        mean = exposure * np.exp(X @ b)
+        b = b + np.linalg.solve(X.T @ (mean[:, None] * X), X.T @ (y - mean))
+    covariance = np.linalg.inv(X.T @ ((exposure * np.exp(X @ b))[:, None] * X))
+    return b[1:], np.sqrt(np.diagonal(covariance))[1:]
+
+
+MODEL = bd.Model(bd.Poisson(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(10.0))
+
+
+def test_differences_and_spreads_are_those_of_a_regression():
+    frame = simulate(0)
+    table = bd.weights_table(bd.fit(MODEL, FORMULA, frame), frame)
+    assert list(table.index) == list(EFFECTS)
+    weight, sd = regression(frame)
+    np.testing.assert_allclose(table["weight"], weight, atol=0.03 * sd.max())
+    np.testing.assert_allclose(table["sd"], sd, rtol=0.03)
+    np.testing.assert_allclose(table["rate_ratio"], np.exp(table["weight"]))
+    assert not set(table.columns) & {"odds_ratio", "interval"}
+
+
+def test_a_posterior_has_the_same():
+    frame = simulate(0)
+    post = bd.sample(MODEL, FORMULA, frame, draws=1000, chains=4, progress=False, method=bd.HMC(dtype="float64"))
+    table = bd.weights_table(post)
+    weight, sd = regression(frame)
+    np.testing.assert_allclose(table["weight"], weight, atol=0.15 * sd.max())  # five Monte Carlo errors
+    np.testing.assert_allclose(table["sd"], sd, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_intervals_of_90_percent_hold_90_percent():
+    """Of 9 differences in 300 tables; the differences of a table share their counts, so the bounds are those of 300."""
+    truth, held, of_draws = np.array(list(EFFECTS.values())), [], []
+    for seed in range(300):
+        frame = simulate(seed)
+        table = bd.weights_table(bd.fit(MODEL, FORMULA, frame), frame)
+        held.append(np.mean((table["low"] < truth) & (truth < table["high"])))
+        if seed % 10 == 0:
+            post = bd.sample(MODEL, FORMULA, frame, draws=400, tune=200, chains=4, progress=False, seed=seed)
+            table = bd.weights_table(post)
+            of_draws.append(np.mean((table["low"] < truth) & (truth < table["high"])))
+    assert 0.88 < np.mean(held) < 0.92
+    assert abs(np.mean(of_draws) - 0.9) < 4.5 * np.std(of_draws) / np.sqrt(len(of_draws))

@@ -1,0 +1,189 @@
+"""Effects of the variables of a formula: against finite differences of predictions, and against regression's own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.effects.contrasts import contrasts_of
+
+pytest.importorskip("formulaic")
+
+N = 150
+FORMULA = "ill ~ bs(dose, df=4) + scale(age)*site + flag"
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 10, N),
+            "dose": rng.gamma(2, size=N),
+            "site": rng.choice(["north", "south", "west"], N),
+            "flag": rng.random(N) > 0.5,
+            "grade": rng.integers(1, 4, N),
+        }
+    )
+    score = (frame["age"] - 40) / 10 + (frame["site"] == "south")
+    frame["ill"] = np.where(rng.random(N) < 1 / (1 + np.exp(-score)), "yes", "no")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def fit(data):
+    return bd.fit(bd.Model(rates=bd.Fixed(0.0)), FORMULA, data)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_slopes_are_those_of_predictions(data, rate):
+    fit = bd.fit(bd.Model(rates=bd.Fixed(rate)), FORMULA, data)
+    table = bd.marginal_effects(fit, data)
+    assert [name for name in table.index if " vs " not in name] == ["age", "dose"]
+    for name in ("age", "dose"):
+        step = 3e-4 * data[name].std()
+        inside = data[data[name].between(data[name].min() + 2 * step, data[name].max() - 2 * step)]
+        ends = [bd.predict(fit, inside.assign(**{name: inside[name] + sign * step})).mean for sign in (1, -1)]
+        found = bd.marginal_effects(fit, inside, features=[name])["effect"].iloc[0]
+        # Averages over noise are by quadrature, whose errors of 1e-9 a quotient of differences divides by its step.
+        np.testing.assert_allclose(found, np.mean(ends[0] - ends[1]) / (2 * step), atol=1e-5 if rate else 1e-6)
+    for level in ("south", "west"):
+        ends = [bd.predict(fit, data.assign(site=end)).mean.mean() for end in (level, "north")]
+        np.testing.assert_allclose(table.loc[f"site[{level}] vs site[north]", "effect"], ends[0] - ends[1], atol=1e-12)
+    again = bd.marginal_effects(fit, data, features=["site"], reference={"site": "west"})
+    assert list(again.index) == ["site[north] vs site[west]", "site[south] vs site[west]"]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["~ age*site", "~ site*C(grade)", "~ age*site*flag", "~ C(grade)*site + age:flag", "~ 0 + site + age:site"],
+)
+def test_contrasts_are_the_coefficients_of_a_regression_of_full_rank(data, formula):
+    """Least squares on the columns of all levels and on reference levels are one function."""
+    every, some = (bd.from_formula(formula, data, full_rank=full, sparse=False) for full in (False, True))
+    weight = np.random.default_rng(0).normal(size=every.X.shape[1])
+    ones = [np.ones((N, 1))] if every.has_intercept else []
+    expected = np.linalg.lstsq(np.hstack([some.X, *ones]), every.X @ weight, rcond=None)[0][: some.X.shape[1]]
+    found = contrasts_of(every, "reference")
+    values = weight if found is None else found.matrix @ weight
+    np.testing.assert_allclose(np.sort(values), np.sort(expected), atol=1e-10)
+    mean = contrasts_of(every, "mean")
+    if mean is not None:  # the same function of the rows, but for a constant
+        change = every.X @ weight - every.X @ (mean.matrix @ weight)
+        np.testing.assert_allclose(change, change[0], atol=1e-10)
+        top = [
+            j for j, name in enumerate(mean.names) if name.startswith("site[") and name.endswith(" vs the mean of site")
+        ]
+        if top:
+            np.testing.assert_allclose(mean.matrix[top].sum(axis=0) @ weight, 0, atol=1e-10)
+
+
+def test_intervals_of_levels_are_those_of_differences(data, fit):
+    table = bd.weights_table(fit, data)
+    from bayesdrop.effects.laplace import laplace_covariance
+
+    names = fit.feature_names
+    one, other = names.index("site[south]"), names.index("site[north]")
+    covariance = laplace_covariance(fit, data, data["ill"])
+    row = table.loc["site[south] vs site[north]"]
+    np.testing.assert_allclose(row["weight"], fit.weight[one] - fit.weight[other])
+    variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
+    np.testing.assert_allclose(row["sd"], np.sqrt(variance))
+    np.testing.assert_allclose(row["odds_ratio_high"], np.exp(row["high"]))
+    assert table.columns.name == "yes against no"
+    plain = bd.weights_table(fit, data, contrasts=None)
+    assert list(plain.index) == names
+    assert row["sd"] < plain.loc["site[south]", "sd"]
+    west = bd.weights_table(fit, data, reference={"site": "west"})
+    assert "site[north] vs site[west]" in west.index
+
+
+def test_comparisons_are_differences_of_predictions(data, fit):
+    table = bd.comparisons(fit, data, {"age": 10, "dose": (1.0, 2.0), "site": "pairwise", "flag": (False, True)})
+    assert list(table["contrast"]) == [
+        "+10", "2 - 1", "south - north", "west - north", "west - south", "True - False"
+    ]  # fmt: skip
+
+    def mean(**changes):
+        return bd.predict(fit, data.assign(**changes)).mean.mean()
+
+    expected = [
+        mean(age=data["age"] + 10) - mean(), mean(dose=2.0) - mean(dose=1.0),
+        mean(site="south") - mean(site="north"), mean(site="west") - mean(site="north"),
+        mean(site="west") - mean(site="south"), mean(flag=True) - mean(flag=False),
+    ]  # fmt: skip
+    np.testing.assert_allclose(table["effect"], expected, atol=1e-12)
+    assert (table["low"] < table["effect"]).all()
+    odds = bd.comparisons(fit, data, ["flag"], comparison="odds_ratio")["effect"].iloc[0]
+    one, other = mean(flag=True), mean(flag=False)
+    np.testing.assert_allclose(odds, one / (1 - one) / (other / (1 - other)))
+    by = bd.comparisons(fit, data, ["flag"], by="site")
+    for _, row in by.iterrows():
+        inside = data[data["site"] == row["site"]]
+        ends = [bd.predict(fit, inside.assign(flag=flag)).mean.mean() for flag in (True, False)]
+        np.testing.assert_allclose(row["effect"], ends[0] - ends[1], atol=1e-12)
+
+
+def test_a_grid_has_predictions(data, fit):
+    grid = bd.predictions_grid(fit, data, {"age": [30.0, 50.0], "site": None})
+    for _, row in grid.iterrows():
+        changed = data.assign(age=row["age"], site=row["site"])
+        np.testing.assert_allclose(row["prediction"], bd.predict(fit, changed).mean.mean(), atol=1e-12)
+    typical = bd.predictions_grid(fit, data, {"age": [30.0]}, others="typical")
+    usual = {"dose": data["dose"].mean(), "site": data["site"].mode()[0], "flag": data["flag"].mode()[0], "age": 30.0}
+    np.testing.assert_allclose(typical["prediction"], bd.predict(fit, pd.DataFrame([usual])).mean, atol=1e-12)
+    ax = bd.plots.effects(bd.predictions_grid(fit, data, {"dose": 12, "site": None}))
+    assert len(ax.get_lines()) == 3
+    assert len(ax.collections) == 3
+    assert [text.get_text() for text in bd.plots.effects(bd.predictions_grid(fit, data, "site")).get_xticklabels()] == [
+        "north", "south", "west"
+    ]  # fmt: skip
+
+
+def test_rows_with_missing_entries_have_no_part_in_their_own_effect(data):
+    holes = data.assign(age=data["age"].where(data.index > 9))
+    model = bd.Model(rates=bd.Fixed(0.2), missing="nan")
+    fit = bd.fit(model, "ill ~ scale(age) + dose", holes)
+    table = bd.marginal_effects(fit, holes)
+    there = bd.marginal_effects(fit, holes.iloc[10:], features=["age"])
+    np.testing.assert_allclose(table.loc["age", "effect"], there.loc["age", "effect"], rtol=1e-4)
+    X = fit.formula.transform(holes)
+    np.testing.assert_allclose(
+        bd.marginal_effects(fit, X).loc["dose", "effect"], table.loc["dose", "effect"], rtol=1e-5
+    )
+
+
+def test_features_without_a_formula(data):
+    X, y = data[["age", "dose"]], data["ill"]
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y)
+    table = bd.comparisons(fit, X, {"age": (30, 50)}, y=y)
+    ends = [bd.predict(fit, X.assign(age=float(age))).mean.mean() for age in (50, 30)]
+    np.testing.assert_allclose(table["effect"], ends[0] - ends[1], atol=1e-12)
+    assert len(bd.predictions_grid(fit, X, ["dose"])) == 20
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda fit, data: bd.weights_table(fit, data, reference={"site": "moon"}),
+            "'moon' is no level of 'site'; there",
+        ),
+        (lambda fit, data: bd.weights_table(fit, data, reference={"age": 3}), "'age' is no factor of the formula"),
+        (
+            lambda fit, data: bd.weights_table(fit, data, contrasts="mean", reference={"site": "west"}),
+            "have no reference",
+        ),
+        (lambda fit, data: bd.weights_table(fit, data, contrasts="all"), "contrasts"),
+        (lambda fit, data: bd.marginal_effects(fit, data, reference={"site": "moon"}), "'moon' is no level of 'site'"),
+        (lambda fit, data: bd.marginal_effects(fit, data, features=["sex"]), "features: expected a list"),
+        (lambda fit, data: bd.comparisons(fit, data, {"age": "much"}), "expected a number that is added to 'age'"),
+        (lambda fit, data: bd.comparisons(fit, data, {"site": ("north", "moon")}), "'moon' is no level"),
+        (lambda fit, data: bd.comparisons(fit, data, by="moon"), "by: expected a column of the table"),
+        (lambda fit, data: bd.predictions_grid(fit, data, {"site": ["moon"]}), "'moon' is no level"),
+        (lambda fit, data: bd.predictions_grid(fit, data, "age", others="none"), "others"),
+    ],
+)
+def test_what_is_refused(data, fit, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(fit, data)
