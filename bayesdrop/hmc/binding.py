@@ -23,9 +23,7 @@ from .approximations.drawn_precision import direction_factor
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.row_factor import row_factor, row_gram, row_roots
 from .classes.density import ClassDensity, class_approximation
-from .classes.factor import class_factor
-from .classes.scores import class_scores
-from .classes.streamed_scores import streamed_class_scores
+from .classes.factor import class_factor, class_scores
 from .kernels.density import Density, DensityOperands
 from .kernels.factors import FactorMap
 from .scales.learnt import best_scales, with_scale_map, with_scales
@@ -104,8 +102,7 @@ def bind_start(
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
     if choice == "eigenvectors":
-        scores = streamed_class_scores if data.design.is_streamed else class_scores
-        found = scores(model, data, rate_map)
+        found = class_scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
         return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
     if choice in _OF_SCORES:

@@ -17,6 +17,7 @@ from .approximations.choices import Limits, case_of, choose
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .classes.costs import ClassCosts
+from .classes.factor import ClassFactor
 from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .scales.learnt import ScaleDensity
@@ -166,8 +167,8 @@ class HMC:
         whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
         exact = density.is_normal and whole
         known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
-        # One curvature for all classes and streamed rows is that of none of them: there a pilot knows more.
-        known &= not (data.design.is_streamed and isinstance(factor, FactorMap))
+        # One curvature for all classes is that of none of them: there a pilot knows more.
+        known &= not isinstance(factor, ClassFactor)
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)

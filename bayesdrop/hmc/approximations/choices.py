@@ -32,15 +32,12 @@ class Limits:
         the operations that it takes.
     eigenvectors : int
         Side of the matrix whose eigenvectors classes share; half a minute goes into them there.
-    class_values : int
-        Curvatures of all rows and pairs of classes that are held.
     """
 
     dense: int = 1500
     rows: int = 6000
     rows_per_feature: float = 1.4
     eigenvectors: int = 4000
-    class_values: int = 1 << 27
 
 
 class Case(NamedTuple):
@@ -108,8 +105,7 @@ def _eigenvectors(case: Case, limits: Limits) -> bool:
         return False
     if case.streamed:
         return case.p <= limits.eigenvectors and not case.learnt
-    held = (max(case.n, case.p) if case.variance else case.n) * case.n_classes**2
-    return case.local and held <= limits.class_values and min(case.n, case.p) <= limits.eigenvectors
+    return case.local and min(case.n, case.p) <= limits.eigenvectors
 
 
 CHOICES = (

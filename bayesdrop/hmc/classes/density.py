@@ -1,4 +1,4 @@
-r"""Log density of the weights of many classes without masks, for samplers that follow gradients.
+"""Log density of the weights of many classes without masks, for samplers that follow gradients.
 
     exp(−U),    U = ½ Σ_k w_kᵀPw_k + C Σ s_i φ(y_i, m_i, V_i),      m_i, V_i the moments of the scores of row i
 
@@ -7,19 +7,34 @@ share changes nothing but the prior, and is left out: the coordinates are those 
 classes, ``W = BΘ`` with the orthonormal contrasts ``B`` (K, K − 1) of Helmert. The prior of ``Θ`` is then again
 ``N(0, P⁻¹)`` for every contrast, and no direction is left in which the density is flat but for the prior.
 
-Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts, ``n`` rows, ``p`` features, ``D = J(p + 1)`` coordinates.
+The Hessian of the energy at the point fit is made of one pass over the rows. The curvature of a row's loss in its
+scores is a sum over the pairs of classes,
+
+    diag(π) − ππᵀ = Σ_{k<l} π_kπ_l (e_k − e_l)(e_k − e_l)ᵀ,
+
+so that with the vectors ``d_kl = Bᵀ(e_k − e_l)`` and the rows ``M``
+of the means of the noised features it is, in contrasts,
+
+    Σ_{k<l} d_kl d_klᵀ ⊗ Mᵀ diag(cπ_kπ_l) M:
+
+``K(K − 1)/2`` Gram matrices of weights that are never negative, which one pass over the rows makes all. Prior and noise
+are added to the blocks of single features.
+
+Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts, ``n`` rows, ``p`` features, ``q = p + 1``,
+``D = J(p + 1)`` coordinates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._typing import Float, PerRow
+from ..._typing import Float, Int, PerRow
 from ...data.dataset import Dataset
 from ...fitting.problems.many_classes import fit_classes, softmax_energy
 from ...fitting.softmax.curvature import NoiseCurvature
@@ -30,9 +45,8 @@ from ...rates import RateMap
 from ...sampling.matrix import product, squared_product
 from ..approximations.normal import root_inverse
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
-from .hessian import hessian_in_a_pass
 
-__all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts"]
+__all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts", "hessian_in_a_pass"]
 
 PerContrast = Float[jax.Array, "C J n"]
 
@@ -253,11 +267,48 @@ def class_approximation(
     if not dense:
         diagonal = energy.diagonal(chance, curve) @ basis**2
         return centre, 1 / np.sqrt(np.maximum(diagonal[row], 1e-10))
-    if data.design.is_streamed:
-        return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
-    hessian = np.empty((size, size))
-    for number, (d, j) in enumerate(place[:size]):
-        direction = np.zeros_like(weights)
-        direction[d] = basis[:, j]
-        hessian[number] = (energy.product(chance, curve, direction) @ basis)[row]
-    return centre, root_inverse(0.5 * (hessian + hessian.T))
+    return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
+
+
+def hessian_in_a_pass(
+    energy: SoftmaxEnergy,
+    chance: PerRow,
+    noise: NoiseCurvature | None,
+    basis: Float[np.ndarray, "K J"],
+    intercept: bool,
+    pairs: float = 8.0,
+) -> Float[np.ndarray, "D D"]:
+    """The Hessian of the second-order model where rows have the softmax ``chance`` (n, K), contrast by contrast, the
+    intercepts last; beyond 17 classes in a few passes, ``pairs`` times the classes being the pairs of each: a fit holds
+    as many numbers of a row anyway.
+    """
+    K, J = basis.shape
+    q, design = len(energy.precision), energy.moments.design
+    result = np.zeros((J, q, J, q))
+    one, other = np.triu_indices(K, 1)
+    most = int(pairs * K)
+    for start in range(0, len(one), most):
+        k, m = one[start : start + most], other[start : start + most]
+        weight = design.rowwise(partial(_pair_weights, k, m), chance, energy.loss_weight[:, None], widths=[len(k)])
+        between = basis[k] - basis[m]
+        for apart, gram in zip(between, energy.moments.grams(*design.persist(*weight)), strict=True):
+            result += np.einsum("a,b,de->adbe", apart, apart, gram)
+    j, d = np.arange(J), np.arange(q)
+    result[j[:, None], d, j[:, None], d] += energy.precision[:, 0]
+    if noise is not None:
+        # Of each feature by itself, so that all are asked at once.
+        for column in j:
+            result[:, d[:-1], column, d[:-1]] += basis.T @ noise.times(np.tile(basis[:, column], (q - 1, 1))).T
+    place = (q * j[:, None] + d[:-1]).ravel()
+    place = np.append(place, q * j + q - 1) if intercept else place
+    return result.reshape(J * q, J * q)[np.ix_(place, place)]
+
+
+def _pair_weights(
+    k: Int[np.ndarray, " G"],
+    m: Int[np.ndarray, " G"],
+    chance: Float[np.ndarray, "n K"],
+    weight: Float[np.ndarray, "n 1"],
+) -> tuple[Float[np.ndarray, "n G"]]:
+    """``cπ_kπ_l`` of every pair."""
+    return (weight * np.take(chance, k, axis=1) * np.take(chance, m, axis=1),)

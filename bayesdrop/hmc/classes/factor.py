@@ -19,29 +19,150 @@ Noise multiplies the features by gains ``g`` (p,), and ``A₀`` is made of ``Xdi
 contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with ``R`` of ``A₀ᵀDA₀``, whose eigenvectors
 are shared whatever its diagonal is.
 
-Shapes: ``C`` chains, ``J`` contrasts, ``n`` rows, ``p`` features, ``m`` the shorter side, ``D = J(p + 1)`` coordinates.
+All of it is that of the point fit: with the softmax ``π_i`` there, weights ``c_i`` of the rows and the basis ``B``
+(K, J) of the contrasts,
+
+    C_i = c_i Bᵀ(diag π_i − π_iπ_iᵀ)B,    d_i = tr(C_i)/J = c_i (1 − |π_i|²)/J,    M = ΣC_i/Σd_i,
+
+and ``e = tr(E_d)/J`` with ``E_d`` what noise adds to the curvature of the fit. What that gets wrong, pilots of the
+sampler mend (:mod:`.kernels.kernel`).
+
+Shapes: ``C`` chains, ``K`` classes, ``J`` contrasts, ``n`` rows, ``p`` features, ``m`` the shorter side,
+``D = J(p + 1)`` coordinates.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, PerRow
+from ...data.dataset import Dataset
+from ...model import Model
+from ...rates import RateMap
 from ...sampling.matrix import Matrix, backward_product, product
 from ...sampling.placing import placed
+from ..approximations.row_factor import centred_gram
 from ..kernels.factors import row_product
-from .scores import ClassScores
+from .density import class_fit, contrasts
 
-__all__ = ["ClassFactor", "class_factor"]
+__all__ = ["ClassFactor", "ClassScores", "ClassSpace", "class_factor", "class_scores"]
 
 Point = Float[jax.Array, "C D"]
 Weights = Float[jax.Array, "C J p"]
 Levels = Float[jax.Array, "C J"]
+
+
+class ClassSpace:
+    """Eigenvectors for curvatures of the rows (n,).
+
+    Parameters
+    ----------
+    design : Design (n, p)
+        ``X``.
+    gain, prior, extra : array (p,)
+        ``g``, precisions of the weights, and ``e``.
+    outer : array (n, n), optional
+        ``XP⁻¹Xᵀ`` where the eigenvectors are those of rows.
+    curvature : array (n,)
+        ``d``.
+    intercept : bool
+        There are intercepts.
+    """
+
+    def __init__(
+        self,
+        design: Any,
+        gain: Float[np.ndarray, " p"],
+        prior: Float[np.ndarray, " p"],
+        extra: Float[np.ndarray, " p"],
+        outer: Float[np.ndarray, "n n"] | None,
+        curvature: Float[np.ndarray, " n"],
+        intercept: bool,
+    ) -> None:
+        self.design, self.gain, self.curvature, self.intercept = design, gain, curvature, intercept
+        self.by_rows, self.total = outer is not None, float(curvature.sum())
+        self.mean_row = gain * design.rmatvec(curvature) / self.total if intercept else np.zeros(len(gain))
+        if outer is not None:
+            self.precision = prior + extra
+            root, gram = np.sqrt(curvature), centred_gram(outer, curvature, intercept)
+        else:
+            self.precision = prior
+            root = prior**-0.5
+            gram = gain[:, None] * design.gram(curvature) * gain
+            gram += np.diag(extra) - self.total * np.outer(self.mean_row, self.mean_row)
+        square = root[:, None] * gram * root
+        value, self.basis = np.linalg.eigh(0.5 * (square + square.T))
+        self.value, self.root = np.maximum(value, 0), root
+
+    def back(self, rows: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p k"]:
+        """``A₀ᵀr``."""
+        found: Float[np.ndarray, "p k"] = self.gain[:, None] * self.design.rmatvec(rows)
+        return found - np.outer(self.mean_row, rows.sum(axis=0))
+
+
+class ClassScores(NamedTuple):
+    """What the approximation is made of.
+
+    Attributes
+    ----------
+    centre : array (D,)
+        Mean of the contrasts of the weights, one after another, and of the intercepts.
+    curvature : array (n,)
+        ``d``, above 0.
+    rotation : array (J, J)
+        ``V``.
+    rotated : array (J,)
+        ``λ``, above 0.
+    extra : array (p,)
+        ``e``, what noise adds to the precision of the weights; zero without noise.
+    space : ClassSpace
+        Eigenvectors for them all.
+    """
+
+    centre: Float[np.ndarray, " D"]
+    curvature: Float[np.ndarray, " n"]
+    rotation: Float[np.ndarray, "J J"]
+    rotated: Float[np.ndarray, " J"]
+    extra: Float[np.ndarray, " p"]
+    space: ClassSpace
+
+
+def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
+    """Approximate the posterior of a softmax regression at known rates, of normal weights."""
+    labels: Any = data.classes
+    design, K, basis = data.design, len(labels), contrasts(len(labels))
+    J, (n, p) = K - 1, design.shape
+    coefficients = model.noise.coefficients(rate_map.initial)
+    found = class_fit(model, data, rate_map)
+    weight = found.energy.loss_weight[:, None]
+    (curvature,) = design.persist(*design.rowwise(_shares, weight, found.chance, widths=[1]))
+    # One class after the other: all pairs at once would be more numbers of a row than the fit holds.
+    square = [design.total(*design.rowwise(partial(_products, k), weight, found.chance, widths=[K])) for k in range(K)]
+    shared = basis.T @ (np.diag(np.sum(square, axis=0)) - np.stack(square)) @ basis
+    rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
+    extra = np.zeros(p) if found.curve is None else found.curve.diagonal().sum(axis=1) / J
+    gain, prior = np.broadcast_to(coefficients.gain, p).astype(float), model.weight_prior.precision(p)
+    outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
+    space = ClassSpace(design, gain, prior, extra, outer, curvature[:, 0], model.fit_intercept)
+    centre = (found.weights @ basis).T
+    parts = [centre[:, :-1].ravel(), centre[:, -1] if model.fit_intercept else np.zeros(0)]
+    rotated = np.maximum(rotated, 1e-6 * rotated[-1])
+    return ClassScores(np.concatenate(parts), curvature[:, 0], rotation, rotated, extra, space)
+
+
+def _shares(weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray, "n K"]) -> tuple[PerRow]:
+    """``d`` (n, 1)."""
+    return (weight * (1 - np.sum(chance**2, axis=1, keepdims=True)) / (chance.shape[1] - 1),)
+
+
+def _products(k: int, weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray, "n K"]) -> tuple[PerRow]:
+    """``cπ_kπ`` (n, K)."""
+    return (weight * chance[:, k : k + 1] * chance,)
 
 
 class ClassFactor(NamedTuple):

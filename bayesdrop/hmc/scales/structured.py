@@ -26,8 +26,7 @@ from ...sampling.placing import placed
 from ..approximations.drawn import DrawnApproximation
 from ..approximations.drawn_precision import direction_factor
 from ..approximations.row_factor import RowRoots, row_cholesky, row_factor, row_gram
-from ..classes.factor import class_factor
-from ..classes.scores import ClassScores
+from ..classes.factor import ClassScores, class_factor
 from ..kernels.density import DensityOperands
 from .directions import ClassDirections, DrawnDirections, RowDirections
 from .scale_map import ScaleMap

@@ -14,8 +14,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.hmc.approximations.choices import Limits
-from bayesdrop.hmc.classes import hessian as class_hessian
-from bayesdrop.hmc.classes.density import class_approximation, class_fit, contrasts
+from bayesdrop.hmc.classes.density import class_approximation, class_fit, contrasts, hessian_in_a_pass
 from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
@@ -112,8 +111,8 @@ def test_energy_and_gradient_are_those_in_memory(name, storage):
 @pytest.mark.default_cases("plain-dense", "every part-sparse")
 @pytest.mark.parametrize("storage", STORED)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_approximation_is_that_in_memory(name, storage, monkeypatch):
-    """Centre and factor, of Gram matrices in one pass or in three, beside products with unit vectors."""
+def test_the_approximation_is_that_in_memory(name, storage):
+    """Centre and factor, whose Hessian is that of products with unit vectors."""
     model = MODELS[name]
     X, y = problem(positive=name in ("linear", "every part"))
     weight = np.linspace(0.5, 2, N)
@@ -121,11 +120,20 @@ def test_the_approximation_is_that_in_memory(name, storage, monkeypatch):
     centre, factor = class_approximation(model, here, model.bind(here.feature_names))
     # The fits of a cluster stop where their preconditioner lets them.
     same = {"rtol": 0, "atol": 2e-3 if storage == "dask" else 1e-9}
-    for pairs in (class_hessian.PAIRS, 0.5):
-        monkeypatch.setattr(class_hessian, "PAIRS", pairs)
-        found = class_approximation(model, there, model.bind(there.feature_names))
-        np.testing.assert_allclose(found[0], centre, **same)
-        np.testing.assert_allclose(found[1], factor, **same)
+    found = class_approximation(model, there, model.bind(there.feature_names))
+    np.testing.assert_allclose(found[0], centre, **same)
+    np.testing.assert_allclose(found[1], factor, **same)
+    weights, energy, chance, curve = class_fit(model, here, model.bind(here.feature_names))
+    basis, q = contrasts(K), len(weights) if model.fit_intercept else P
+    place = [(d, j) for j in range(K - 1) for d in range(P)] + [(P, j) for j in range(K - 1)]
+    row, columns = tuple(np.array(place[: q * (K - 1)]).T), []
+    for d, j in zip(*row, strict=True):
+        direction = np.zeros_like(weights)
+        direction[d] = basis[:, j]
+        columns.append((energy.product(chance, curve, direction) @ basis)[row])
+    for pairs in (8.0, 0.5):
+        hessian = hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept, pairs)
+        np.testing.assert_allclose(hessian, columns, rtol=0, atol=1e-9 * np.abs(hessian).max())
 
 
 def test_the_hessian_is_one_pass_whatever_the_number_of_classes():
@@ -137,7 +145,7 @@ def test_the_hessian_is_one_pass_whatever_the_number_of_classes():
         energy, chance = class_energy(data)
         before = data.design.passes
         basis = contrasts(len(data.classes))
-        found = class_hessian.hessian_in_a_pass(energy, chance, None, basis, True)
+        found = hessian_in_a_pass(energy, chance, None, basis, True)
         assert found.shape == ((P + 1) * basis.shape[1],) * 2
         passes.append(data.design.passes - before)
     assert passes == [2, 2]
