@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import check_choice, check_count, check_flag
+from .._validation import check_choice, check_count, check_flag, check_number
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
@@ -20,6 +20,7 @@ from .classes.costs import ClassCosts
 from .classes.factor import ClassFactor
 from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
 from .kernels.kernel import HMCKernel, HMCOperands
+from .kernels.trajectory import HMCOptions
 from .scales.learnt import ScaleDensity
 from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed.density import StreamedRows, one_pass
@@ -34,7 +35,7 @@ _MANY_ROWS = 50
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(HMCOptions):
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernels.kernel`.
 
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
@@ -58,32 +59,40 @@ class HMC:
     Parameters
     ----------
     n_leapfrog_steps : int, optional
-        Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept four proposals in five
-        there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
+        Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept as many proposals as
+        ``target_accept`` says there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
+    target_accept : float, default=0.8
+        Acceptance probability that the steps are chosen for, in (0, 1).
+    turn : float, default=2.0
+        Angle of a trajectory about the centre, in radians, above 0; a quarter turn, π/2, forgets the position, and more
+        makes the draws of means converge faster.
     dtype : str
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
     correct : bool
         Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
         error stated, and ``sample_stats`` has the course of the trajectories.
+    limits : Limits
+        Sizes that choose between normal approximations.
 
     Examples
     --------
     >>> HMC(dtype="float64")
-    HMC(n_leapfrog_steps=None, dtype='float64', correct=True)
+    HMC(n_leapfrog_steps=None, target_accept=0.8, turn=2.0, dtype='float64', correct=True)
     """
 
-    n_leapfrog_steps: int | None = None
     dtype: str = "float32"
     correct: bool = True
+    limits: Limits = field(default=Limits(), repr=False)
     takes_offset: ClassVar[bool] = True
     integrates_masks: ClassVar[bool] = True
-    limits: ClassVar[Limits] = Limits()
     warm_up: ClassVar[int] = 500
 
     def __post_init__(self) -> None:
         if self.n_leapfrog_steps is not None:
             check_count(self.n_leapfrog_steps, "n_leapfrog_steps", none="to choose it")
+        check_number(self.target_accept, "target_accept", above=0, below=1, advice="0.8 is usual")
+        check_number(self.turn, "turn", above=0)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_flag(self.correct, "correct")
 
@@ -101,8 +110,8 @@ class HMC:
         if choice == "scores":
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-            return ScoreHMCKernel(single), score_operands(
-                model, data, rate_map, single, known, int(self.n_leapfrog_steps or 0), int(tune), self.dtype, ROUNDED
+            return ScoreHMCKernel(single, self), score_operands(
+                model, data, rate_map, single, known, int(tune), self.dtype, ROUNDED
             )
         passes = choice == "directions"
         bound = bind_start(
@@ -174,11 +183,10 @@ class HMC:
         real = partial(placed, dtype=self.dtype)
         scales = bound.operands.log_scale.shape[0] if isinstance(factor, StretchFactor) else 0
         sliced = scales if scales <= _SLICED else 0
-        return HMCKernel(density=bound.density, trust=trust, choice=choice, sliced=sliced), HMCOperands(
+        return HMCKernel(bound.density, trust, self, choice, sliced), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
-            n_leapfrog_steps=placed(self.n_leapfrog_steps or 0, np.int32),
             tune=placed(tune, np.int32),
         )
 

@@ -6,7 +6,7 @@ trajectories, step size and metric adapted by NumPyro.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,6 +47,8 @@ class NUTS:
         ``"float32"`` or ``"float64"`` (default: the energies that it compares are sums over all rows).
     correct : bool
         Correct draws of integrated masks where rows are few, as by ``bd.HMC``.
+    limits : Limits
+        Sizes that choose between normal approximations.
 
     Examples
     --------
@@ -58,8 +60,8 @@ class NUTS:
     max_tree_depth: int = 10
     dtype: str = "float64"
     correct: bool = True
+    limits: Limits = field(default=Limits(), repr=False)
     integrates_masks: ClassVar[bool] = True
-    limits: ClassVar[Limits] = Limits()
     takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 1000
 
@@ -75,7 +77,7 @@ class NUTS:
         """Build the kernel and its operands; call it under the precision of ``dtype``."""
         choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
-        kernel = NUTSKernel(bound.density, int(tune), float(self.target_accept), int(self.max_tree_depth))
+        kernel = NUTSKernel(bound.density, int(tune), self, choice)
         real, found = partial(placed, dtype=self.dtype), bound.factor
         factor = found if isinstance(found, FactorMap) else real(found)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
@@ -99,14 +101,16 @@ class NUTSKernel:
         What is sampled.
     tune : int
         Draws of the warm-up, which fix NumPyro's schedule of adaptation.
-    target_accept, max_tree_depth
-        As in :class:`NUTS`.
+    options : NUTS
+        What a user says of trajectories.
+    choice : str
+        Name of the normal approximation.
     """
 
     density: LogDensity
     tune: int
-    target_accept: float
-    max_tree_depth: int
+    options: NUTS
+    choice: str = ""
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -137,8 +141,8 @@ class NUTSKernel:
         """NumPyro's kernel, initialised, and a first state."""
         sampler = NumpyroNUTS(
             potential_fn=self._potential(operands),
-            target_accept_prob=self.target_accept,
-            max_tree_depth=self.max_tree_depth,
+            target_accept_prob=self.options.target_accept,
+            max_tree_depth=self.options.max_tree_depth,
         )
         key, key_start = jax.random.split(key)
         start = 2 * jax.random.normal(key_start, operands.centre.shape, operands.centre.dtype)

@@ -39,9 +39,17 @@ from .approximations.drawn import drawn_approximation, rounding_width
 from .approximations.row_factor import row_factor, row_gram, row_roots
 from .kernels.density import Density, DensityOperands
 from .kernels.factors import RowFactor, row_product
-from .kernels.kernel import ACCEPT, DIVERGED, TURN
-from .kernels.step_search import StepSearch, draw_length, first_search, searched
-from .kernels.trajectory import STATISTICS, split_trajectory, statistics_of
+from .kernels.kernel import DIVERGED
+from .kernels.trajectory import (
+    STATISTICS,
+    HMCOptions,
+    StepSearch,
+    draw_length,
+    first_search,
+    searched,
+    split_trajectory,
+    statistics_of,
+)
 
 __all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "score_operands"]
 
@@ -63,8 +71,8 @@ class ScoreOperands(NamedTuple):
         ``m`` and ``a``.
     centre : array (D,)
         Mean of weights and intercept.
-    n_leapfrog_steps, tune : int array ()
-        Fixed number of leapfrog steps, 0 to choose it during warm-up, and the draws of warm-up.
+    tune : int array ()
+        Draws of warm-up.
     """
 
     density: DensityOperands
@@ -75,7 +83,6 @@ class ScoreOperands(NamedTuple):
     mean: Float[jax.Array, " n"]
     dual: Float[jax.Array, " n"]
     centre: Float[jax.Array, " D"]
-    n_leapfrog_steps: Int[jax.Array, ""]
     tune: Int[jax.Array, ""]
 
 
@@ -121,11 +128,14 @@ class ScoreHMCKernel:
     ----------
     density : Density
         What is sampled; without noise or free rates.
+    options : HMCOptions
+        What a user says of trajectories.
     choice : str
         Name of the normal approximation; see :mod:`.approximations.choices`.
     """
 
     density: Density
+    options: HMCOptions
     choice: str = "scores"
 
     @property
@@ -211,7 +221,7 @@ class ScoreHMCKernel:
     def step(self, operands: ScoreOperands, state: ScoreState) -> tuple[ScoreState, dict[str, jax.Array]]:
         """One trajectory of every chain."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
-        n_leapfrog_steps, angle = draw_length(key_angle, state.search, operands.n_leapfrog_steps, TURN)
+        n_leapfrog_steps, angle = draw_length(key_angle, state.search, self.options)
         momentum = jax.random.normal(key_momentum, state.position.shape, state.position.dtype)
         position, score, rise = self.trajectory(operands, state, momentum, angle, n_leapfrog_steps)
         gain = jnp.where(jnp.isfinite(rise), -rise, -jnp.inf)
@@ -224,7 +234,7 @@ class ScoreHMCKernel:
         state = state._replace(
             position=position,
             score=self._scores(operands, position, rows),
-            search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
+            search=searched(state.search, acceptance, state.count, operands.tune, self.options),
             acceptance=acceptance,
             energy=begun - jnp.where(accept, gain, 0),
             diverging=gain < -DIVERGED,
@@ -248,7 +258,7 @@ class ScoreHMCKernel:
 
 def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
-    n_leapfrog_steps: int, tune: int, dtype: str, rounded: float,
+    tune: int, dtype: str, rounded: float,
 ) -> ScoreOperands:  # fmt: skip
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
@@ -278,5 +288,5 @@ def score_operands(
     covariance = 0.5 * (covariance + covariance.T)
     return ScoreOperands(
         operands, factor, real(response), real(response.T), real(covariance), real(mean + level), real(dual),
-        real(centre), jnp.int32(n_leapfrog_steps), jnp.int32(tune),
+        real(centre), jnp.int32(tune),
     )  # fmt: skip

@@ -184,7 +184,7 @@ def _run(
         )
         density = LatentDensity(loss, model.noise, units, p, model.fit_intercept, rate_map.size, rate_map.dim)
         operands = operands_of(model, data, rate_map, method.dtype)
-        kernel = NUTSKernel(density, tune, float(method.target_accept), int(method.max_tree_depth))
+        kernel = NUTSKernel(density, tune, method)
         whitened = NUTSOperands(operands, real(np.zeros(density.size)), real(np.ones(density.size)))
         return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress)
 

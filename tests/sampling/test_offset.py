@@ -212,7 +212,7 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
         moved = score_operands(
             problem.centring.model, problem.data, problem.rate_map, density, operands, 1, 0, "float64", 0.5
         )
-        kernel, z = ScoreHMCKernel(density), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
+        kernel, z = ScoreHMCKernel(density, bd.HMC()), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
         lp = kernel.lp(moved, z, kernel.scores(moved, z))
         difference = lp - density_of(problem, moved.centre[None] + moved.factor.times(z))[2]
         np.testing.assert_allclose(difference, np.full(5, difference[0]), rtol=1e-9)

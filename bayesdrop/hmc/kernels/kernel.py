@@ -24,15 +24,20 @@ from ...distributions.draws import where_needed
 from ...sampling.slice_sampling import slice_sample
 from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
-from .step_search import StepSearch, draw_length, first_search, searched, started_again
-from .trajectory import STATISTICS, split_trajectory, statistics_of
+from .trajectory import (
+    STATISTICS,
+    HMCOptions,
+    StepSearch,
+    draw_length,
+    first_search,
+    searched,
+    split_trajectory,
+    started_again,
+    statistics_of,
+)
 
-__all__ = ["ACCEPT", "DIVERGED", "TURN", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
 
-# Somewhat more than a quarter turn: successive draws are then on opposite sides, and means converge faster than from
-# independent draws, while squares still forget (their correlation is cos²). Acceptance is aimed at so many in all.
-TURN = 2.0
-ACCEPT = 0.8
 # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
 _PILOTS = (0.15, 0.4, 0.7)
 DIVERGED = 1000.0
@@ -74,8 +79,6 @@ class HMCOperands(NamedTuple):
         Mean of the approximation.
     factor : array (D, D) or (D,), or FactorMap
         ``T``, or the standard deviations of a diagonal one.
-    n_leapfrog_steps : int array ()
-        Fixed number of leapfrog steps, 0 to choose it during warm-up.
     tune : int array ()
         Draws of the warm-up.
     """
@@ -83,7 +86,6 @@ class HMCOperands(NamedTuple):
     density: Any
     centre: Float[jax.Array, " D"]
     factor: Factor
-    n_leapfrog_steps: Int[jax.Array, ""]
     tune: Int[jax.Array, ""]
 
 
@@ -147,6 +149,8 @@ class HMCKernel:
         What is sampled.
     trust : float
         At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+    options : HMCOptions
+        What a user says of trajectories.
     choice : str
         Name of the normal approximation; see :mod:`bayesdrop.hmc.approximations.choices`.
     sliced : int
@@ -156,6 +160,7 @@ class HMCKernel:
 
     density: LogDensity
     trust: float
+    options: HMCOptions = HMCOptions()
     choice: str = ""
     sliced: int = 0
 
@@ -268,7 +273,7 @@ class HMCKernel:
         """What is drawn before a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
-        n_leapfrog_steps, angle = draw_length(key_angle, state.search, operands.n_leapfrog_steps, TURN)
+        n_leapfrog_steps, angle = draw_length(key_angle, state.search, self.options)
         momentum = jax.random.normal(key_momentum, z.shape, dtype)
         return Departure(momentum, angle, n_leapfrog_steps, jax.random.exponential(key_accept, z.shape[:1], dtype), key)
 
@@ -302,7 +307,7 @@ class HMCKernel:
         return state._replace(
             position=kept[0],
             evaluation=kept[1],
-            search=searched(state.search, acceptance, state.count, operands.tune, ACCEPT),
+            search=searched(state.search, acceptance, state.count, operands.tune, self.options),
             acceptance=acceptance,
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             n_leapfrog_steps=n_leapfrog_steps,

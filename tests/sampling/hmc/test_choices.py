@@ -63,16 +63,15 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_kernel_says_what_was_taken(name, monkeypatch):
+def test_the_kernel_says_what_was_taken(name):
     (model, limits), rng = MODELS[name], np.random.default_rng(0)
-    monkeypatch.setattr(bd.HMC, "limits", limits)
     X, many = rng.normal(size=(12, 10)), model.loss.multiclass
     y = np.arange(12) % (3 if many else 2)
     data = as_dataset(X, y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
     rate_map = model.bind(data.feature_names)
     assert choose(case_of(model, data, rate_map, many), limits).name == name
     with jax.enable_x64(False):
-        kernel, _ = bd.HMC().bind(model, data, rate_map, 4, marginalised=many)
+        kernel, _ = bd.HMC(limits=limits).bind(model, data, rate_map, 4, marginalised=many)
     assert kernel.choice == name
 
 

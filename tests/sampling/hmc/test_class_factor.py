@@ -89,15 +89,14 @@ def test_factor_is_the_root_of_the_covariance(side, intercept, noise):
 
 
 @pytest.mark.parametrize(("side", "noise"), [("rows", "none"), ("features", "none"), ("rows", "taylor")])
-def test_moments_of_the_draws(side, noise, monkeypatch):
+def test_moments_of_the_draws(side, noise):
     """Means and variances of weights and intercepts are those that a dense factor's draws have."""
     n, p = SIZES[side]
     model, data = model_of(p, noise=noise), data_of(n, p)
     moments = []
     for dense in (1500, 2):
-        monkeypatch.setattr(bd.HMC, "limits", Limits(dense=dense))
         with jax.enable_x64(True):
-            bound = bd.HMC(n_leapfrog_steps=6, dtype="float64").bind(
+            bound = bd.HMC(n_leapfrog_steps=6, dtype="float64", limits=Limits(dense=dense)).bind(
                 model, data, model.bind(data.feature_names), 60, True
             )
             assert isinstance(bound[1].factor, ClassFactor) == (dense == 2)

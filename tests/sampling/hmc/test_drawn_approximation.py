@@ -29,6 +29,7 @@ from bayesdrop.sampling.run.runner import as_key, run
 
 NO_NOISE = bd.Fixed(0.0)
 N, P = 30, 6
+SMALL = Limits(dense=2, rows=0)
 MODELS = {
     "logistic": bd.Model(Logistic(), rates=NO_NOISE, C=2.0, weight_prior=bd.Normal(np.linspace(0.5, 1.5, P))),
     "hinge": bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False),
@@ -45,12 +46,6 @@ def data_of(model, store=sparse.csr_array):
     y = np.where(score > 0, 1, -1) if model.loss.binary else score
     given = as_dataset(store(X), y, np.tile([2.0, 1.0, 0.5], N // 3), None, model.loss.binary)
     return given.with_offset(np.linspace(-0.5, 0.5, N), False).with_weight()
-
-
-@pytest.fixture
-def any_size(monkeypatch):
-    for method in (bd.HMC, bd.NUTS):
-        monkeypatch.setattr(method, "limits", Limits(dense=2, rows=0))
 
 
 def bind(model, method, tune=0):
@@ -172,12 +167,12 @@ def test_the_mean_of_a_normal_posterior_is_exact(tight):
 
 
 @pytest.mark.parametrize("name", ["logistic", "hinge"])
-def test_a_pass_gives_the_density_in_memory(name, any_size):
+def test_a_pass_gives_the_density_in_memory(name):
     """Gradients, and differences of energies, with row weights, an offset and rounded kinks."""
     model = MODELS[name]
     data = data_of(model)
     with jax.enable_x64(True):
-        kernel, operands = bind(model, bd.HMC(dtype="float64"))
+        kernel, operands = bind(model, bd.HMC(limits=SMALL, dtype="float64"))
         assert isinstance(kernel, StreamedKernel)
         assert isinstance(operands.chains.factor, DirectionFactor)
         rate_map = model.bind(data.feature_names)
@@ -210,22 +205,20 @@ def moments_of(model, method, draws):
 
 
 @pytest.mark.parametrize("name", ["logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hinge", "squared"))])
-def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
-    kernel, mean, square = moments_of(MODELS[name], bd.HMC(), 60)
+def test_draws_are_those_of_the_whole_factor(name):
+    kernel, mean, square = moments_of(MODELS[name], bd.HMC(limits=SMALL), 60)
     assert isinstance(kernel, StreamedKernel)
-    monkeypatch.setattr(bd.HMC, "limits", Limits())
     dense, expected, other = moments_of(MODELS[name], bd.HMC(), 60)
     assert isinstance(dense, HMCKernel)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
 
 @pytest.mark.slow
-def test_nuts_takes_the_factor_to_the_same_posterior(any_size, monkeypatch):
+def test_nuts_takes_the_factor_to_the_same_posterior():
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
-        _, operands = bind(MODELS["logistic"], bd.NUTS(dtype="float32"))
+        _, operands = bind(MODELS["logistic"], bd.NUTS(limits=SMALL, dtype="float32"))
         assert isinstance(operands.factor, DirectionFactor)
-        _, mean, square = moments_of(MODELS["logistic"], bd.NUTS(dtype="float32"), 60)
-    monkeypatch.setattr(bd.HMC, "limits", Limits())
+        _, mean, square = moments_of(MODELS["logistic"], bd.NUTS(limits=SMALL, dtype="float32"), 60)
     _, expected, other = moments_of(MODELS["logistic"], bd.HMC(), 60)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
@@ -238,7 +231,7 @@ class Shifted(bd.Dropout):
         return found._replace(shift=found.gain)
 
 
-def test_who_is_approximated_by_draws(any_size, monkeypatch):
+def test_who_is_approximated_by_draws():
     plain = bd.Model(rates=NO_NOISE)
     for model, expected in (
         (plain, True),
@@ -250,17 +243,16 @@ def test_who_is_approximated_by_draws(any_size, monkeypatch):
     ):
         data = data_of(model)
         case = case_of(model, data, model.bind(data.feature_names), False)
-        assert (choose(case, bd.HMC.limits).name == "directions") == expected
+        assert (choose(case, SMALL).name == "directions") == expected
     data = data_of(plain)
-    monkeypatch.setattr(bd.HMC, "limits", Limits())
     assert choose(case_of(plain, data, plain.bind(data.feature_names), False), Limits()).name == "dense"
 
 
-def test_a_posterior_of_many_rows_and_features_goes_on_from_a_checkpoint(any_size, tmp_path):
+def test_a_posterior_of_many_rows_and_features_goes_on_from_a_checkpoint(tmp_path):
     """Through :func:`bayesdrop.sample`: the same draws whole and in two parts."""
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.normal(size=(N, P)) * (rng.random((N, P)) < 0.5))
-    y, options = rng.random(N) < 0.5, {"tune": 4, "chains": 2, "progress": False, "method": bd.HMC()}
+    y, options = rng.random(N) < 0.5, {"tune": 4, "chains": 2, "progress": False, "method": bd.HMC(limits=SMALL)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
         whole = bd.sample(bd.Model(rates=NO_NOISE), X, y, draws=8, **options)

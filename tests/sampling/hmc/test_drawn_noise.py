@@ -25,6 +25,7 @@ from bayesdrop.losses import Hinge
 from bayesdrop.sampling.run.runner import as_key, run
 
 N, P = 30, 6
+SMALL = Limits(dense=2, rows=0)
 BETA = bd.Beta(2, 3)
 MODELS = {
     "fixed": bd.Model(rates=bd.Fixed(0.3), C=2.0, weight_prior=bd.Normal(np.linspace(0.5, 1.5, P))),
@@ -44,12 +45,6 @@ def data_of(model):
     y = np.where(2 * X[:, 0] - X[:, 2] + generator.normal(size=N) > 0.5, 1, -1)
     given = as_dataset(sparse.csr_array(X), y, np.tile([2.0, 1.0, 0.5], N // 3), None, model.loss.binary)
     return given.with_offset(np.linspace(-0.5, 0.5, N), False).with_weight()
-
-
-@pytest.fixture
-def any_size(monkeypatch):
-    for method in (bd.HMC, bd.NUTS):
-        monkeypatch.setattr(method, "limits", Limits(dense=2, rows=0))
 
 
 def bind(name, method, tune=0):
@@ -118,11 +113,11 @@ def test_the_precision_that_noise_adds_is_the_slope_of_the_variances():
 
 @pytest.mark.default_cases("shared", "each")
 @pytest.mark.parametrize("name", MODELS)
-def test_draws_of_passes_are_those_of_the_kernel_in_memory(name, any_size):
+def test_draws_of_passes_are_those_of_the_kernel_in_memory(name):
     """The same key, the same draws but for rounding."""
     model, data = MODELS[name], data_of(MODELS[name])
     with jax.enable_x64(True):
-        kernel, operands = bind(name, bd.HMC(dtype="float64"), tune=4)
+        kernel, operands = bind(name, bd.HMC(limits=SMALL, dtype="float64"), tune=4)
         assert isinstance(kernel, StreamedKernel)
         assert isinstance(operands.chains.factor, DirectionFactor)
         rate_map = model.bind(data.feature_names)
@@ -155,10 +150,9 @@ def moments_of(name, method, draws=80):
 
 @pytest.mark.default_cases("shared")
 @pytest.mark.parametrize("name", ["fixed", "shared", "each", "hinge"])
-def test_draws_are_those_of_the_whole_factor(name, any_size, monkeypatch):
-    kernel, mean, square = moments_of(name, bd.HMC())
+def test_draws_are_those_of_the_whole_factor(name):
+    kernel, mean, square = moments_of(name, bd.HMC(limits=SMALL))
     assert isinstance(kernel, StreamedKernel)
-    monkeypatch.setattr(bd.HMC, "limits", Limits())
     dense, expected, other = moments_of(name, bd.HMC())
     assert isinstance(dense, HMCKernel)
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5

@@ -23,7 +23,7 @@ from bayesdrop.hmc.approximations import normal as laplace
 from bayesdrop.hmc.approximations.choices import CHOICES
 from bayesdrop.hmc.approximations.normal import normal_approximation, score_spread
 from bayesdrop.hmc.kernels.factors import unwhiten
-from bayesdrop.hmc.kernels.step_search import first_search
+from bayesdrop.hmc.kernels.trajectory import first_search
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from bayesdrop.sampling.run.runner import as_key, run
 from bayesdrop.sampling.scales import natural
@@ -154,8 +154,8 @@ def test_acceptance_and_energy_are_those_of_the_trajectory():
     """Recomputed from the state's key: probability, total energy at the end, and which chains stay."""
     with jax.enable_x64(True):
         _, operands, state, _, move = moving("rates", 200)
-        _, _, _, step = compiled("rates")
-        after, _ = step(operands._replace(n_leapfrog_steps=jnp.int32(1)), state)
+        kernel = compiled("rates")[0]
+        after, _ = jax.jit(replace(kernel, options=bd.HMC(n_leapfrog_steps=1)).step)(operands, state)
         _, key, _, _ = jax.random.split(state.key, 4)
         momentum = jax.random.normal(key, state.position.shape)
         z, r, new = move(state, momentum, after.angle, after.n_leapfrog_steps)
@@ -174,8 +174,8 @@ def test_acceptance_and_energy_are_those_of_the_trajectory():
 def test_a_trajectory_out_of_bounds_is_rejected_and_reported():
     with jax.enable_x64(True):
         _, operands, state, _ = start("rates", 200, stretch=1e6)
-        _, _, _, step = compiled("rates")
-        after, _ = step(operands._replace(n_leapfrog_steps=jnp.int32(3)), state)
+        kernel = compiled("rates")[0]
+        after, _ = jax.jit(replace(kernel, options=bd.HMC(n_leapfrog_steps=3)).step)(operands, state)
     after, state = (tree._replace(key=None) for tree in (after, state))
     assert np.any(after.diverging)
     stayed = np.asarray(after.diverging)

@@ -4,7 +4,7 @@ False-alarm rate: each statistic is allowed 5 standard errors of 64 independent 
 the default suite compares 50 of them, and the slow tests 42 more.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import jax
@@ -25,6 +25,7 @@ from bayesdrop.sampling.matrix import samplers_matrix
 from bayesdrop.sampling.run.runner import as_key, run
 
 NO_NOISE = bd.Fixed(0.0)
+SMALL = Limits(dense=2)
 MODELS = {
     "logistic": bd.Model(Logistic(), rates=NO_NOISE, C=2.0, weight_prior=bd.Normal(np.linspace(0.5, 1.5, 20))),
     "hinge": bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False),
@@ -41,16 +42,6 @@ def data_of(model, n=12, p=20, store=sparse.csr_array):
     score = 2 * X[:, 0] + generator.normal(size=n)
     y = np.where(score > 0, 1, -1) if model.loss.binary else score
     return as_dataset(store(X), y, np.tile([2.0, 1.0, 0.5], n // 3), None, model.loss.binary).with_weight()
-
-
-def limit(monkeypatch, dense):
-    for method in (bd.HMC, bd.NUTS):
-        monkeypatch.setattr(method, "limits", Limits(dense=dense))
-
-
-@pytest.fixture
-def any_size(monkeypatch):
-    limit(monkeypatch, 2)
 
 
 def bind(model, method, tune=0, **options):
@@ -94,11 +85,11 @@ def test_the_factor_by_rows_is_a_root_of_the_covariance(intercept, rates):
 # The approximation.
 
 
-def test_the_approximation_of_a_normal_posterior_is_that_posterior(any_size):
+def test_the_approximation_of_a_normal_posterior_is_that_posterior():
     model = MODELS["squared"]
     data = data_of(model)
     with jax.enable_x64(True):
-        _, found = bind(model, bd.HMC(dtype="float64"))
+        _, found = bind(model, bd.HMC(limits=SMALL, dtype="float64"))
     X = np.column_stack([data.design.matrix().toarray(), np.ones(12)])
     weight = model.C * data.weight
     covariance = np.linalg.inv(np.diag(np.append(np.ones(20), 0.0)) + (X.T * weight) @ X)
@@ -117,17 +108,17 @@ def test_the_approximation_of_a_normal_posterior_is_that_posterior(any_size):
 def both(name):
     """The kernel of scores with operands, and the general one with the same whitening as a matrix."""
     model = MODELS[name]
-    kernel, operands = bind(model, bd.HMC(dtype="float64"))
+    kernel, operands = bind(model, bd.HMC(limits=SMALL, dtype="float64"))
     D = len(operands.centre)
     dense = operands.factor.times(jnp.eye(D)).T
     general = HMCKernel(kernel.density, float("inf"))
-    return kernel, operands, general, HMCOperands(operands.density, operands.centre, dense, *operands[-2:])
+    return kernel, operands, general, HMCOperands(operands.density, operands.centre, dense, operands.tune)
 
 
 @pytest.mark.parametrize(
     "name", ["logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hinge", "insensitive"))]
 )
-def test_scores_move_as_the_weights_do(name, any_size):
+def test_scores_move_as_the_weights_do(name):
     """The same start and momentum lead to the same end, with the same error of the energy."""
     with jax.enable_x64(True):
         kernel, operands, general, whole = both(name)
@@ -163,11 +154,10 @@ def chains_of(model, method, draws=150, **options):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "hinge", "insensitive")]
 )
-def test_draws_are_those_of_the_whole_factor(name, monkeypatch):
+def test_draws_are_those_of_the_whole_factor(name):
     model, found = MODELS[name], []
     for many in (2, 10_000):
-        limit(monkeypatch, many)
-        kernel, result, theta = chains_of(model, bd.HMC())
+        kernel, result, theta = chains_of(model, bd.HMC(limits=Limits(dense=many)))
         assert isinstance(kernel, score_space.ScoreHMCKernel) == (many == 2)
         assert np.mean(result.draws["acceptance_rate"]) > 0.6
         values = np.concatenate([theta, theta**2], axis=2).mean(axis=1)
@@ -176,12 +166,12 @@ def test_draws_are_those_of_the_whole_factor(name, monkeypatch):
     assert np.max(np.abs(z)) < 5
 
 
-def test_a_normal_posterior_is_never_rejected(any_size):
-    _, result, _ = chains_of(MODELS["squared"], bd.HMC(dtype="float64"), draws=20)
+def test_a_normal_posterior_is_never_rejected():
+    _, result, _ = chains_of(MODELS["squared"], bd.HMC(limits=SMALL, dtype="float64"), draws=20)
     assert np.min(result.draws["acceptance_rate"]) > 1 - 1e-9
 
 
-def test_who_moves_scores(any_size):
+def test_who_moves_scores():
     plain = bd.Model(rates=NO_NOISE)
     for model, expected in (
         (plain, True),
@@ -192,9 +182,9 @@ def test_who_moves_scores(any_size):
     ):
         data = data_of(model)
         case = case_of(model, data, model.bind(data.feature_names), True)
-        assert (choose(case, bd.HMC.limits).name == "scores") == expected
+        assert (choose(case, SMALL).name == "scores") == expected
     tall = data_of(plain, n=60)
-    assert choose(case_of(plain, tall, plain.bind(tall.feature_names), True), bd.HMC.limits).name == "directions"
+    assert choose(case_of(plain, tall, plain.bind(tall.feature_names), True), SMALL).name == "directions"
 
 
 @dataclass(frozen=True)
@@ -209,11 +199,11 @@ class Counting(Logistic):
 TRACES = []
 
 
-def test_a_second_run_compiles_nothing(any_size):
+def test_a_second_run_compiles_nothing():
     counts = []
     for C in (1.0, 2.0):
         with jax.enable_x64(False):
-            kernel, operands = bind(bd.Model(Counting(), rates=NO_NOISE, C=C), bd.HMC(), tune=2)
+            kernel, operands = bind(bd.Model(Counting(), rates=NO_NOISE, C=C), bd.HMC(limits=SMALL), tune=2)
             run(kernel, operands, as_key(0), tune=2, draws=2, chains=2, progress=False)
         counts.append(len(TRACES))
     assert counts[0] == counts[1] > 0
@@ -228,8 +218,8 @@ NOISY = {
 }
 
 
-def noisy_chains(model, monkeypatch, many, method, draws=120):
-    limit(monkeypatch, many)
+def noisy_chains(model, many, method, draws=120):
+    method = replace(method, limits=Limits(dense=many))
     data = data_of(model, n=9, p=12)
     rate_map = model.bind(data.feature_names)
     with jax.enable_x64(method.dtype == "float64"):
@@ -242,10 +232,10 @@ def noisy_chains(model, monkeypatch, many, method, draws=120):
 
 @pytest.mark.default_cases("rates")
 @pytest.mark.parametrize("name", NOISY)
-def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
+def test_draws_with_noise_are_those_of_the_whole_factor(name):
     model, found = NOISY[name], []
     for many in (2, 10_000):
-        operands, result, values = noisy_chains(model, monkeypatch, many, bd.HMC())
+        operands, result, values = noisy_chains(model, many, bd.HMC())
         assert isinstance(operands.factor, RowFactor) == (many == 2)
         assert np.mean(result.draws["acceptance_rate"]) > 0.6
         found.append((values.mean(axis=0), values.var(axis=0, ddof=1) / 64))
@@ -254,12 +244,11 @@ def test_draws_with_noise_are_those_of_the_whole_factor(name, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
-    limit(monkeypatch, 2)
+def test_a_pilot_stretches_and_leaves_the_chains_where_they_are():
     model = NOISY["rates"]
     data = data_of(model, n=9, p=12)
     with jax.enable_x64(True):
-        kernel, operands = bd.HMC(dtype="float64").bind(model, data, model.bind(data.feature_names), 40)
+        kernel, operands = bd.HMC(limits=SMALL, dtype="float64").bind(model, data, model.bind(data.feature_names), 40)
         state, step = kernel.init(operands, jax.random.key(0), 5), jax.jit(kernel.step)
         evaluate, seen = jax.jit(kernel.density.evaluate), []
         for number in range(40):
@@ -274,11 +263,11 @@ def test_a_pilot_stretches_and_leaves_the_chains_where_they_are(monkeypatch):
 
 
 @pytest.mark.slow
-def test_nuts_goes_by_rows_to_the_same_posterior(monkeypatch):
+def test_nuts_goes_by_rows_to_the_same_posterior():
     model, found = bd.Model(rates=NO_NOISE, C=2.0), []
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
         for many, method in ((2, bd.NUTS(dtype="float32")), (10_000, bd.HMC())):
-            operands, _, values = noisy_chains(model, monkeypatch, many, method)
+            operands, _, values = noisy_chains(model, many, method)
             assert isinstance(operands.factor, RowFactor) == (many == 2)
             found.append((values.mean(axis=0), values.var(axis=0, ddof=1) / 64))
     z = (found[0][0] - found[1][0]) / np.sqrt(found[0][1] + found[1][1])

@@ -9,9 +9,10 @@ import pytest
 from jax.scipy.special import ndtr
 
 import bayesdrop as bd
-from bayesdrop.hmc.kernels.step_search import draw_length, first_search, searched, started_again
+from bayesdrop.hmc.kernels.trajectory import HMCOptions, draw_length, first_search, searched, started_again
 
-TURN, AIM = 2.0, 0.8
+OPTIONS = HMCOptions()
+TURN = OPTIONS.turn
 
 
 @cache
@@ -31,13 +32,13 @@ def chosen(law, key, tune=500, chains=4):
 
     def step(search, count):
         key_angle, key_noise = jax.random.split(jax.random.fold_in(key, count))
-        _, angle = draw_length(key_angle, search, jnp.int32(0), TURN)
+        _, angle = draw_length(key_angle, search, OPTIONS)
         wide = 0.6 * jax.random.uniform(key_noise, (chains,)) - 0.3
-        return searched(search, jnp.clip(law(angle) + wide, 0, 1), count, jnp.int32(tune), AIM), angle
+        return searched(search, jnp.clip(law(angle) + wide, 0, 1), count, jnp.int32(tune), OPTIONS), angle
 
     search, _ = jax.lax.scan(step, first_search(2, jnp.float32), jnp.arange(tune + 20))
-    angles = jax.vmap(lambda k: draw_length(k, search, jnp.int32(0), TURN)[1])(jax.random.split(key, 400))
-    steps, _ = draw_length(key, search, jnp.int32(0), TURN)
+    angles = jax.vmap(lambda k: draw_length(k, search, OPTIONS)[1])(jax.random.split(key, 400))
+    steps, _ = draw_length(key, search, OPTIONS)
     return steps, steps.astype(angles.dtype) * jnp.mean(angles), jnp.mean(law(angles))
 
 
@@ -72,11 +73,11 @@ def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
 def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again(double):
     with jax.enable_x64(double):
         real = jnp.float64 if double else jnp.float32
-        search, step = first_search(3, real), jax.jit(searched)
+        search, step = first_search(3, real), jax.jit(searched, static_argnums=4)
         for count in range(12):
-            search = step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), AIM)
+            search = step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), OPTIONS)
         assert int(search.chosen) == 0
-        after = step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), AIM)
+        after = step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), OPTIONS)
         again = started_again(search)
     for name in search._fields:
         np.testing.assert_array_equal(getattr(after, name), getattr(search, name))

@@ -47,10 +47,10 @@ def dataset(X, y, weight=None):
     return as_dataset(X, y, weight, None, False, as_sampling_design, True).with_weight()
 
 
-def bound(model, X, y, weight=None):
+def bound(model, X, y, weight=None, method=METHOD):
     """Kernel and operands, those of streamed rows if they are."""
     data = dataset(X, y, weight)
-    bind = METHOD.bind_streamed if data.design.is_streamed else METHOD.bind
+    bind = method.bind_streamed if data.design.is_streamed else method.bind
     return bind(model, data, model.bind(data.feature_names), 20, marginalised=True)
 
 
@@ -159,11 +159,10 @@ def class_energy(data):
 
 @pytest.mark.parametrize("storage", [pytest.param("dense", marks=pytest.mark.slow), "sparse", "dask"])
 @pytest.mark.parametrize("name", ["plain", "dropout"])
-def test_classes_share_eigenvectors_beyond_a_matrix(name, storage, monkeypatch):
+def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     """``TᵀHT = 1`` for the precision ``H = 1 ⊗ (P + E) + M ⊗ XᵀDX`` written out, at the fit in memory."""
-    monkeypatch.setattr(bd.HMC, "limits", Limits(dense=5))
     model, (X, y) = MODELS[name], problem()
-    _, streamed = bound(model, STORED[storage](X), y)
+    _, streamed = bound(model, STORED[storage](X), y, method=bd.HMC(dtype="float64", limits=Limits(dense=5)))
     factor = streamed.chains.factor
     assert isinstance(factor, FactorMap)
     data = dataset(X, y)

@@ -56,16 +56,11 @@ def case_of(name, groups=1):
 def start_of(model, data, marginalised):
     rate_map = model.bind(data.feature_names)
     case = choices.case_of(model, data, rate_map, marginalised)
-    choice = choices.choose(case, bd.HMC.limits).name
+    choice = choices.choose(case, SMALL).name
     return bind_start("HMC", model, data, rate_map, marginalised, "float64", choice)
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Structured approximations of small problems."""
-    monkeypatch.setattr(bd.HMC, "limits", Limits(dense=2))
-
-
+SMALL = Limits(dense=2)
 CASES = [
     ("classes of few rows", 1), ("classes of few rows, noise", 2), ("classes of many rows", 2),
     ("classes of many rows, noise", 1), ("few rows", 1), ("few rows, rate", 2), ("many rows", 2),
@@ -74,7 +69,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "groups"), CASES)
-def test_the_jacobian_is_that_of_the_map(small, name, groups):
+def test_the_jacobian_is_that_of_the_map(name, groups):
     """Against the determinant of its derivative, at scales near and far."""
     model, data, marginalised, kind = case_of(name, groups)
     with jax.enable_x64(True):
@@ -110,7 +105,7 @@ def scale_part(model, bound, theta, log_scale):
 
 
 @pytest.mark.parametrize(("name", "groups"), CASES)
-def test_the_density_is_that_of_weights_and_scales(small, name, groups):
+def test_the_density_is_that_of_weights_and_scales(name, groups):
     """What rows and rates say of ``θ``, normal weights and half-normal scales by scipy, and the map's determinant."""
     model, data, marginalised, _ = case_of(name, groups)
     with jax.enable_x64(True):
@@ -134,7 +129,7 @@ def test_the_density_is_that_of_weights_and_scales(small, name, groups):
 
 
 @pytest.mark.parametrize("name", ["classes of few rows", "classes of many rows", "few rows", "many rows"])
-def test_centre_and_covariance_at_any_scale(small, name):
+def test_centre_and_covariance_at_any_scale(name):
     """``ζ = 0`` is the mean, and the prior alone changes with the scale, where the curvature of the rows does not.
 
     The leading directions of many rows are as exact where the scale is that of the approximation.
@@ -162,7 +157,7 @@ def test_centre_and_covariance_at_any_scale(small, name):
 
 
 @pytest.mark.parametrize("name", ["classes of few rows", "few rows, rate"])
-def test_slices_are_of_the_density(small, monkeypatch, name):
+def test_slices_are_of_the_density(monkeypatch, name):
     """Each trial of a scale differs from its start as the density does, all else as the slices before left it."""
     model, data, marginalised, _ = case_of(name, 2)
     trials = []
@@ -174,7 +169,7 @@ def test_slices_are_of_the_density(small, monkeypatch, name):
 
     monkeypatch.setattr(hmc_kernel, "slice_sample", moved)
     with jax.enable_x64(True):
-        method = bd.HMC(dtype="float64")
+        method = bd.HMC(dtype="float64", limits=SMALL)
         kernel, operands = method.bind(model, data, model.bind(data.feature_names), 5, marginalised)
 
         def value(point):
@@ -202,7 +197,7 @@ def test_slices_are_of_the_density(small, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["classes of few rows", "many rows, rate"])
-def test_the_gradient_is_that_of_the_density(small, name):
+def test_the_gradient_is_that_of_the_density(name):
     model, data, marginalised, _ = case_of(name)
     with jax.enable_x64(True):
         bound = start_of(model, data, marginalised)
@@ -219,7 +214,7 @@ def test_the_gradient_is_that_of_the_density(small, name):
 
 
 @pytest.mark.parametrize("p", [16, 6])
-def test_the_map_decouples_a_gaussian_posterior(small, p):
+def test_the_map_decouples_a_gaussian_posterior(p):
     """One scale and a squared loss: at any scale ``ζ`` is standard normal, where the rows' directions are all there."""
     n = 12 if p == 16 else 8
     X = np.random.default_rng(2).normal(size=(n, p))
@@ -239,9 +234,9 @@ def test_the_map_decouples_a_gaussian_posterior(small, p):
             np.testing.assert_allclose(value, value[0], atol=1e-2)
 
 
-def drawn(model, data, marginalised, chains, tune, draws, n_leapfrog_steps=None, seed=1):
+def drawn(model, data, marginalised, chains, tune, draws, n_leapfrog_steps=None, seed=1, limits=SMALL):
     with jax.enable_x64(True):
-        bound = bd.HMC(n_leapfrog_steps=n_leapfrog_steps, dtype="float64").bind(
+        bound = bd.HMC(n_leapfrog_steps=n_leapfrog_steps, dtype="float64", limits=limits).bind(
             model, data, model.bind(data.feature_names), tune, marginalised
         )
         return bound, run(*bound, as_key(seed), tune=tune, draws=draws, chains=chains, progress=False).draws
@@ -249,7 +244,7 @@ def drawn(model, data, marginalised, chains, tune, draws, n_leapfrog_steps=None,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 2])
-def test_without_data_the_prior_is_recovered(small, groups):
+def test_without_data_the_prior_is_recovered(groups):
     """As C → 0: one draw of each of 1,000 chains."""
     n, p = FEW
     model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), C=1e-6, weight_prior=learnt(p, groups), fit_intercept=False)
@@ -261,13 +256,13 @@ def test_without_data_the_prior_is_recovered(small, groups):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["classes of few rows", "classes of many rows", "few rows", "few rows, rate"])
-def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
+def test_draws_are_those_of_a_dense_factor(name):
     """Scale, its square, and the squares of the weights, each bounded."""
     model, data, marginalised, _ = case_of(name)
     moments = []
     for dense in (True, False):
-        monkeypatch.setattr(bd.HMC, "limits", Limits(dense=1500 if dense else 2))
-        (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, n_leapfrog_steps=12)
+        limits = Limits() if dense else SMALL
+        (_, operands), found = drawn(model, data, marginalised, 64, 300, 700, n_leapfrog_steps=12, limits=limits)
         assert isinstance(operands.factor, StretchFactor) != dense
         scale = np.exp(np.asarray(found["log_weight_scale"], float)).reshape(64, 700)
         weight = np.asarray(found["weight"], float).reshape(64, 700, -1)
@@ -279,7 +274,7 @@ def test_draws_are_those_of_a_dense_factor(name, monkeypatch):
     assert np.all(np.abs(away) < 6 * error), (away / error, moments[0].mean(axis=0), moments[1].mean(axis=0))
 
 
-def test_many_rows_and_features_have_their_scale(small):
+def test_many_rows_and_features_have_their_scale():
     """It was held at its most likely value once; the kernel goes through the rows, and records it."""
     model, data, marginalised, _ = case_of("many rows")
     (kernel, operands), found = drawn(model, data, marginalised, chains=2, tune=8, draws=6, n_leapfrog_steps=3)

@@ -1,0 +1,79 @@
+"""Every option of a gradient sampler reaches every kernel of it: a new one without a line in ``OPTIONS`` fails here."""
+
+from dataclasses import fields
+
+import jax
+import numpy as np
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.data.dataset import as_dataset
+from bayesdrop.designs import as_sampling_design
+from bayesdrop.hmc.approximations.choices import CHOICES, Limits
+from bayesdrop.sampling.run.runner import as_key, run
+
+PLAIN, SHARED, MANY = bd.Fixed(0.0), bd.Shared(), bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), C=20.0)
+KERNELS = {
+    "scores": (bd.Model(rates=PLAIN, C=20.0), Limits(dense=2)),
+    "rows": (bd.Model(rates=SHARED, C=20.0), Limits(dense=2)),
+    "directions": (bd.Model(rates=SHARED, C=20.0), Limits(dense=2, rows=0)),
+    "eigenvectors": (MANY, Limits(dense=2)),
+    "dense": (bd.Model(rates=PLAIN, C=20.0), Limits()),
+    "diagonal": (MANY, Limits(dense=2, eigenvectors=1)),
+    "dense, streamed": (bd.Model(rates=PLAIN, C=20.0), Limits()),
+}
+# What each option does to a kernel and to the draws of a few trajectories with it, beside those with the default.
+OPTIONS = {
+    "n_leapfrog_steps": (7, lambda draws, plain: np.all(draws["n_steps"] == 7)),
+    "target_accept": (0.97, lambda draws, plain: draws["n_steps"].mean() > plain["n_steps"].mean()),
+    "turn": (0.3, lambda draws, plain: np.all(np.abs(draws["step_size"] * draws["n_steps"] / 0.3 - 1) < 0.201)),
+    "dtype": ("float64", lambda draws, plain: draws["weight"].dtype != plain["weight"].dtype),
+    "max_tree_depth": (1, lambda draws, plain: np.all(draws["n_steps"] == 1)),
+}
+# Of the whole call and of the choice of a kernel, which have tests of their own.
+ELSEWHERE = {"correct", "limits"}
+
+
+def drawn(method, name, **options):
+    """The kernel, and its draws after a short warm-up."""
+    model, limits = KERNELS[name]
+    method, many = method(limits=limits, **options), model.loss.multiclass
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 10))
+    y = np.arange(12) % 3 if many else np.arange(12) % 2 * 2.0 - 1
+    rows = bd.Blocks(lambda: iter(np.split(X, [5]))) if "streamed" in name else X
+    data = as_dataset(rows, y, None, None, False, as_sampling_design, many).with_weight()
+    bind = method.bind_streamed if data.design.is_streamed else method.bind
+    with jax.enable_x64(method.dtype == "float64"):
+        kernel, operands = bind(model, data, model.bind(data.feature_names), 60, model.loss.multiclass)
+        found = run(kernel, operands, as_key(1), tune=60, draws=6, chains=2, progress=False)
+    return getattr(kernel, "inner", kernel), found.draws
+
+
+@pytest.mark.parametrize("method", [bd.HMC, bd.NUTS])
+def test_every_option_has_a_line(method):
+    assert {field.name for field in fields(method)} <= OPTIONS.keys() | ELSEWHERE
+    assert {choice.name for choice in CHOICES} <= KERNELS.keys()
+
+
+def check(method, name):
+    changed = {field.name: OPTIONS[field.name] for field in fields(method) if field.name not in ELSEWHERE}
+    kernel, plain = drawn(method, name)
+    assert kernel.choice == name.removesuffix(", streamed")
+    for option, (value, reached) in changed.items():
+        kernel, draws = drawn(method, name, **{option: value})
+        assert getattr(kernel.options, option) == value
+        assert reached(draws, plain), option
+
+
+@pytest.mark.default_cases("scores", "rows")
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_option_reaches_every_kernel(name):
+    check(bd.HMC, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rows", "dense"])
+def test_every_option_reaches_nuts(name):
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        check(bd.NUTS, name)
