@@ -24,13 +24,14 @@ from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.row_factor import row_factor, row_gram, row_roots
 from .classes.density import ClassDensity, class_approximation
 from .classes.factor import class_factor, class_scores
-from .kernels.density import Density, DensityOperands
+from .kernels.density import Density, DensityOperands, Evaluation, Point
 from .kernels.factors import FactorMap
 from .scales.learnt import best_scales, with_scale_map, with_scales
 from .scales.scale_map import ScaleMap
 from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
+from .streamed.density import StreamedRows, evaluation_of, one_pass
 
-__all__ = ["ROUNDED", "Bound", "at_median", "bind_density", "bind_start", "operands_of"]
+__all__ = ["ROUNDED", "Bound", "approximate_scores", "at_median", "bind_density", "bind_start", "operands_of"]
 
 # Entries up to which a dense matrix's square is kept.
 _SMALL = 1 << 24
@@ -129,19 +130,49 @@ def _start_of_scores(
     rounded: bool,
 ) -> Bound:
     """Density and operands with an approximation of a single score and many features, by rows or by directions."""
-    found, intercept = drawn_approximation(model, data, rate_map, density.integrated), model.fit_intercept
-    factor: Any
-    if choice != "directions":
-        p, curvature = len(found.gain), found.precision.curvature
-        weights = found.precision.prior[:p], found.gain, curvature
-        roots = row_roots(row_gram(data.design, *weights, intercept, found.rates), curvature)
-        factor = row_factor(data, operands.matrix, *weights, roots, intercept, dtype, found.rates)
-    else:
-        factor = direction_factor(found.precision, intercept, dtype)
+    found = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
+    factor = _factor_of(found, model, data, operands, choice, dtype)
     kinked = density.loss.kinked and not density.has_variance
     if kinked and rounded:
         operands = operands._replace(width=placed(_width(model, data, found), dtype))
     return Bound(density, operands, density, found.centre, factor, kinked, factor)
+
+
+def approximate_scores(
+    model: Model, data: Dataset, rate_map: RateMap, density: Any, operands: DensityOperands, choice: str, dtype: str
+) -> DrawnApproximation:
+    """Approximate the posterior of a single score and many features, at known scales of the weights."""
+    operands = operands._replace(precision=placed(model.weight_prior.precision(len(data.feature_names)), dtype))
+
+    def evaluate(theta: Point) -> Evaluation:
+        if choice != "directions":
+            found: Evaluation = _evaluate(density, operands, theta)
+            return found
+        rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
+        given = operands._replace(offset=None)
+        sums = one_pass(density, rows, density.loadings(given, theta))
+        return evaluation_of(density, given, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
+
+    return drawn_approximation(
+        model, data, rate_map, evaluate, lambda found: _factor_of(found, model, data, operands, choice, dtype)
+    )
+
+
+@partial(jax.jit, static_argnames=("density",))
+def _evaluate(density: Any, operands: DensityOperands, theta: Point) -> Evaluation:
+    found: Evaluation = density.evaluate(operands, theta)
+    return found
+
+
+def _factor_of(
+    found: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
+) -> FactorMap:
+    if choice == "directions":
+        return direction_factor(found.precision, model.fit_intercept, dtype)
+    p, curvature = len(found.gain), found.precision.curvature
+    weights = found.precision.prior[:p], found.gain, curvature
+    roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, found.rates), curvature)
+    return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, found.rates)
 
 
 def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
@@ -169,7 +200,7 @@ def bind_scales(
         return found, class_scale_map(found, operands, at.weight_prior.precision(p), learnt, dtype)
 
     def by_scores(at: Model) -> tuple[Any, ScaleMap]:
-        found = drawn_approximation(at, data, rate_map, density.integrated)
+        found = approximate_scores(at, data, rate_map, density, operands, choice, dtype)
         if choice == "rows":
             return found, row_scale_map(found, data, operands, at, learnt, dtype)
         return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)

@@ -35,8 +35,9 @@ from .._typing import Bool, Float, Int
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
-from .approximations.drawn import drawn_approximation, rounding_width
+from .approximations.drawn import rounding_width
 from .approximations.row_factor import row_factor, row_gram, row_roots
+from .binding import approximate_scores
 from .kernels.density import Density, DensityOperands
 from .kernels.factors import RowFactor, row_product
 from .kernels.kernel import DIVERGED
@@ -263,7 +264,7 @@ def score_operands(
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
-    found = drawn_approximation(model, data, rate_map, False)
+    found = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
     intercept, curvature, precision = model.fit_intercept, found.precision.curvature, found.precision.prior
     total = curvature.sum()
     gram = row_gram(data.design, precision, found.gain, curvature, intercept)

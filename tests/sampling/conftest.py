@@ -10,10 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
-from bayesdrop.hmc.approximations import drawn, drawn_precision
 from bayesdrop.sampling.run import checkpoint as module
 from bayesdrop.sampling.run.checkpoint import open_checkpoint
 from bayesdrop.sampling.run.runner import as_key, run
@@ -94,20 +92,6 @@ def folder(tmp_path, often):
     """Checkpoint of a finished run, in several parts."""
     run_walk(tmp_path / "run")
     return tmp_path / "run"
-
-
-@pytest.fixture
-def exact_moments(monkeypatch):
-    """Instead of draws all unit vectors, scaled: means of products over them are the covariances themselves."""
-
-    def of_draws(n, p, k):
-        rows = np.sqrt(n + p + k + 1) * np.eye(n + p + k + 1)
-        return rows[: p + k], rows[p + k : p + k + n], rows[p + k + n :]
-
-    monkeypatch.setattr(drawn, "_normals", of_draws)
-    monkeypatch.setattr(drawn_precision.conjugate_gradients, "__defaults__", (1e-13,))
-    monkeypatch.setattr(drawn, "_STEPS", 400)
-    monkeypatch.setattr(drawn, "_CLOSE", 1e-10)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data.dataset import Dataset
-from ...losses.protocols import Curved, Scored
+from ...losses.protocols import Curved
 from ...model import Model
 from ...rates import RateMap
 
@@ -152,10 +152,6 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
     (n, p), design, loss = data.design.shape, data.design, model.loss
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
     noisy = not without_noise(model, rate_map)
-    if noisy:
-        curved = isinstance(loss, Curved) if marginalised else isinstance(loss.plain, Scored)
-    else:
-        curved = isinstance(loss.plain, Curved)
     return Case(
         n=n,
         p=p,
@@ -166,7 +162,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         variance=any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)),
         shift=bool(np.any(probe.shift)),
         free=rate_map.is_free,
-        curved=curved,
+        curved=isinstance(loss if noisy else loss.plain, Curved),
         learnt=model.weight_prior.learnt_scale(p) is not None,
     )
 

@@ -1,60 +1,44 @@
-r"""Normal approximation of a posterior of many rows and many features, by draws of itself.
+r"""Normal approximation of a posterior of one score and many features, around the point fit.
 
-Without noise the best normal approximation ``N(c, H⁻¹)`` (Opper & Archambeau 2009, section 3) has ``H = P + XᵀDX`` with
+Rows say of the weights what their curvatures ``D`` say, so that the precision is ``H = P + A₀ᵀDA₀`` in the notation of
+:mod:`bayesdrop.hmc.kernels.factors`, ``P`` being that of the prior and of what noise adds, and the probits of free
+rates are coordinates beside the weights. It begins at the point fit, at known rates or the medians of their priors.
+Then, twice or three times over, a factor of ``H⁻¹`` is made, and the centre moves by Newton's steps of that factor:
+without noise to the least mean energy over draws from the approximation, whose spread of the scores also averages the
+curvatures, so that it ends near the best normal approximation (Opper & Archambeau 2009, section 3); with noise towards
+the mode, by few steps.
 
-    g_i = E ∂cost_i(s_i),    D_i = E ∂²cost_i(s_i),    s_i ~ N(m_i, v_i),    Pc + Xᵀg = 0,
-
-``m`` and ``v`` being the mean and variance of the scores under it. With noise the rows say what :mod:`.noisy_rows` has:
-their variances add to ``P``, and the probits of free rates are coordinates beside the weights. Here no factor of ``H``
-is within reach. Products with it (:mod:`.drawn_precision`) take two with the matrix, so that by conjugate gradients a
-step of Newton's method and draws ``H⁻¹(P^½ε + XᵀD^½ε')`` (Papandreou & Yuille 2010), whose law is ``N(0, H⁻¹)``, are
-solved for side by side, and the variances ``v`` are those of the draws. Variances of single weights, which noise asks
-for, are those given all else and what the draws say of the means that they have then,
-
-    Var w_j = 1/H_jj + Var{w_j − (Hw)_j/H_jj}
-
-(Sidén, Lindgren, Bolin & Villani 2018): for most words the first is nearly all. As in
-:mod:`bayesdrop.hmc.kernels.factors` rows are less their mean if there is an intercept. Nothing about a sampler's
-correctness rests on any of it.
-
-Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates.
+Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates, ``D`` coordinates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from ..._typing import Float
 from ...data.dataset import Dataset
-from ...losses.protocols import Curved, require
+from ...fitting.objective.energy import Energy
+from ...fitting.problems.block import fit_block
+from ...fitting.solvers.newton import Newton
 from ...model import Model
-from ...rates import RateMap
+from ...moments import ScoreMoments
+from ...rates import Fixed, RateMap
+from ..kernels.density import Evaluation, Point
+from ..kernels.factors import FactorMap, parted
 from .choices import without_noise
-from .drawn_precision import Precision, conjugate_gradients, loading_of, precision_of
-from .noisy_rows import (
-    SETTLED,
-    ProbitSteps,
-    first_probits,
-    noise_variance,
-    noisy_precision,
-    rate_part,
-    row_costs,
-    variance_slopes,
-)
+from .drawn_precision import Precision, loading_of, precision_of
 from .row_factor import RateLoading
-from .tilted_moments import FLAT, STILL, tilted_moments
 
 __all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
 
-_STEPS, _SHARE, _CLOSE = 40, 0.5, 0.05
-_DRAWS = 16
-# Most of a score's precision that its own row may make up, where its variance is that of few draws.
-_OWN = 0.9
+# Curvature of a row, as a share of the largest, and precision of a weight, as a share of the prior's, that are least.
+_FLAT, _LEAST = 1e-6, 0.2
 
 
 class DrawnApproximation(NamedTuple):
@@ -84,78 +68,132 @@ class DrawnApproximation(NamedTuple):
     rates: RateLoading | None
 
 
-def drawn_approximation(model: Model, data: Dataset, rate_map: RateMap, integrated: bool) -> DrawnApproximation:
-    """Approximate the posterior; ``integrated`` if masks are, else noise comes in by the marginalised loss.
+def drawn_approximation(
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    evaluate: Callable[[Point], Evaluation],
+    factor_of: Callable[[DrawnApproximation], FactorMap],
+    draws: int = 16,
+    steps: int = 5,
+) -> DrawnApproximation:
+    """Approximate the posterior whose density ``evaluate`` gives at points (C, D).
 
-    Raises
-    ------
-    ValueError
-        If the loss has no derivatives.
+    Parameters
+    ----------
+    factor_of : callable
+        From an approximation to the factor of its covariance.
+    draws, steps : int
+        Draws of the mean energy, an even number, and Newton's steps at most with a factor.
     """
-    from scipy.stats import norm
-
-    noisy, free, intercept = not without_noise(model, rate_map), rate_map.is_free, model.fit_intercept
-    rows = row_costs(model, data, integrated) if noisy else None
-    plain: Any = None if noisy else _plain_slopes(model, data)
-    design = data.design
-    n, p = design.shape
-    prior, (law, u, index) = model.weight_prior.precision(p), first_probits(data, rate_map)
-    k = len(u)
-    of_weights, of_rows, of_level = _normals(n, p, k)
-    weight, level, draws = np.zeros(p), 0.0, np.zeros(of_weights.shape)
-    own, precision, curvature, mean, spread = 1 / prior, prior, np.zeros(n), np.zeros(n), np.zeros(n)
-    pulled = np.zeros(n)
-    back: Any = None
-    rates, away, steps, jump = None, np.zeros(k), ProbitSteps(k), np.zeros(k)
-    found: Any = None
-    for number in range(_STEPS):
-        noise = model.noise.coefficients(norm.cdf(u)[index] if free else rate_map.initial)
-        gain, step = np.broadcast_to(noise.gain, p), _SHARE if number else 1.0
-        if number == 0:
-            spread = _followed(design.sq_matvec(gain**2 * own), curvature)
-        second = weight**2 + own
-        if rows is None:
-            slope, bend = plain(mean, spread)
-        else:
-            told = tilted_moments(mean, spread, curvature, pulled, partial(rows, noise_variance(design, noise, second)))
-            bend, pulled = told.curvature, pulled + step * (told.pull - pulled)
-            back = variance_slopes(design, told.for_var)
-            precision = precision + step * (noisy_precision(prior, noise, back) - precision)
-        curvature = curvature + step * (np.maximum(bend, FLAT * (bend.max() or 1.0)) - curvature)
-        if rows is None:
-            pulled = curvature * mean - slope
-        else:
-            slope = curvature * mean - pulled
-        if free:
-            spent = design.sq_rmatvec(curvature) * own
-            rates, away = rate_part(model, law, u, index, weight, second, back, 1 - precision * own, spent)
-        whole = precision if rates is None else np.concatenate([precision, rates.precision])
-        found = precision_of(design, whole, curvature, intercept, loading_of(gain, rates))
-        total, sum_slope = curvature.sum(), slope.sum() if intercept else 0.0
-        pull = -(whole * np.concatenate([weight, -away]) + found.loading.T @ design.rmatvec(slope))
-        right = np.column_stack([pull + found.mean * sum_slope, found.noise(of_weights, of_rows)])
-        diagonal = found.diagonal()
-        solved = conjugate_gradients(found.times, right, diagonal, np.column_stack([np.zeros(p + k), draws]))
-        move, draws = solved[:, 0], solved[:, 1:]
-        jump = steps.taken(move[p:])
-        move = np.concatenate([move[:p], jump])
-        weight, u = weight + move[:p], u + jump
-        level = level - sum_slope / total - found.mean @ move if intercept else 0.0
-        if noisy:
-            around = draws[:p] - right[:p, 1:] / diagonal[:p, None]
-            own = np.minimum(1 / diagonal[:p] + np.mean(around**2, axis=1), 1 / precision)
-        scores = found.rows(draws) + (of_level / np.sqrt(total) if intercept else 0.0)
-        before = mean, spread
-        if free:
-            gain = np.broadcast_to(model.noise.coefficients(norm.cdf(u)[index]).gain, p)
-        mean = design.matvec(gain * weight) + level
-        spread = _followed(np.mean(scores**2, axis=1), curvature)
-        change = np.mean((mean - before[0]) ** 2), np.mean((spread - before[1]) ** 2)
-        still = max(change) < _CLOSE**2 * np.mean(spread**2)
-        if still and (number > SETTLED or not free) and np.abs(jump).max(initial=0) < _CLOSE:
+    noisy, u = not without_noise(model, rate_map), np.zeros(0)
+    if rate_map.is_free:
+        law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+        u = ndtri(np.clip(law.quantile(0.5), 0.02, 0.98))
+    rate = _rates_at(rate_map, u)
+    fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
+    fit = fit_block(
+        fixed, data.design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=1e-6),
+        offset=data.offset,
+    )  # fmt: skip
+    p, keep = len(data.feature_names), len(fit.weights) - (not model.fit_intercept)
+    centre = np.concatenate([fit.weights[:keep, 0], u])
+    half = np.random.default_rng(0).normal(size=(draws // 2, len(centre)))
+    spread: Any = np.zeros((data.design.shape[0], 1))
+    if model.loss.kinked and not noisy:
+        # A rough spread of the scores under the prior keeps the curvature finite.
+        spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
+    for left in (1, 0) if noisy else (2, 1, 0):
+        found = _at(model, data, rate_map, centre, 0 * spread if noisy else spread)
+        if not left:
             break
-    centre = np.concatenate([weight, [level] if intercept else [], u])
-    return DrawnApproximation(centre, found, spread, pulled, np.asarray(gain), rates)
+        factor = factor_of(found)
+        away = factor.times(jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
+        parts, level = (np.asarray(part, float) for part in parted(away, p, keep - p))
+        scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
+        spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
+        spread = np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
+        centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away, steps)
+    return found._replace(spread=spread[:, 0])
+
+
+def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
+    rate: Float[np.ndarray, " p"] = ndtr(u)[rate_map.index] if rate_map.is_free else rate_map.initial
+    return rate
+
+
+def _moved(
+    centre: Float[np.ndarray, " D"],
+    evaluate: Callable[[Point], Evaluation],
+    factor: FactorMap,
+    away: Point,
+    steps: int,
+) -> Float[np.ndarray, " D"]:
+    """The centre after Newton's steps to the least mean energy at it plus ``away`` (C, D)."""
+
+    def mean(at: Point) -> tuple[float, Point]:
+        found = evaluate(at + away)
+        return float(jnp.mean(jnp.sum(found.cost, axis=1) - found.prior)), jnp.mean(found.gradient, axis=0)[None]
+
+    at = jnp.asarray(centre, away.dtype)[None]
+    value, gradient = mean(at)
+    for _ in range(steps):
+        step, before = -factor.times(factor.transposed_times(gradient)), value
+        for length in 0.5 ** np.arange(8):
+            trial = at + jnp.asarray(length, at.dtype) * step
+            value, slope = mean(trial)
+            if value < before:
+                at, gradient = trial, slope
+                break
+        # A tenth of a nat is nothing beside what a trajectory gets wrong.
+        if not value < before - 0.1:
+            break
+    return np.asarray(at[0], float)
+
+
+def _at(
+    model: Model, data: Dataset, rate_map: RateMap, centre: Float[np.ndarray, " D"], spread: Float[np.ndarray, "n 1"]
+) -> DrawnApproximation:
+    """The approximation around a centre, curvatures averaged over scores of a spread."""
+    design, intercept = data.design, model.fit_intercept
+    p, k = design.shape[1], rate_map.size if rate_map.is_free else 0
+    u = centre[len(centre) - k :]
+    weights = np.append(centre[:p], centre[p] if intercept else 0.0)[:, None]
+    rate = _rates_at(rate_map, u)
+    moments = ScoreMoments(design, model.noise, np.asarray(rate, float)[:, None], intercept)
+    loss: Any = model.loss if moments.has_variance else model.loss.plain
+    if not moments.has_variance and hasattr(loss, "expectation"):
+        # A loss of the user's own may have no Gaussian form; its curvature is then that at the mean.
+        loss = replace(loss, expectation="gaussian")
+    else:
+        spread = 0 * spread
+    prior = np.append(model.weight_prior.precision(p), 0.0)[:, None]
+    offset = None if data.offset is None else data.offset[:, None]
+    energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], prior, offset=offset)
+    mean, var = moments.scores(weights)
+    slopes = energy.derivatives(mean, var, spread)
+    curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1], np.zeros(1), exact=False)
+    bend = curve.mean_mean[:, 0]
+    bend = np.maximum(bend, _FLAT * (bend.max() or 1.0))
+    own = np.maximum(curve.diagonal[:p, 0], _LEAST * prior[:p, 0])
+    gain = np.asarray(np.broadcast_to(model.noise.coefficients(rate).gain, p), float)
+    rates, whole = None, own
+    if k:
+        rates = _loading(model, data, rate_map, u, weights[:p, 0])
+        whole = np.concatenate([own, rates.precision])
+    precision = precision_of(design, whole, bend, intercept, loading_of(gain, rates))
+    return DrawnApproximation(centre, precision, spread[:, 0], bend * mean[:, 0] - slopes.mean[:, 0], gain, rates)
+
+
+def _loading(
+    model: Model, data: Dataset, rate_map: RateMap, u: Float[np.ndarray, " k"], weight: Float[np.ndarray, " p"]
+) -> RateLoading:
+    """How free rates come in: what they do to the scores, and the precision of their priors' probits."""
+    h, law = 1e-4, rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    up, down = (model.noise.coefficients(_rates_at(rate_map, u + step)).gain * np.ones(len(weight)) for step in (h, -h))
+    low, high = (ndtri(np.clip(law.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
+    spread = np.maximum((high - low) / 2, 1e-3)
+    return RateLoading((up - down) / (2 * h) * weight, np.asarray(rate_map.index), spread**-2.0)
 
 
 def rounding_width(
@@ -175,32 +213,3 @@ def rounding_width(
     wrong = np.sum(weight * curvature * spread**3) / 24
     share = min(most, float((0.25 / wrong) ** (1 / 3)))
     return share * np.maximum(spread, 1e-3 * spread.max())
-
-
-def _normals(n: int, p: int, k: int) -> tuple[Float[np.ndarray, "_ m"], ...]:
-    """Standard normal variables, those of weights and rates, of rows, and of the intercept's level."""
-    generator = np.random.default_rng(0)
-    of_weights, of_rows, of_level, of_rates = (generator.normal(size=(size, _DRAWS)) for size in (p, n, 1, k))
-    return np.concatenate([of_weights, of_rates]), of_rows, of_level
-
-
-def _followed(variance: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Deviations of the scores; what a row itself says of its score, few draws may show as more than there is."""
-    known = np.sqrt(np.minimum(variance, _OWN / np.maximum(curvature, 1e-300)))
-    found: Float[np.ndarray, " n"] = np.maximum(known, STILL * known.max())
-    return found
-
-
-def _plain_slopes(model: Model, data: Dataset) -> Callable[..., tuple[Any, Any]]:
-    """Averages of slopes and curvatures of the rows without noise, in the Gaussian form of the loss."""
-    loss: Any = require(model.loss.plain, Curved, "hmc", "write what lacks, or use bd.fit")
-    gaussian = hasattr(loss, "expectation")
-    # A loss of the user's own may have no Gaussian form; its curvature is then that at the mean.
-    loss = replace(loss, expectation="gaussian") if gaussian else loss
-    weight, known = model.C * data.weight, 0.0 if data.offset is None else data.offset
-
-    def expected(mean: Any, spread: Any) -> tuple[Any, Any]:
-        slopes = loss.derivatives(data.target, mean + known, spread**2 if gaussian else 0 * spread)
-        return weight * slopes.mean, weight * np.maximum(slopes.mean_mean, 0)
-
-    return expected

@@ -5,8 +5,7 @@ Weights and the probits of free rates, ``q`` coordinates in all, have the precis
     H = P + A₀ᵀDA₀,      A₀ = XL − 1x̄ᵀ,      x̄ = (XL)ᵀD1/ΣD,
 
 ``L`` (p, q) being what they do to the coefficients of the features: the gain of the noise for the weight, its slope in
-the rate times the weight for the rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one. Systems are
-solved by conjugate gradients (Hestenes & Stiefel 1952).
+the rate times the weight for the rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one.
 
 The factor (:class:`.factors.DirectionFactor`) has the diagonal ``S = min(diag H, 4P)`` and the leading directions of
 ``S^{−½}HS^{−½}`` by subspace iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). The diagonal of ``H`` alone
@@ -15,12 +14,11 @@ short for the one as for the other; with at most 4 times the prior's no directio
 should, and those that turn faster are the leading ones. A rate that many features share is one of them, with what the
 weights do along with it.
 
-Shapes: ``n`` rows, ``p`` features, ``m`` draws, ``k`` directions.
+Shapes: ``n`` rows, ``p`` features, ``m`` vectors, ``k`` directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,10 +30,8 @@ from ...designs import Design
 from ..kernels.factors import DirectionFactor
 from .row_factor import RateLoading
 
-__all__ = ["Precision", "conjugate_gradients", "direction_factor", "leading_directions", "loading_of", "precision_of"]
+__all__ = ["Precision", "direction_factor", "leading_directions", "loading_of", "precision_of"]
 
-# Residual, as a share of the right side, and iterations of conjugate gradients.
-_RESIDUAL, _ITERATIONS = 0.03, 100
 # Most that the rows add to the diagonal, in multiples of the prior's precision.
 _LARGEST = 4.0
 # Directions: at most so many, those whose curvature is beyond the others', by so many passes.
@@ -99,12 +95,6 @@ class Precision(NamedTuple):
         """``Hw``."""
         return self.prior[:, None] * w + self.columns(self.curvature[:, None] * self.rows(w))
 
-    def noise(
-        self, of_weights: Float[np.ndarray, "q m"], of_rows: Float[np.ndarray, "n m"]
-    ) -> Float[np.ndarray, "q m"]:
-        """``P^½ε + A₀ᵀD^½ε'``, of covariance ``H`` for standard normal ``ε`` and ``ε'``."""
-        return np.sqrt(self.prior)[:, None] * of_weights + self.columns(np.sqrt(self.curvature)[:, None] * of_rows)
-
     def diagonal(self) -> Float[np.ndarray, " q"]:
         """Diagonal of ``H``; for a rate as if its features came in different rows."""
         own = self.design.sq_rmatvec(self.curvature)
@@ -121,40 +111,6 @@ def precision_of(
     none = np.zeros(len(prior))
     mean = loading.T @ design.rmatvec(curvature) / curvature.sum() if intercept else none
     return Precision(design, loading, prior, curvature, mean)
-
-
-def conjugate_gradients(
-    times: Callable[[Float[np.ndarray, "p m"]], Float[np.ndarray, "p m"]],
-    right: Float[np.ndarray, "p m"],
-    diagonal: Float[np.ndarray, " p"],
-    start: Float[np.ndarray, "p m"],
-    residual: float = _RESIDUAL,
-) -> Float[np.ndarray, "p m"]:
-    """Solve ``Hx = b`` for every column, until what is left is a small share of ``b`` or 100 products are made.
-
-    Examples
-    --------
-    >>> H = np.array([[2.0, 1.0], [1.0, 3.0]])
-    >>> x = conjugate_gradients(lambda x: H @ x, np.array([[5.0], [10.0]]), np.diag(H), np.zeros((2, 1)), 1e-9)
-    >>> x.round(6).tolist()
-    [[1.0], [3.0]]
-    """
-    x, inverse = start, 1 / diagonal[:, None]
-    aim = residual**2 * np.sum(right * inverse * right, axis=0)
-    left = right - times(x)
-    step = inverse * left
-    size = np.sum(left * step, axis=0)
-    for _ in range(_ITERATIONS):
-        if np.all(size <= aim):
-            break
-        image = times(step)
-        # A column that is solved has no step any more.
-        length = size / np.maximum(np.sum(step * image, axis=0), 1e-300)
-        x, left = x + length * step, left - length * image
-        new = np.sum(left * inverse * left, axis=0)
-        step = inverse * left + new / np.maximum(size, 1e-300) * step
-        size = new
-    return x
 
 
 def leading_directions(

@@ -1,4 +1,4 @@
-"""Posteriors with noise of many rows and many features: the approximation by draws, its factor, and the kernel.
+"""Posteriors with noise of many rows and many features: its factor, and the kernel.
 
 False-alarm rate: each statistic of chains is allowed 5 standard errors of 64 independent chains (below 1e-5 each by
 Student's t); the default suite compares 16 of them, and the slow tests 54 more. All else is exact.
@@ -12,9 +12,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.hmc.approximations import drawn as drawn
 from bayesdrop.hmc.approximations import drawn_precision as precise
-from bayesdrop.hmc.approximations import noisy_rows
 from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.approximations.row_factor import RateLoading
 from bayesdrop.hmc.binding import bind_density
@@ -85,27 +83,9 @@ def test_the_factor_of_weights_and_rates_is_a_root_of_the_covariance(rates, inte
     np.testing.assert_allclose(root @ inverse, np.eye(D), atol=1e-11)
     np.testing.assert_allclose(turned, root.T, atol=1e-11)
     np.testing.assert_allclose(T @ T.T @ H, np.eye(D), atol=1e-8)
-    noise = precision.noise(np.eye(P + k, P + k + N), np.eye(N, P + k + N, P + k))
-    np.testing.assert_allclose(noise @ noise.T, precision.times(np.eye(P + k)), rtol=1e-11, atol=1e-11)
     exact = np.diag(precision.times(np.eye(P + k)))
     known = slice(None) if rates == "each" else slice(P)  # features that share a rate count as if in different rows
     np.testing.assert_allclose(precision.diagonal()[known], exact[known], rtol=1e-11)
-
-
-# The approximation.
-
-
-def test_the_precision_that_noise_adds_is_the_slope_of_the_variances():
-    model = MODELS["poisson"]
-    design, generator = data_of(model).design, np.random.default_rng(0)
-    for noise in (bd.Dropout(), bd.GaussianNoise(0.5), bd.PoissonNoise()):
-        coefficients = noise.coefficients(np.full(P, 0.3))
-        for_var, w = generator.uniform(0.1, 1.0, N), generator.normal(size=P)
-        total = lambda w, c=coefficients, f=for_var: f @ noisy_rows.noise_variance(design, c, w**2)  # noqa: E731
-        added = noisy_rows.noisy_precision(np.ones(P), coefficients, noisy_rows.variance_slopes(design, for_var)) - 1
-        step = 1e-5 * np.eye(P)
-        slope = np.array([total(w + one) - total(w - one) for one in step]) / 2e-5
-        np.testing.assert_allclose(added * w, slope, atol=1e-6)
 
 
 # The kernel.
