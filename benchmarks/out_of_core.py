@@ -105,7 +105,7 @@ def make_dense(folder: Path, rows: int, columns: int, classes: int) -> None:
 def sample(folder: Path, draws: int, tune: int) -> None:
     """Sample and print what it took, as JSON: the part that runs in its own process."""
     import bayesdrop as bd
-    from bayesdrop.hmc.streamed import kernel as streamed_kernel
+    from bayesdrop.hmc import streamed as streamed_kernel
 
     X, y = bd.Blocks(folder / "rows.npy"), np.load(folder.parent / "labels.npy")
     begun: list[float] = []

@@ -150,7 +150,7 @@ def sample_factorization(
     import jax
     import jax.numpy as jnp
 
-    from ..sampling.run.forks import check_process
+    from ..sampling.run.checks import check_process
     from ..sampling.run.runner import as_key, run
     from .gibbs import FactorizationKernel, Operands
 

@@ -3,9 +3,9 @@ r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged 
     U = ½ wᵀPw + C Σ_i s_i φ(y_i, m_i, v_i)
 
 with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
-sweep draws weights and intercept as :mod:`.augmented_weights` does. Without noise this is the Gibbs sampler of the
-Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown noise
-variance add a draw each.
+sweep draws weights and intercept as :class:`.weights.AugmentedWeights` does. Without noise it is the Gibbs sampler of
+the Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown
+noise variance add a draw each.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -27,11 +27,11 @@ from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
-from ..sampling.placing import placed
+from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
-from .augmented_weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 from .moves.columns import Columns
 from .moves.scales import draw_along_rays, draw_given_weights
+from .weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
 

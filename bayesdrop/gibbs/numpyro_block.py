@@ -27,9 +27,8 @@ from ..losses.protocols import Augmented, require
 from ..model import Model, check_model, require_complete
 from ..noise import Coefficients
 from ..noise.base import require_zero_centre
-from .augmented_weights import NoisedFeatures, augmented_weights
 from .moves.columns import dense_columns, sparse_columns
-from .weights import DRAWS, cheapest
+from .weights import DRAWS, NoisedFeatures, augmented_weights, cheapest
 
 __all__ = ["WeightsBlock"]
 

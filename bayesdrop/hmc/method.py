@@ -12,19 +12,17 @@ from .._validation import check_choice, check_count, check_flag, check_number
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
-from ..sampling.placing import placed
+from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .classes.costs import ClassCosts
 from .classes.factor import ClassFactor
 from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
 from .scales.learnt import ScaleDensity
-from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
-from .streamed.density import StreamedRows, one_pass
-from .streamed.kernel import StreamedKernel, StreamedOperands
+from .score_space import ScoreHMCKernel, score_operands
+from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows, one_pass
 
 __all__ = ["HMC"]
 
@@ -54,7 +52,7 @@ class HMC(HMCOptions):
     ``bd.Gibbs()`` is exact.
 
     Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each leapfrog
-    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.hmc.streamed.kernel`).
+    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.hmc.streamed`).
 
     Parameters
     ----------
@@ -98,7 +96,7 @@ class HMC(HMCOptions):
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel | ScoreHMCKernel | StreamedKernel, HMCOperands | ScoreOperands | StreamedOperands]:
+    ) -> tuple[HMCKernel | StreamedKernel, HMCOperands | StreamedOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
@@ -110,7 +108,7 @@ class HMC(HMCOptions):
         if choice == "scores":
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
-            return ScoreHMCKernel(single, self), score_operands(
+            return ScoreHMCKernel(single, float("inf"), self, choice), score_operands(
                 model, data, rate_map, single, known, int(tune), self.dtype, ROUNDED
             )
         passes = choice == "directions"
@@ -123,7 +121,7 @@ class HMC(HMCOptions):
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[StreamedKernel, StreamedOperands]:
-        """Build the kernel of rows that are streamed, and its operands; see :mod:`.streamed.kernel`.
+        """Build the kernel of rows that are streamed, and its operands; see :mod:`bayesdrop.hmc.streamed`.
 
         Raises
         ------

@@ -21,7 +21,7 @@ from .._validation import check_choice, check_count, check_flag, check_number
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
-from ..sampling.placing import placed
+from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
 from .binding import bind_start
 from .kernels.density import LogDensity

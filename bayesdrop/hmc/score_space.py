@@ -13,9 +13,8 @@ Fr`` move by themselves:
     ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
 
 One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a leapfrog step costs, however many weights
-there are. The sums ``H`` of the leapfrog steps, turned along, give the end ``z cos t + r sin t + FᵀH_z`` and the change
-of ``½‖z‖² + ½‖r‖²``, ``½H_z·(δ_∘ + δ_1) + ½H_r·(ρ_∘ + ρ_1)`` with the scores turned without leapfrog steps, ``δ_∘``,
-and with them, ``δ_1``.
+there are. The sums ``H`` of the leapfrog steps, turned along, give the end ``z cos t + r sin t + FᵀH_z`` of the
+coordinates, and in the same way of the momentum.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -24,243 +23,136 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._typing import Bool, Float, Int
+from .._typing import Float, Int
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 from .approximations.drawn import rounding_width
-from .approximations.row_factor import row_factor, row_gram, row_roots
+from .approximations.precision import row_factor, row_gram, row_roots
 from .binding import approximate_scores
-from .kernels.density import Density, DensityOperands
+from .kernels.density import Density, DensityOperands, Evaluation, Point
 from .kernels.factors import RowFactor, row_product
-from .kernels.kernel import DIVERGED
-from .kernels.trajectory import (
-    STATISTICS,
-    HMCOptions,
-    StepSearch,
-    draw_length,
-    first_search,
-    searched,
-    split_trajectory,
-    statistics_of,
-)
+from .kernels.kernel import HMCKernel, HMCOperands, HMCState
+from .kernels.trajectory import split_trajectory, turned
 
-__all__ = ["ScoreHMCKernel", "ScoreOperands", "ScoreState", "score_operands"]
+__all__ = ["ScoreFactor", "ScoreHMCKernel", "score_operands"]
 
 PerScore = Float[jax.Array, "C n"]
 
 
-class ScoreOperands(NamedTuple):
-    """Data, priors and the normal approximation.
+class ScoreFactor(NamedTuple):
+    """A factor by rows, and what the scores are under it.
 
     Attributes
     ----------
-    density : DensityOperands
-        Data and priors.
-    factor : RowFactor
+    row : RowFactor
         ``T``.
     response, turned, covariance : array (n, n)
         ``R`` with ``A₀T = RA₀P^{−½}``, its transpose, and ``FFᵀ``.
     mean, dual : array (n,)
         ``m`` and ``a``.
-    centre : array (D,)
-        Mean of weights and intercept.
-    tune : int array ()
-        Draws of warm-up.
     """
 
-    density: DensityOperands
-    factor: RowFactor
+    row: RowFactor
     response: Float[jax.Array, "n n"]
     turned: Float[jax.Array, "n n"]
     covariance: Float[jax.Array, "n n"]
     mean: Float[jax.Array, " n"]
     dual: Float[jax.Array, " n"]
-    centre: Float[jax.Array, " D"]
-    tune: Int[jax.Array, ""]
 
+    @property
+    def stretch(self) -> Float[jax.Array, " D"]:
+        """Ones."""
+        return self.row.stretch
 
-class ScoreState(NamedTuple):
-    """State of ``C`` chains.
+    def stretched(self, stretch: Float[jax.Array, " D"]) -> ScoreFactor:
+        """The same with other factors (D,) of the whitened coordinates."""
+        return self._replace(row=self.row.stretched(stretch))
 
-    Attributes
-    ----------
-    position : array (C, D)
-        Whitened coordinates ``z``.
-    score : array (C, n)
-        ``δ`` there.
-    search : StepSearch
-        What is known of the numbers of leapfrog steps, and the one in use.
-    acceptance, energy, diverging : array (C,)
-        Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
-        any use.
-    n_leapfrog_steps, angle : array ()
-        Its number of leapfrog steps and the angle of each.
-    count : int array ()
-        Draws so far.
-    key : key
-        Random key.
-    """
+    def times(self, z: Point) -> Point:
+        """``Tz`` (C, D)."""
+        return self.row.times(z)
 
-    position: Float[jax.Array, "C D"]
-    score: PerScore
-    search: StepSearch
-    acceptance: Float[jax.Array, " C"]
-    energy: Float[jax.Array, " C"]
-    diverging: Bool[jax.Array, " C"]
-    n_leapfrog_steps: Int[jax.Array, ""]
-    angle: Float[jax.Array, ""]
-    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
-    key: PRNGKeyArray
+    def solve(self, theta: Point) -> Point:
+        """``T⁻¹θ`` (C, D)."""
+        return self.row.solve(theta)
+
+    def transposed_times(self, gradient: Point) -> Point:
+        """``Tᵀ`` times a gradient (C, D)."""
+        return self.row.transposed_times(gradient)
+
+    def scores(self, z: Point) -> PerScore:
+        """``Fz`` (C, n)."""
+        row, p = self.row, self.row.scale.shape[0]
+        score = row_product(self.response, row.rows(z[:, :p]))
+        return score + jnp.sum(row.level[None] * z[:, p:], axis=1, keepdims=True)
+
+    def coordinates(self, force: PerScore) -> Point:
+        """``Fᵀh`` (C, D)."""
+        total = self.row.level[None] * jnp.sum(force, axis=1, keepdims=True)
+        return jnp.concatenate([self.row.columns(row_product(self.turned, force)), total], axis=1)
 
 
 @dataclass(frozen=True)
-class ScoreHMCKernel:
-    """The transition.
+class ScoreHMCKernel(HMCKernel):
+    """The transition of a density without noise or free rates; its factor is a :class:`ScoreFactor`."""
 
-    Attributes
-    ----------
-    density : Density
-        What is sampled; without noise or free rates.
-    options : HMCOptions
-        What a user says of trajectories.
-    choice : str
-        Name of the normal approximation; see :mod:`.approximations.choices`.
-    """
-
-    density: Density
-    options: HMCOptions
-    choice: str = "scores"
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.density.variables
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
-        return STATISTICS
-
-    def init(self, operands: ScoreOperands, key: PRNGKeyArray, chains: int) -> ScoreState:
+    def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
-        key, key_start = jax.random.split(key)
-        z = jax.random.normal(key_start, (chains, operands.centre.shape[0]), operands.centre.dtype)
-        nothing = jnp.zeros(chains, z.dtype)
-        return ScoreState(
-            position=z,
-            score=self.scores(operands, z),
-            search=first_search(8, z.dtype),
-            acceptance=nothing,
-            energy=nothing,
-            diverging=jnp.zeros(chains, bool),
-            n_leapfrog_steps=jnp.int32(0),
-            angle=jnp.zeros((), z.dtype),
-            count=jnp.int32(0),
-            key=key,
-        )
+        key, z = self.start(operands, key, chains)
+        return self.state_at(operands, key, z, self.evaluation(operands, z, operands.factor.scores(z)))
 
-    def scores(self, operands: ScoreOperands, z: Float[jax.Array, "C D"]) -> PerScore:
-        """``Fz`` (C, n)."""
-        return self._scores(operands, z, operands.factor.rows(z[:, : operands.factor.scale.shape[0]]))
-
-    def _scores(self, operands: ScoreOperands, z: Float[jax.Array, "C D"], rows: PerScore) -> PerScore:
-        factor, score = operands.factor, row_product(operands.response, rows)
-        return score + factor.level[None] * z[:, factor.scale.shape[0] :] if self.density.fit_intercept else score
-
-    def coordinates(self, operands: ScoreOperands, force: PerScore) -> Float[jax.Array, "C D"]:
-        """``Fᵀh`` (C, D)."""
-        factor = operands.factor
-        weights = factor.columns(row_product(operands.turned, force))
-        total = factor.level[None] * jnp.sum(force, axis=1, keepdims=True)
-        return jnp.concatenate([weights, total], axis=1) if self.density.fit_intercept else weights
-
-    def remainder(self, operands: ScoreOperands, score: PerScore) -> tuple[PerScore, PerScore]:
+    def remainder(self, operands: HMCOperands, score: PerScore) -> tuple[PerScore, PerScore]:
         """``r(δ)`` and ``h(δ)``, (C, n) each."""
-        cost, slope, _ = self.density.cost(operands.density, operands.mean[None] + score, jnp.zeros_like(score))
-        square, dual = jnp.square(operands.factor.root)[None], operands.dual[None]
-        rest = cost + dual * score - 0.5 * square * score * score
-        return rest, square * score - dual - slope
+        factor: Any = operands.factor
+        density: Any = self.density
+        cost, slope, _ = density.cost(operands.density, factor.mean[None] + score, jnp.zeros_like(score))
+        square, dual = jnp.square(factor.row.root)[None], factor.dual[None]
+        return cost + dual * score - 0.5 * square * score * score, square * score - dual - slope
+
+    def evaluation(self, operands: HMCOperands, z: Point, score: PerScore) -> Evaluation:
+        """Minus the log density, but for a constant, at coordinates with these scores; nobody looks at its gradient."""
+        rest, _ = self.remainder(operands, score)
+        return Evaluation(rest, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
 
     def trajectory(
         self,
-        operands: ScoreOperands,
-        state: ScoreState,
-        momentum: Float[jax.Array, "C D"],
+        operands: HMCOperands,
+        state: HMCState,
+        momentum: Point,
         angle: Float[jax.Array, ""] | float,
         n_leapfrog_steps: Int[jax.Array, ""] | int,
-    ) -> tuple[Float[jax.Array, "C D"], PerScore, Float[jax.Array, " C"]]:
-        """Where ``n_leapfrog_steps`` turns lead from a momentum (C, D): position, scores, rise of the total energy."""
-        n = state.score.shape[1]
-        velocity = self.scores(operands, momentum)
+    ) -> tuple[Point, Point, Evaluation]:
+        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        factor: Any = operands.factor
+        # From the position, not the end of the last trajectory: rounding does not add up over draws.
+        score, velocity = factor.scores(state.position), factor.scores(momentum)
+        n, nothing = score.shape[1], jnp.zeros_like(score)
 
         def force(place: Float[jax.Array, "C m"]) -> tuple[Float[jax.Array, "C m"], tuple[()]]:
             _, push = self.remainder(operands, place[:, :n])
-            return jnp.concatenate([row_product(operands.covariance, push), push], axis=1), ()
+            return jnp.concatenate([row_product(factor.covariance, push), push], axis=1), ()
 
         # Scores and the sums of the leapfrog steps move alike.
-        nothing = jnp.zeros_like(velocity)
-        begin, moving = jnp.concatenate([state.score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
+        begin, moving = jnp.concatenate([score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
         end, moved, _, _ = split_trajectory(force, begin, moving, angle, n_leapfrog_steps, (force(begin)[0], ()))
-        turned = angle * jnp.asarray(n_leapfrog_steps, velocity.dtype)
-        cosine, sine = jnp.cos(turned), jnp.sin(turned)
-        free, free_moving = state.score * cosine + velocity * sine, velocity * cosine - state.score * sine
-        position = state.position * cosine + momentum * sine + self.coordinates(operands, end[:, n:])
-        score = end[:, :n]
-        old, new = (self.remainder(operands, place)[0] for place in (state.score, score))
-        # Small terms of every row are added up, and no difference of two totals is taken.
-        rise = new - old + 0.5 * (end[:, n:] * (free + score) + moved[:, n:] * (free_moving + moved[:, :n]))
-        return position, score, jnp.sum(rise, axis=1)
-
-    def step(self, operands: ScoreOperands, state: ScoreState) -> tuple[ScoreState, dict[str, jax.Array]]:
-        """One trajectory of every chain."""
-        key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
-        n_leapfrog_steps, angle = draw_length(key_angle, state.search, self.options)
-        momentum = jax.random.normal(key_momentum, state.position.shape, state.position.dtype)
-        position, score, rise = self.trajectory(operands, state, momentum, angle, n_leapfrog_steps)
-        gain = jnp.where(jnp.isfinite(rise), -rise, -jnp.inf)
-        accept = -jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain
-        acceptance = jnp.exp(jnp.minimum(gain, 0))
-        begun = 0.5 * jnp.sum(momentum * momentum, axis=1) - self.lp(operands, state.position, state.score)
-        position = jnp.where(accept[:, None], position, state.position)
-        # From the position, not the end of the trajectory: rounding does not add up over draws.
-        rows = operands.factor.rows(position[:, : operands.factor.scale.shape[0]])
-        state = state._replace(
-            position=position,
-            score=self._scores(operands, position, rows),
-            search=searched(state.search, acceptance, state.count, operands.tune, self.options),
-            acceptance=acceptance,
-            energy=begun - jnp.where(accept, gain, 0),
-            diverging=gain < -DIVERGED,
-            n_leapfrog_steps=n_leapfrog_steps,
-            angle=angle,
-            count=state.count + 1,
-            key=key,
-        )
-        return state, self.record(operands, state, rows)
-
-    def lp(self, operands: ScoreOperands, z: Float[jax.Array, "C D"], score: PerScore) -> Float[jax.Array, " C"]:
-        """Log density at whitened coordinates (C, D) with scores (C, n), up to a constant."""
-        return -0.5 * jnp.sum(z * z, axis=1) - jnp.sum(self.remainder(operands, score)[0], axis=1)
-
-    def record(self, operands: ScoreOperands, state: ScoreState, rows: PerScore | None = None) -> dict[str, jax.Array]:
-        """What is kept of a draw: position, log density and how the trajectory went."""
-        theta = operands.centre[None] + operands.factor.times(state.position, rows)
-        lp = self.lp(operands, state.position, state.score)
-        return self.density.record(operands.density, theta) | statistics_of(state, lp)
+        z, r = turned(state.position, momentum, angle * jnp.asarray(n_leapfrog_steps, velocity.dtype))
+        sums = factor.coordinates(jnp.concatenate([end[:, n:], moved[:, n:]]))
+        z, r = z + sums[: len(z)], r + sums[len(z) :]
+        return z, r, self.evaluation(operands, z, end[:, :n])
 
 
 def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
     tune: int, dtype: str, rounded: float,
-) -> ScoreOperands:  # fmt: skip
+) -> HMCOperands:  # fmt: skip
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
@@ -287,7 +179,5 @@ def score_operands(
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)
-    return ScoreOperands(
-        operands, factor, real(response), real(response.T), real(covariance), real(mean + level), real(dual),
-        real(centre), jnp.int32(tune),
-    )  # fmt: skip
+    by_rows = (real(part) for part in (response, response.T, covariance, mean + level, dual))
+    return HMCOperands(operands, real(centre), ScoreFactor(factor, *by_rows), jnp.int32(tune))

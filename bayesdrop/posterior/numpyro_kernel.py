@@ -18,9 +18,8 @@ from numpyro.infer.mcmc import MCMCKernel
 from .._typing import Bool, Shaped
 from .._validation import shown
 from ..model import Model, check_model
-from ..sampling.protocols import HostKernel, Kernel
+from ..sampling.protocols import HostKernel, Kernel, natural
 from ..sampling.run.driving import step_shapes, take_step
-from ..sampling.scales import natural
 from .problem import Problem, with_dtype
 
 __all__ = ["NumpyroKernel", "NumpyroState"]

@@ -22,8 +22,7 @@ from ..model import Model
 from ..priors.rate_prior import RateLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
-from ..sampling.protocols import Kernel, Sampler, StreamingSampler
-from ..sampling.scales import natural
+from ..sampling.protocols import Kernel, Sampler, StreamingSampler, natural
 
 __all__ = [
     "Finishing",
@@ -148,7 +147,7 @@ class Problem:
     @property
     def _has_broken_weights(self) -> bool:
         """True if there are masks and rows of weights that are no whole numbers."""
-        from ..gibbs.row_copies import first_broken_weight
+        from ..gibbs.method import first_broken_weight
 
         held = not (self.marginalised or self.data.design.is_streamed)
         return held and self.rate_map.hierarchy is None and first_broken_weight(self.data, self.rate_map) is not None
@@ -296,7 +295,7 @@ Part = dict[str, Shaped[np.ndarray, "..."]]
 
 @dataclass(frozen=True)
 class Finishing:
-    """See :class:`bayesdrop.sampling.run.keeping.Finish`.
+    """See :class:`bayesdrop.sampling.run.summary.Finish`.
 
     Attributes
     ----------

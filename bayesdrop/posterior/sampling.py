@@ -298,8 +298,8 @@ def _run(
         import xarray  # noqa: F401  # of which groups are made
 
         from ..sampling.run.checkpoint import open_checkpoint
+        from ..sampling.run.checks import check_process
         from ..sampling.run.fingerprint import fingerprint
-        from ..sampling.run.forks import check_process
         from ..sampling.run.runner import as_key, run
 
     check_process()

@@ -2,6 +2,9 @@
 
 A kernel is ``init`` and ``step``, and says itself what it records. The runner, the builder of results and the adapter
 for NumPyro read that, and nothing else keeps a list of names: a sampler of one's own may record what it likes.
+
+A rate near 1 has no digits left in single precision, and one near 0 may underflow. Samplers record logits and
+logarithms, in their own precision; what is stored is the variable itself, in double precision.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from .._typing import AnyArray, Shaped
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
 
-__all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler"]
+__all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler", "natural", "natural_name"]
 
 
 @runtime_checkable
@@ -34,7 +39,7 @@ class Kernel(Protocol):
         ``{"weight": ("feature",), "intercept": (), "rate": ("group",)}``. Dims are those of the result: ``"feature"``,
         what ``rate_map.dim`` says for ``"rate"``, or names of one's own, which are then numbered from 0. No dim shares
         a variable's name. Variables are declared by their names in the posterior, also where they are recorded on
-        another scale (:mod:`bayesdrop.sampling.scales`: ``logit_rate`` is ``rate``).
+        another scale (:func:`natural_name`: ``logit_rate`` is ``rate``).
     statistics : tuple of str
         What else every draw has and is no posterior variable, one number a chain; ``"lp"``, the joint log density up
         to a constant, is one of them.
@@ -103,3 +108,40 @@ class StreamingSampler(Sampler, Protocol):
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[HostKernel, Any]:
         """Kernel and operands, as by ``bind``; what is held of the rows are vectors over them, where they are."""
+
+
+Draws = dict[str, Shaped[AnyArray, "..."]]
+
+_LOGITS = {"logit_rate": "rate", "logit_group_rate": "group_rate"}
+_LOGARITHMS = {"log_group_strength": "group_strength", "log_weight_scale": "weight_scale"}
+
+
+def natural_name(name: str) -> str:
+    """Name in the posterior of what a sampler records under a name.
+
+    Examples
+    --------
+    >>> natural_name("logit_rate"), natural_name("weight")
+    ('rate', 'weight')
+    """
+    return _LOGITS.get(name) or _LOGARITHMS.get(name) or name
+
+
+def natural(draws: Draws) -> Draws:
+    """Recorded draws by the names and on the scales of a posterior; NumPy arrays that change are double then.
+
+    Examples
+    --------
+    >>> natural({"weight": np.ones(1), "logit_rate": np.array([0.0, -50.0], np.float32)})["rate"].tolist()
+    [0.5, 1.9287498479639178e-22]
+    """
+    found = {}
+    for name, value in draws.items():
+        new = natural_name(name)
+        if new == name:
+            found[name] = value
+            continue
+        wide = value.astype(np.float64) if isinstance(value, np.ndarray) else value
+        xp = wide.__array_namespace__()
+        found[new] = xp.exp(-xp.logaddexp(xp.zeros_like(wide), -wide) if name in _LOGITS else wide)
+    return found

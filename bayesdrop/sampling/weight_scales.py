@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import Float, Int
 from ..priors.learnt_scale import LearntScale
-from .placing import placed
+from .matrix import placed
 
 __all__ = [
     "ScaleOperands",

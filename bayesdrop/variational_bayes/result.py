@@ -22,7 +22,7 @@ from ..posterior.arviz_groups.groups import assemble
 if TYPE_CHECKING:
     from ..model import Model
     from ..rates import RateMap
-    from .squarem import AscentStatus
+    from .fitting import AscentStatus
 
 __all__ = ["Variational"]
 

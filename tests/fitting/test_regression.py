@@ -94,8 +94,8 @@ def test_posterior_of_a_regression_is_the_enumerated_one(loss):
     import jax
 
     from bayesdrop.data.dataset import as_dataset
+    from bayesdrop.sampling.protocols import natural
     from bayesdrop.sampling.run.runner import as_key, run
-    from bayesdrop.sampling.scales import natural
 
     rng = np.random.default_rng(2)
     X = np.round(rng.normal(size=(10, 2)), 1)

@@ -11,7 +11,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
-from bayesdrop.hmc.streamed.density import one_pass
+from bayesdrop.hmc.streamed import one_pass
 from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.scores.approximation_error import errors_of
 from bayesdrop.posterior.scores.pointwise import log_likelihood_group

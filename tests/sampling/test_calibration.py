@@ -24,7 +24,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs import marginalised as without_masks
 from bayesdrop.hmc.scales.learnt import ScaleDensity, with_scales
-from bayesdrop.sampling.scales import natural
+from bayesdrop.sampling.protocols import natural
 
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5

@@ -18,8 +18,8 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.hmc.binding import bind_density
 from bayesdrop.hmc.classes.density import contrasts
+from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.scales import natural
 
 LIMIT = 5.0
 K, P, N = 3, 3, 12

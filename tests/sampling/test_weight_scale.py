@@ -21,9 +21,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves.scales import draw_along_rays, draw_given_weights
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.models import logistic
+from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run import driving
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.scales import natural
 from bayesdrop.sampling.weight_scales import scale_operands
 from bayesdrop.warnings import MixingWarning
 

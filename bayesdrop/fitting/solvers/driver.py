@@ -2,7 +2,7 @@
 
 It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and of a hidden layer
 alternating updates and minibatches; SciPy runs its L-BFGS. The ascent of the mean field
-(:mod:`bayesdrop.variational_bayes.squarem`) stays apart: a cycle of it passes two points or one, its limit counts the
+(:mod:`bayesdrop.variational_bayes.fitting`) stays apart: a cycle of it passes two points or one, its limit counts the
 rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
 """
 

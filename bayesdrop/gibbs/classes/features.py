@@ -1,4 +1,4 @@
-r"""One feature at a time where classes share the masks: its weights and its rate with the mask column summed out.
+"""One feature at a time where classes share the masks: its weights and its rate with the mask column summed out.
 
 With ``x`` the column, ``b_i`` (K,) the scores of row ``i`` without the feature, ``v`` (K,) its effective weights, which
 sum to zero if their priors are the same normal law, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains if
@@ -17,7 +17,15 @@ density and, with ``q_i = σ(g_i − logit η)``,
 its curvature but for what the uncertainty of the masks takes off, which may leave none (a Newton proposal; Gamerman
 1997).
 
-Shapes: ``C`` chains, ``K`` classes, ``m`` entries of the column.
+Intercepts are drawn by slices, each given all else. With ``s_ik`` the scores and ``o_ik = log Σ_{l≠k} exp(s_il)``, a
+shift ``δ`` of the intercept of class ``k`` has
+
+    log p(δ | rest) = Σ_i C s_i {1[y_i = k] δ − log(exp(o_ik) + exp(s_ik + δ))} + constant,
+
+as intercepts are flat. Auxiliary variables hold an intercept to a step of ``(Σ_i ω_i)^{−½}`` of a sweep, which is short
+where the classes are separated and the likelihood is level over a long way; a slice crosses it at once.
+
+Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``m`` entries of the column.
 """
 
 from __future__ import annotations
@@ -35,7 +43,7 @@ from ...sampling.slice_sampling import slice_sample
 from ..moves.columns import gather, scatter
 from ..moves.features import log_mask_sum
 
-__all__ = ["ClassStep", "log_class_weight", "log_softmax_of", "update_class_feature"]
+__all__ = ["ClassStep", "draw_intercepts", "log_class_weight", "log_softmax_of", "update_class_feature"]
 
 Elementwise = Float[jax.Array, "..."]
 
@@ -197,3 +205,38 @@ def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.A
     away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _half(point.factor, point.gradient)
     level = jnp.sum(jnp.log(jnp.diagonal(point.factor, axis1=1, axis2=2)), axis=1)
     return level - 0.5 * jnp.sum(away * away, axis=0)
+
+
+# First width of the slices.
+_WIDTH = 4.0
+
+
+def draw_intercepts(
+    key: PRNGKeyArray,
+    own: Bool[jax.Array, "K n"],
+    row_weight: Float[jax.Array, " n"],
+    intercept: Float[jax.Array, "K C"],
+    score: Float[jax.Array, "K C n"],
+) -> tuple[Float[jax.Array, "K C"], Float[jax.Array, "K C n"]]:
+    """Draw the intercepts in turn; they and the scores, which have them, keep their sum over the classes."""
+    K = score.shape[0]
+
+    def one(carry: Any, inputs: Any) -> Any:
+        intercept, score = carry
+        k, mine, key = inputs
+        others = jax.nn.logsumexp(jnp.where((jnp.arange(K) == k)[:, None, None], -jnp.inf, score), axis=0)
+        members = jnp.sum(jnp.where(mine, row_weight, 0))
+
+        def log_density(shift: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+            total = jnp.logaddexp(others, score[k] + shift[:, None])
+            return members * shift - jnp.sum(row_weight[None] * total, axis=1)
+
+        start = jnp.zeros_like(intercept[0])
+        shift = slice_sample(key, log_density, start, jnp.full_like(start, _WIDTH))
+        part = (jnp.arange(K) == k).astype(score.dtype) - 1 / K
+        intercept = intercept + part[:, None] * shift[None]
+        return (intercept, score + part[:, None, None] * shift[None, :, None]), None
+
+    found, _ = jax.lax.scan(one, (intercept, score), (jnp.arange(K), own, jax.random.split(key, K)))
+    intercept, score = found
+    return intercept, score

@@ -16,7 +16,7 @@ centred (they are flat). One sweep is
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
    ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
    mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
-   (:mod:`.classes.intercepts`), and learnt scales move along the rays;
+   (:func:`.classes.features.draw_intercepts`), and learnt scales move along the rays;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
    (:mod:`.classes.features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
@@ -45,13 +45,13 @@ from ..._typing import Bool, Float, Int
 from ...priors.rate_prior import log_rates
 from ...sampling.weight_scales import first_scales, weight_precision
 from ..moves.features import uniform_masks
-from ..moves.hierarchy import draw_groups, group_law, log_beta_density, log_hyperprior
 from ..moves.interweaving import interweave
 from ..moves.noising_model import NoisingModel
+from ..moves.scales import draw_groups, group_law, log_beta_density, log_hyperprior
 from ..moves.state import Operands
-from .features import ClassStep, log_softmax_of, update_class_feature
-from .intercepts import draw_intercepts
+from .features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
 from .scales import (
+    ClassState,
     class_precisions,
     draw_common,
     draw_shared_scales,
@@ -59,7 +59,6 @@ from .scales import (
     recorded_class_scales,
     recorded_shared_scales,
 )
-from .state import ClassState
 
 __all__ = ["ClassGibbsKernel"]
 

@@ -1,4 +1,4 @@
-r"""Prior scales of the weights of many classes: of single weights, and those that normal weights share.
+"""State of the sampler of many classes, and prior scales of their weights: of single ones, and those that they share.
 
 Under a scale mixture every weight has a precision of its own, drawn for each class by itself, and the vector ``c`` that
 all classes have in common follows its prior given the contrasts, ``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``.
@@ -17,17 +17,18 @@ the chains of one class after another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ...sampling.weight_scales import ScaleOperands, recorded_scales, weight_precision
 from ..moves.scales import draw_along_rays, draw_given_weights
 
 __all__ = [
+    "ClassState",
     "class_precisions",
     "draw_common",
     "draw_shared_scales",
@@ -119,3 +120,42 @@ def recorded_shared_scales(
     """What is kept of scales that ``K`` classes share, and what they add to the log density."""
     kept, density = recorded_scales(_of_contrasts(operands, K), log_scale, dims)
     return {"log_weight_scale": kept}, density
+
+
+class ClassState(NamedTuple):
+    """State of ``C`` chains.
+
+    Attributes
+    ----------
+    effective, intercept : array (K, C, p), (K, C)
+        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
+        so do weights of a normal prior.
+    logit : array (C, k)
+        Logits of the free rates.
+    kept : tuple of bool arrays (q, C, m)
+        Masks, one array per block of columns.
+    score : array (K, C, n)
+        Scores of the masked rows.
+    precision : array (K, C, p)
+        Prior precision of the weights.
+    scales : pytree of arrays (K C, …)
+        Latent scales behind it, the chains of one class after another.
+    log_scale : array (C, scales)
+        Logarithms of scales that the weights of all classes share, where they are drawn.
+    group_logit, group_log_strength : array (C, g)
+        Beta priors of the rates, where they are drawn.
+    key : key
+        Random key.
+    """
+
+    effective: Float[jax.Array, "K C p"]
+    intercept: Float[jax.Array, "K C"]
+    logit: Float[jax.Array, "C k"]
+    kept: tuple[Bool[jax.Array, "_ C _"], ...]
+    score: Float[jax.Array, "K C n"]
+    precision: Float[jax.Array, "K C p"]
+    scales: Any
+    log_scale: Float[jax.Array, "C scales"]
+    group_logit: Float[jax.Array, "C g"]
+    group_log_strength: Float[jax.Array, "C g"]
+    key: PRNGKeyArray

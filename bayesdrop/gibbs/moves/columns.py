@@ -22,8 +22,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Bool, Float, Int, MatrixLike
-from ...sampling.matrix import Matrix, dense_transpose, product, samplers_matrix, squared_product
-from ...sampling.placing import placed
+from ...sampling.matrix import Matrix, dense_transpose, placed, product, samplers_matrix, squared_product
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 

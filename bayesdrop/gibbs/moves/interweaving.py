@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int, Num
-from ...sampling.placing import placed
+from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample
 from .columns import Columns, partition
 

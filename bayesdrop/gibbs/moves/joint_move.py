@@ -15,9 +15,9 @@ import jax.numpy as jnp
 
 from ..._typing import Bool, Float
 from .features import uniform_masks
-from .hierarchy import log_beta_density, log_hyperprior, spread
 from .noising_model import NoisingModel
 from .pseudo_marginal import adapt_metric, mask_pass, surrogate_likelihood, trajectory
+from .scales import log_beta_density, log_hyperprior, spread
 from .state import Operands, State
 
 __all__ = ["joint_moves"]

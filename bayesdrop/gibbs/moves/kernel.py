@@ -39,12 +39,11 @@ from ...distributions.draws import where_needed
 from ...priors.rate_prior import log_rates
 from ...sampling.weight_scales import first_scales, recorded_scales, weight_precision
 from .features import FeatureStep, uniform_masks, update_feature
-from .hierarchy import draw_groups, log_beta_density, log_hyperprior
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
-from .scales import draw_given_weights, move_scales
+from .scales import draw_given_weights, draw_groups, log_beta_density, log_hyperprior, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]

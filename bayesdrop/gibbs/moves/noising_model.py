@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from ..._typing import Float
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
-from .hierarchy import group_law
 from .pseudo_marginal import Cost, RowLikelihood
+from .scales import group_law
 from .state import Operands, State
 
 __all__ = ["NoisingModel"]

@@ -14,11 +14,30 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
-from .hierarchy import HierarchyOperands
 from .interweaving import GroupBlock
 from .pseudo_marginal import Metric
 
-__all__ = ["Operands", "State"]
+__all__ = ["HierarchyOperands", "Operands", "State"]
+
+
+class HierarchyOperands(NamedTuple):
+    """Groups of the rates and their priors.
+
+    Attributes
+    ----------
+    index : int array (k,)
+        Group of each rate.
+    mean_a, mean_b : array (g,)
+        Beta priors of the means.
+    shape, scale : array ()
+        Gamma prior of the strengths.
+    """
+
+    index: Int[jax.Array, " k"]  # type: ignore[assignment]  # tuples have a method of this name
+    mean_a: Float[jax.Array, " g"]
+    mean_b: Float[jax.Array, " g"]
+    shape: Float[jax.Array, ""]
+    scale: Float[jax.Array, ""]
 
 
 class Operands(NamedTuple):

@@ -32,8 +32,7 @@ from ...rates import Fixed, RateMap
 from ..kernels.density import Evaluation, Point
 from ..kernels.factors import FactorMap, parted
 from .choices import without_noise
-from .drawn_precision import Precision, loading_of, precision_of
-from .row_factor import RateLoading
+from .precision import Precision, RateLoading, loading_of, precision_of
 
 __all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
 
@@ -104,7 +103,7 @@ def drawn_approximation(
         # A rough spread of the scores under the prior keeps the curvature finite.
         spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
     for left in (1, 0) if noisy else (2, 1, 0):
-        found = _at(model, data, rate_map, centre, 0 * spread if noisy else spread)
+        found = _at(model, data, rate_map, centre, spread)
         if not left:
             break
         factor = factor_of(found)
@@ -162,11 +161,10 @@ def _at(
     rate = _rates_at(rate_map, u)
     moments = ScoreMoments(design, model.noise, np.asarray(rate, float)[:, None], intercept)
     loss: Any = model.loss if moments.has_variance else model.loss.plain
-    if not moments.has_variance and hasattr(loss, "expectation"):
+    if not moments.has_variance:
         # A loss of the user's own may have no Gaussian form; its curvature is then that at the mean.
-        loss = replace(loss, expectation="gaussian")
-    else:
-        spread = 0 * spread
+        smooth = hasattr(loss, "expectation")
+        loss, spread = replace(loss, expectation="gaussian") if smooth else loss, spread if smooth else 0 * spread
     prior = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     offset = None if data.offset is None else data.offset[:, None]
     energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], prior, offset=offset)

@@ -153,7 +153,7 @@ class ClassDensity:
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
         """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,
-        and with noise of every pair of contrasts; see :mod:`.classes.costs`.
+        and with noise of every pair of contrasts; see :mod:`bayesdrop.hmc.streamed`.
         """
         weight, intercept = self._split(theta, operands.precision.shape[0])
         gain, shift, quadratic, linear, constant = (

@@ -44,9 +44,8 @@ from ..._typing import Float, PerRow
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
-from ...sampling.matrix import Matrix, backward_product, product
-from ...sampling.placing import placed
-from ..approximations.row_factor import centred_gram
+from ...sampling.matrix import Matrix, backward_product, placed, product
+from ..approximations.precision import centred_gram
 from ..kernels.factors import row_product
 from .density import class_fit, contrasts
 

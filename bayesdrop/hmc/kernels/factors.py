@@ -232,20 +232,17 @@ class RowFactor(NamedTuple):
             whole = jnp.concatenate([whole, rates], axis=1)
         return whole - self.offset[None] * jnp.sum(r, axis=1, keepdims=True)
 
-    def _through(
-        self, z: Float[jax.Array, "C q"], middle: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"] | None = None
-    ) -> Float[jax.Array, "C q"]:
+    def _through(self, z: Float[jax.Array, "C q"], middle: Float[jax.Array, "n n"]) -> Float[jax.Array, "C q"]:
         """``BᵀMBz`` for a matrix ``M``."""
-        rows = self.rows(z) if rows is None else rows
-        return self.columns(self.root[None] * row_product(middle, self.root[None] * rows))
+        return self.columns(self.root[None] * row_product(middle, self.root[None] * self.rows(z)))
 
     def _joined(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
         return joined(parts, level, self.loading.shape[0])
 
-    def times(self, z: Point, rows: Float[jax.Array, "C n"] | None = None) -> Point:
-        """``Tz`` (C, D); ``rows`` is ``A₀P^{−½}z`` where it is known."""
+    def times(self, z: Point) -> Point:
+        """``Tz`` (C, D)."""
         parts, level = parted(self.stretch[None] * z, self.loading.shape[0], self.level.shape[0])
-        parts = parts - self._through(parts, self.inner, rows)
+        parts = parts - self._through(parts, self.inner)
         shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
         return self._joined(self.scale[None] * parts, self.level[None] * level - shift[:, : level.shape[1]])
 

@@ -35,7 +35,7 @@ from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...distributions.conditional_update import where_needed
+from ...distributions.draws import where_needed
 
 __all__ = [
     "HMCOptions",

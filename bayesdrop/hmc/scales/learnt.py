@@ -36,7 +36,7 @@ from ..._typing import Float
 from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
-from ...sampling.placing import placed
+from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
 from ..kernels.factors import StretchFactor

@@ -22,14 +22,12 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
-from ...sampling.placing import placed
+from ...sampling.matrix import placed
 from ..approximations.drawn import DrawnApproximation
-from ..approximations.drawn_precision import direction_factor
-from ..approximations.row_factor import RowRoots, row_cholesky, row_factor, row_gram
+from ..approximations.precision import RowRoots, direction_factor, row_cholesky, row_factor, row_gram
 from ..classes.factor import ClassScores, class_factor
 from ..kernels.density import DensityOperands
-from .directions import ClassDirections, DrawnDirections, RowDirections
-from .scale_map import ScaleMap
+from .scale_map import ClassDirections, DrawnDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 

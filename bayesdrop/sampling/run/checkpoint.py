@@ -37,8 +37,7 @@ from ..._atomic_files import open_regular, replacing
 from ..._typing import Shaped
 from ..._validation import check_path
 from .fingerprint import differences
-from .lock import locked
-from .state_files import DamagedFile, Shapes, pack, read_arrays, stored_shapes, unpack, write_arrays
+from .state_files import DamagedFile, Shapes, locked, pack, read_arrays, stored_shapes, unpack, write_arrays
 
 __all__ = ["Checkpoint", "Saved", "open_checkpoint"]
 

@@ -32,14 +32,11 @@ from ..._progress import uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn
-from ..placing import placed
-from ..protocols import Kernel
-from ..scales import natural_name
-from .declarations import check_declarations
+from ..matrix import placed
+from ..protocols import Kernel, natural_name
+from .checks import check_declarations, check_draws
 from .driving import Driver, driver_of, room
-from .keeping import Finish, Keeping, joined
-from .room import check_draws
-from .summary import Summarised
+from .summary import Finish, Keeping, Summarised, joined
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint

@@ -2,6 +2,8 @@
 
 A state, whatever its structure, is stored as the flat list of its leaves, keys as their words. It is read against
 the structure that the kernel makes, so that a file brings numbers and nothing else.
+
+A folder is locked by a file, whose lock the system drops when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import stat
+import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +26,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._atomic_files import open_regular, replacing
 
-__all__ = ["DamagedFile", "Shapes", "pack", "read_arrays", "stored_shapes", "unpack", "write_arrays"]
+__all__ = ["DamagedFile", "Shapes", "locked", "pack", "read_arrays", "stored_shapes", "unpack", "write_arrays"]
 
 Shapes = Mapping[str, tuple[Sequence[int], np.dtype]]
 
@@ -148,3 +153,51 @@ def _read_array(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype
             raise DamagedFile(f"holds less of {name} than it says")
         member.seek(0)
         return np.lib.format.read_array(member, allow_pickle=False)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if there is none, and neither read nor changed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or this one, holds it.
+    OSError
+        If there is a link, a pipe or anything else but a file, or the file system has no locks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lock"
+    >>> with locked(path), locked(path):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    BlockingIOError: ...
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FileExistsError(f"{path} is no file")
+    more = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | sum(more), 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileExistsError(f"{path} is no file")
+        _take(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(*error.args) from None
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

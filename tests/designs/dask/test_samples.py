@@ -14,8 +14,8 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
+from bayesdrop.hmc import streamed as streamed_kernel
 from bayesdrop.hmc.kernels.density import Loadings
-from bayesdrop.hmc.streamed import kernel as streamed_kernel
 
 MODEL = bd.Model(rates=bd.Fixed(0.0))
 OPTIONS = {"draws": 12, "tune": 15, "chains": 2, "progress": False}

@@ -17,8 +17,8 @@ from scipy import sparse, special
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.models import softmax
+from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.scales import natural
 
 LIMIT = 5.0
 K, P, N, CHAINS, DRAWS = 3, 2, 10, 64, 300

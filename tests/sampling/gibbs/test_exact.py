@@ -14,8 +14,8 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves import columns as gibbs_columns
+from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.scales import natural
 
 LIMIT = 5.0
 

@@ -15,13 +15,12 @@ from scipy.sparse import eye_array
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.hmc.approximations import drawn_precision as precise
+from bayesdrop.hmc.approximations import precision as precise
 from bayesdrop.hmc.approximations.choices import Limits, case_of, choose
 from bayesdrop.hmc.binding import approximate_scores, bind_density
 from bayesdrop.hmc.kernels.factors import DirectionFactor
 from bayesdrop.hmc.kernels.kernel import HMCKernel
-from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
-from bayesdrop.hmc.streamed.kernel import StreamedKernel
+from bayesdrop.hmc.streamed import StreamedKernel, evaluation_of, one_pass
 from bayesdrop.losses import Hinge, Logistic, Squared
 from bayesdrop.sampling.run.runner import as_key, run
 
@@ -131,7 +130,9 @@ def test_the_approximation_is_nearly_a_fixed_point(name):
     assert np.sqrt(gradient @ np.linalg.solve(whole, gradient)) < 0.5
     # Stein's identity: E l'' = E l' z / sd.
     seen = spread > 0.01
-    np.testing.assert_allclose(curvature[seen], ((slope @ (density * z)) / spread)[seen], rtol=0.5)
+    # A kinked loss has curvatures of a few rows, which its spread of few draws sets.
+    expected = ((slope @ (density * z)) / spread)[seen]
+    np.testing.assert_allclose(curvature[seen], expected, atol=0.2 * expected.max())
     ratio = 16 * found.spread[seen] ** 2 / spread[seen] ** 2
     assert np.all((ratio > 0.5) & (ratio < 80))  # twice a chi-square variable of 8 degrees of freedom
 

@@ -12,13 +12,13 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.hmc.approximations import drawn_precision as precise
+from bayesdrop.hmc.approximations import precision as precise
 from bayesdrop.hmc.approximations.choices import Limits
-from bayesdrop.hmc.approximations.row_factor import RateLoading
+from bayesdrop.hmc.approximations.precision import RateLoading
 from bayesdrop.hmc.binding import bind_density
 from bayesdrop.hmc.kernels.factors import DirectionFactor
 from bayesdrop.hmc.kernels.kernel import HMCKernel
-from bayesdrop.hmc.streamed.kernel import StreamedKernel
+from bayesdrop.hmc.streamed import StreamedKernel
 from bayesdrop.losses import Hinge
 from bayesdrop.sampling.run.runner import as_key, run
 

@@ -25,8 +25,8 @@ from bayesdrop.hmc.approximations.normal import normal_approximation, score_spre
 from bayesdrop.hmc.kernels.factors import unwhiten
 from bayesdrop.hmc.kernels.trajectory import first_search
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
+from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.scales import natural
 from bayesdrop.warnings import MixingWarning
 
 LIMIT = 5.0

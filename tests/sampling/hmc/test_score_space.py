@@ -17,9 +17,9 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc import score_space
 from bayesdrop.hmc.approximations.choices import Limits, case_of, choose
-from bayesdrop.hmc.approximations.row_factor import RateLoading, centred_gram, row_factor, row_roots
+from bayesdrop.hmc.approximations.precision import RateLoading, centred_gram, row_factor, row_roots
 from bayesdrop.hmc.kernels.factors import RowFactor, unwhiten
-from bayesdrop.hmc.kernels.kernel import HMCKernel, HMCOperands
+from bayesdrop.hmc.kernels.kernel import HMCKernel
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from bayesdrop.sampling.matrix import samplers_matrix
 from bayesdrop.sampling.run.runner import as_key, run
@@ -94,10 +94,10 @@ def test_the_approximation_of_a_normal_posterior_is_that_posterior():
     weight = model.C * data.weight
     covariance = np.linalg.inv(np.diag(np.append(np.ones(20), 0.0)) + (X.T * weight) @ X)
     mean = covariance @ X.T @ (weight * data.target)
-    np.testing.assert_allclose(np.square(found.factor.root), weight, rtol=1e-12)
-    np.testing.assert_allclose(found.mean, X @ mean, atol=1e-9)
-    np.testing.assert_allclose(found.covariance, X @ covariance @ X.T, atol=1e-9)
-    np.testing.assert_allclose(data.design.rmatvec(np.asarray(found.dual)), mean[:-1], atol=1e-9)
+    np.testing.assert_allclose(np.square(found.factor.row.root), weight, rtol=1e-12)
+    np.testing.assert_allclose(found.factor.mean, X @ mean, atol=1e-9)
+    np.testing.assert_allclose(found.factor.covariance, X @ covariance @ X.T, atol=1e-9)
+    np.testing.assert_allclose(data.design.rmatvec(np.asarray(found.factor.dual)), mean[:-1], atol=1e-9)
     np.testing.assert_allclose(found.centre, mean, atol=1e-9)
 
 
@@ -112,7 +112,7 @@ def both(name):
     D = len(operands.centre)
     dense = operands.factor.times(jnp.eye(D)).T
     general = HMCKernel(kernel.density, float("inf"))
-    return kernel, operands, general, HMCOperands(operands.density, operands.centre, dense, operands.tune)
+    return kernel, operands, general, operands._replace(factor=dense)
 
 
 @pytest.mark.parametrize(
@@ -125,22 +125,20 @@ def test_scores_move_as_the_weights_do(name):
         assert isinstance(kernel, score_space.ScoreHMCKernel)
         state, rng = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(1), 7), np.random.default_rng(2)
         momentum = jnp.asarray(rng.normal(size=state.position.shape))
-        z, score, rise = jax.jit(kernel.trajectory)(operands, state, momentum, 0.4, 5)
+        z, moved, there = jax.jit(kernel.trajectory)(operands, state, momentum, 0.4, 5)
         beside = jax.jit(general.init, static_argnums=2)(whole, jax.random.key(1), 7)
         np.testing.assert_array_equal(beside.position, state.position)
         end, r, evaluation = jax.jit(general.trajectory)(whole, beside, momentum, 0.4, 5)
-        energy = [
-            np.sum(found.cost, axis=1) - found.prior + 0.5 * np.sum(np.square(moving), axis=1)
-            for found, moving in ((evaluation, r), (beside.evaluation, momentum))
-        ]
         np.testing.assert_allclose(z, end, atol=1e-9)
-        np.testing.assert_allclose(score, jax.jit(kernel.scores)(operands, z), atol=1e-9)
-        np.testing.assert_allclose(rise, energy[0] - energy[1], atol=1e-8)
-        assert np.max(np.abs(rise)) > 1e-3
-        density = jax.jit(kernel.lp)
-        lp = density(operands, z, score) - density(operands, state.position, state.score)
-        other = [found.prior - np.sum(found.cost, axis=1) for found in (evaluation, beside.evaluation)]
-        np.testing.assert_allclose(lp, other[0] - other[1], atol=1e-8)
+        np.testing.assert_allclose(moved, r, atol=1e-9)
+        energies = [
+            np.sum(new.cost - old.cost, axis=1) - (new.prior - old.prior)
+            for new, old in ((there, state.evaluation), (evaluation, beside.evaluation))
+        ]
+        np.testing.assert_allclose(*energies, atol=1e-8)
+        assert np.max(np.abs(energies[0])) > 1e-3
+        score = operands.factor.scores(z)
+        np.testing.assert_allclose(kernel.evaluation(operands, z, score).cost, there.cost, atol=1e-9)
 
 
 def chains_of(model, method, draws=150, **options):

@@ -12,7 +12,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
-from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
+from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
 from bayesdrop.posterior import simulation
 from bayesdrop.posterior.scores import approximation_error, pointwise

@@ -16,7 +16,7 @@ from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.classes.density import class_approximation, class_fit, contrasts, hessian_in_a_pass
 from bayesdrop.hmc.kernels.factors import FactorMap
-from bayesdrop.hmc.streamed.density import evaluation_of, one_pass
+from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
 from bayesdrop.sampling.run import checkpoint
 from bayesdrop.sampling.run.runner import as_key, run

@@ -1,0 +1,400 @@
+"""Rows that are streamed: value and gradient of all chains in one pass over the rows, and the sampler of such passes.
+
+The rows see a point through its loadings alone: the score of a row has mean ``x·u + l`` and variance ``x²·a + x·b + c``
+(:class:`.kernels.density.Loadings`). A pass sums what the rows cost and, with the slopes ``r_i`` and ``s_i`` of the
+cost in the two moments, the slopes of that sum in the loadings,
+
+    ∂u = Xᵀr,   ∂l = Σ r_i,   ∂a = (X²)ᵀs,   ∂b = Xᵀs,   ∂c = Σ s_i.
+
+How loadings depend on weights and rates, and the prior, are known here, so that the chain rule does the rest. Nothing
+of the length of the rows is made. The transition is that of :class:`.kernels.kernel.HMCKernel`, step by step: what is
+done with the coordinates is compiled, and between two such steps Python has the rows summed. With the same key it makes
+the draws of the kernel in memory, but for rounding.
+
+Of many classes the loadings are those of all ``J`` contrasts of the scores, or with noise of their pairs ``j <= l``, of
+the first chain, then of the next, so that one product with the rows serves all. With the basis ``B`` (K, J) the scores
+are ``s = Bm``, their covariance is ``BVBᵀ``, and
+
+    ∂cost/∂m = Bᵀ ∂cost/∂s,    ∂cost/∂v_jl = (2 − δ_jl) (Bᵀ ∂cost/∂cov B)_jl,    ∂cost/∂s = c (softmax(s) − 1_y)
+
+without noise; what noise adds is of :mod:`bayesdrop.losses.softmax`.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates, ``K`` classes, ``J = K − 1`` contrasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._typing import Float, PerRow
+from ..designs import Design
+from ..losses.softmax import FORMS, log_sum_exp
+from .classes.density import ClassDensity, contrasts
+from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
+from .kernels.factors import unwhiten
+from .kernels.kernel import Departure, HMCKernel, HMCOperands, HMCState
+from .kernels.trajectory import turned
+
+__all__ = [
+    "ClassCosts",
+    "RowCosts",
+    "StreamedKernel",
+    "StreamedOperands",
+    "StreamedRows",
+    "Sums",
+    "evaluation_of",
+    "one_pass",
+]
+
+
+class StreamedRows(NamedTuple):
+    """What a pass reads.
+
+    Attributes
+    ----------
+    design : Design (n, p)
+        Features.
+    target, row_weight : array (n,)
+        Labels −1 and +1, numbers of classes, or numbers, and ``C`` times the row weights, where the rows are.
+    loss_weight : float
+        ``C``, as in :class:`.kernels.density.DensityOperands`.
+    width : array (n,), optional
+        As in :class:`.kernels.density.DensityOperands`.
+    offset : array (n,), optional
+        Known part of every row's score.
+    known : float
+        Cost of all rows amid the posterior: taken off the total, it leaves single precision the digits of differences.
+    costs : callable, optional
+        What makes costs of scores, in place of :class:`RowCosts`.
+    """
+
+    design: Design
+    target: PerRow
+    row_weight: PerRow
+    loss_weight: float
+    width: PerRow | None = None
+    offset: PerRow | None = None
+    known: float = 0.0
+    costs: Callable[..., Any] | None = None
+
+
+class Sums(NamedTuple):
+    """Sums over the rows: their cost (C,), and its slopes in the loadings."""
+
+    cost: Float[Any, " C"]
+    slopes: Loadings
+
+
+def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
+    """Sums over the rows at the loadings of every chain, NumPy arrays in double precision."""
+    u, level, a, b, constant = (np.asarray(part, dtype=np.float64) for part in loadings)
+    columns, p = u.shape
+    none = np.zeros((p, 0))
+    weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
+    squares = a.T if density.quadratic else none
+    others = {"width": rows.width, "offset": rows.offset}
+    there = {name: value for name, value in others.items() if value is not None}
+    kind = rows.costs or partial(RowCosts, loss_weight=rows.loss_weight)
+    costs = kind(density, tuple(there), level, constant)
+    # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
+    back, square_back, level_slope, _, totals = rows.design.product_sums(
+        weights,
+        squares,
+        costs,
+        rows.target,
+        rows.row_weight,
+        *there.values(),
+    )
+    nothing = np.zeros_like(a)
+    return Sums(
+        totals[: costs.chains] - rows.known,
+        Loadings(
+            mean=back[:, :columns].T,
+            level=level_slope[:columns],
+            quadratic=square_back.T if density.quadratic else nothing,
+            linear=back[:, columns:].T if density.linear else nothing,
+            constant=totals[costs.chains :] if density.has_variance else nothing[:, 0],
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class RowCosts:
+    """Slopes of the cost of some rows, and what is summed over them; see :meth:`bayesdrop.designs.Design.product_sums`.
+
+    Attributes
+    ----------
+    density : Density
+        What a row costs.
+    names : tuple of str
+        Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
+    level, constant : array (C,)
+        Of the loadings.
+    loss_weight : float
+        What the loss is multiplied by.
+    """
+
+    density: Density
+    names: tuple[str, ...]
+    level: Float[np.ndarray, " C"]
+    constant: Float[np.ndarray, " C"]
+    loss_weight: float
+
+    @property
+    def chains(self) -> int:
+        """Number ``C`` of costs of a row."""
+        return len(self.level)
+
+    def __call__(
+        self,
+        first: Float[np.ndarray, "rows K"],
+        second: Float[np.ndarray, "rows L"],
+        target: PerRow,
+        weight: PerRow,
+        *others: PerRow,
+    ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
+        """Given the products of the rows with the loadings."""
+        density, C, there = self.density, len(self.level), dict(zip(self.names, others, strict=True))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = first[:, :C] + self.level
+            if "offset" in there:
+                mean = mean + there["offset"][:, None]
+            var = mean  # not looked at where there is no noise
+            if density.has_variance:
+                var = np.broadcast_to(self.constant, mean.shape)
+                var = var + second if density.quadratic else var
+                var = var + first[:, C:] if density.linear else var
+            stretched = there["width"][:, None] if "width" in there else None
+            given = target[:, None], weight[:, None], self.loss_weight, stretched
+            cost, slope, var_slope = density.score_cost(*given, mean, var)
+        if not density.has_variance:
+            return slope, second, cost
+        back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
+        return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+
+def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
+    """Minus the log density and its gradient at θ (C, D), given the sums of a pass there; the cost is that of a row."""
+    _, pull_back = jax.vjp(lambda t: density.loadings(operands, t), theta)
+    prior, prior_slope = jax.vjp(lambda t: density.log_prior(operands, t), theta)
+    gradient = pull_back(sums.slopes)[0] - prior_slope(jnp.ones_like(prior))[0]
+    return Evaluation(sums.cost[:, None], prior, gradient)
+
+
+class StreamedOperands(NamedTuple):
+    """What the chains depend on beside the rows, with no matrix; and the rows."""
+
+    chains: HMCOperands
+    rows: StreamedRows
+
+
+@dataclass(frozen=True)
+class StreamedKernel:
+    """The transition, called by Python; see :class:`bayesdrop.sampling.protocols.HostKernel`.
+
+    Attributes
+    ----------
+    inner : HMCKernel
+        The transition in memory.
+    """
+
+    inner: HMCKernel
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.inner.variables
+
+    @property
+    def choice(self) -> str:
+        """Name of the normal approximation."""
+        return self.inner.choice
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return self.inner.statistics
+
+    def shapes(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, Any]]:
+        """Shapes of the state and of what a step records."""
+
+        def made(inside: HMCOperands, key: PRNGKeyArray) -> tuple[HMCState, dict[str, jax.Array]]:
+            key, z = self.inner.start(inside, key, chains)
+            state = self.inner.state_at(inside, key, z, Evaluation(z[:, :1], z[:, 0], z))
+            return state, self.inner.record(inside, state)
+
+        shapes: tuple[Any, dict[str, Any]] = jax.eval_shape(made, operands.chains, key)
+        return shapes
+
+    def init(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
+        """Start at independent draws from the normal approximation."""
+        key, z, theta, loadings = _begin(self.inner, operands.chains, key, chains)
+        return _first(self.inner, operands.chains, key, z, theta, self._pass(operands, loadings))
+
+    def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
+        """One trajectory of every chain, and in warm-up what is learnt from it."""
+        inside = operands.chains
+        departure, r = _depart(self.inner, inside, state)
+        z, evaluation, last = state.position, state.evaluation, int(departure.n_leapfrog_steps)
+        for number in range(1, last + 1):
+            z, r, theta, loadings = _turn(self.inner, inside, state, z, r, departure.angle)
+            sums = self._pass(operands, loadings)
+            share = np.asarray(0.5 if number == last else 1.0, dtype=z.dtype)
+            r, evaluation = _push(self.inner, inside, state, z, r, theta, sums, departure.angle * share)
+        return _arrive(self.inner, inside, state, departure, z, r, evaluation)
+
+    def _pass(self, operands: StreamedOperands, loadings: Loadings) -> Sums:
+        """The sums over the rows, on the device of the chains."""
+        sums = one_pass(self.inner.density.of_rows, operands.rows, loadings)  # type: ignore[attr-defined]  # as below
+        return jax.tree.map(lambda part: jnp.asarray(part, dtype=loadings.mean.dtype), sums)
+
+
+@partial(jax.jit, static_argnames=("kernel", "chains"))
+def _begin(
+    kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, chains: int
+) -> tuple[PRNGKeyArray, Point, Point, Loadings]:
+    """Where the chains begin, as whitened coordinates, as ``θ`` and as loadings."""
+    key, z = kernel.start(operands, key, chains)
+    theta = unwhiten(operands.centre, operands.factor, z)
+    return key, z, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
+    """State before the first draw."""
+    return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
+    """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
+    departure = kernel.depart(operands, state)
+    push = kernel.force(operands, state, state.position, state.evaluation)
+    return departure, departure.momentum + departure.angle / 2 * push
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _turn(
+    kernel: HMCKernel, operands: HMCOperands, state: HMCState, z: Point, r: Point, angle: Float[jax.Array, ""]
+) -> tuple[Point, Point, Point, Loadings]:
+    """Position and momentum after a turn, and the position as ``θ`` and as loadings."""
+    z, r = turned(z, r, angle)
+    theta = kernel.place(operands, state, z)
+    return z, r, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _push(
+    kernel: HMCKernel,
+    operands: HMCOperands,
+    state: HMCState,
+    z: Point,
+    r: Point,
+    theta: Point,
+    sums: Sums,
+    length: Float[jax.Array, ""],
+) -> tuple[Point, Evaluation]:
+    """Momentum after a leapfrog step of the given length, and the density where it is."""
+    evaluation = _evaluation(kernel, operands, theta, sums)
+    return r + length * kernel.force(operands, state, z, evaluation), evaluation
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _arrive(
+    kernel: HMCKernel,
+    operands: HMCOperands,
+    state: HMCState,
+    departure: Departure,
+    z: Point,
+    r: Point,
+    evaluation: Evaluation,
+) -> tuple[HMCState, dict[str, jax.Array]]:
+    """The state after a trajectory, and what is recorded of it."""
+    return kernel.arrive(operands, state, departure, z, r, evaluation)
+
+
+@partial(jax.jit, static_argnames=("kernel",))
+def _evaluation(kernel: HMCKernel, operands: HMCOperands, theta: Point, sums: Sums) -> Evaluation:
+    return evaluation_of(kernel.density, operands.density, theta, sums)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ClassCosts:
+    """Slopes of the cost of some rows, and what is summed over them; see :class:`RowCosts`.
+
+    Attributes
+    ----------
+    density : ClassDensity
+        What a row costs.
+    names : tuple of str
+        Other vectors over the rows: none, for each of many classes would have its own.
+    level : array (C J,)
+        Of the loadings.
+    constant : array (C J (J + 1) / 2,)
+        The same of the covariances.
+    """
+
+    density: ClassDensity
+    names: tuple[str, ...]
+    level: Float[np.ndarray, " contrasts"]
+    constant: Float[np.ndarray, " pairs"]
+
+    @property
+    def chains(self) -> int:
+        """Number ``C`` of costs of a row."""
+        return len(self.level) // (self.density.n_classes - 1)
+
+    @cached_property
+    def _basis(self) -> Float[np.ndarray, "K J"]:
+        return contrasts(self.density.n_classes)
+
+    def __call__(
+        self,
+        first: Float[np.ndarray, "rows _"],
+        second: Float[np.ndarray, "rows _"],
+        target: PerRow,
+        weight: PerRow,
+    ) -> tuple[Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"]]:
+        """Given the products of the rows with the loadings, and their classes by number."""
+        columns, J, C = len(self.level), self._basis.shape[1], self.chains
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Rows come last: sums over a few classes are then sums of long vectors.
+            mean = np.add(first[:, :columns].T, self.level[:, None], order="C").reshape(C, J, -1)
+            score = self._basis @ mean
+            level, slope = log_sum_exp(score, axis=1)
+            to_pairs = None
+            if self.density.has_variance:
+                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
+                var = var + second if self.density.quadratic else var
+                var = var + first[:, columns:] if self.density.linear else var
+                extra, more, to_pairs = self._of_noise(score, var)
+                level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
+            own, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
+            cost = weight[:, None] * (level - score[:, own, rows]).T
+            slope[:, own, rows] -= 1
+            back = ((self._basis.T @ slope) * weight).reshape(columns, -1).T
+        if to_pairs is None:
+            return back, second, cost
+        back = np.concatenate([back, to_pairs], axis=1) if self.density.linear else back
+        return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
+
+    def _of_noise(
+        self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]
+    ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "m _"]]:
+        """What noise adds to the loss, and its slopes in the scores and in the covariances of pairs of contrasts."""
+        (C, K, m), basis = score.shape, self._basis
+        one, other = np.triu_indices(K - 1)
+        cov = np.empty((m * C, K - 1, K - 1))
+        cov[:, one, other] = cov[:, other, one] = pairs.reshape(m * C, len(one))
+        mean = score.transpose(2, 0, 1).reshape(m * C, K)
+        extra, slope, to_cov, _ = FORMS[self.density.loss.expectation](mean, basis @ cov @ basis.T)
+        to_pairs = np.where(one == other, 1.0, 2.0) * (basis.T @ to_cov @ basis)[:, one, other]
+        return extra.reshape(m, C).T, slope.reshape(m, C, K).transpose(1, 2, 0), to_pairs.reshape(pairs.shape)

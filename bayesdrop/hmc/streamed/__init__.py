@@ -1,1 +1,0 @@
-"""Rows that are read a block at a time: density and sampler."""
