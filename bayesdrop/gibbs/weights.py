@@ -61,13 +61,6 @@ Masks = Sequence[Bool[jax.Array, "_ C _"]]
 PerScore = Float[jax.Array, "C n"]
 Vector = Float[jax.Array, "C D"]
 
-# Iterations of conjugate gradients, and what an operation of theirs costs beside one of a dense factorisation.
-_ITERATIONS, _STREAMING = 60, 8
-# No matrix of more than so many numbers is factored.
-_LARGEST = 5_000**2
-# Rows that the preconditioner takes exactly, at most; their numbers are no more than twice the entries.
-_STIFF = 128
-
 
 def _solve(
     factor: Float[jax.Array, "C q q"], right: Float[jax.Array, "C q"], transposed: bool = False
@@ -189,7 +182,13 @@ def gradient_draw(
 
 
 def _stiff_rows(
-    columns: Columns, kept: Masks, omega: PerScore, precision: Vector, back: Callable[..., Vector], intercept: bool
+    columns: Columns,
+    kept: Masks,
+    omega: PerScore,
+    precision: Vector,
+    back: Callable[..., Vector],
+    intercept: bool,
+    most: int = 128,
 ) -> Callable[[Vector], Vector]:
     """Inverse of ``D + RᵀΩ_S R`` as preconditioner: rows ``R`` (k, D) with the largest ``ω``, diagonal of the others.
 
@@ -198,9 +197,10 @@ def _stiff_rows(
     and their number grows with the rows. By Woodbury's identity the inverse is ``D⁻¹ − HᵀH`` with ``H = L⁻¹ R D⁻¹`` and
     ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for the hinge on 3,000 rows.
     """
+    # Rows that the preconditioner takes exactly, at most; their numbers are no more than twice the entries.
     (chains, n), size = omega.shape, precision.shape[1]
     entries = sum(block.values.size for block in columns.blocks)
-    k = min(_STIFF, n // 2, 2 * entries // size)
+    k = min(most, n // 2, 2 * entries // size)
     largest, chosen = jax.lax.top_k(omega, k)
     others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
     diagonal = precision + back(others, True)
@@ -234,7 +234,7 @@ DRAWS: dict[str, Draw] = {
 """The three draws by the names under which :class:`bayesdrop.Gibbs` knows them."""
 
 
-def cheapest(n: int, p: int, dense: bool) -> str:
+def cheapest(n: int, p: int, dense: bool, iterations: int = 60, streaming: int = 8, largest: int = 5_000**2) -> str:
     """Name of the draw that takes the fewest operations for ``n`` rows and ``p`` features.
 
     Examples
@@ -242,11 +242,13 @@ def cheapest(n: int, p: int, dense: bool) -> str:
     >>> cheapest(500, 30, True), cheapest(40, 300, True), cheapest(2000, 5000, False)
     ('cholesky', 'woodbury', 'conjugate_gradient')
     """
+    # No matrix of more than so many numbers is factored.
+    # Iterations of conjugate gradients, and what an operation of theirs costs beside one of a dense factorisation.
     if not dense:
         return "conjugate_gradient"
-    cost = {"conjugate_gradient": float(_STREAMING * _ITERATIONS * 2 * n * p)}
+    cost = {"conjugate_gradient": float(streaming * iterations * 2 * n * p)}
     for name, side, other in (("cholesky", p, n), ("woodbury", n, p)):
-        if side * side <= _LARGEST:
+        if side * side <= largest:
             cost[name] = side * side * other + side**3 / 3
     return min(cost, key=lambda name: cost[name])
 

@@ -106,8 +106,9 @@ class ScoreHMCKernel(HMCKernel):
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
+        factor: Any = operands.factor
         key, z = self.start(operands, key, chains)
-        return self.state_at(operands, key, z, self.evaluation(operands, z, operands.factor.scores(z)))
+        return self.state_at(operands, key, z, self.evaluation(operands, z, factor.scores(z)))
 
     def remainder(self, operands: HMCOperands, score: PerScore) -> tuple[PerScore, PerScore]:
         """``r(δ)`` and ``h(δ)``, (C, n) each."""

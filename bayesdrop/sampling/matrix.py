@@ -32,9 +32,6 @@ __all__ = [
     "squared_product",
 ]
 
-# Places that are added in one turn of a loop.
-_AT_ONCE = 8
-
 
 class PaddedLines(NamedTuple):
     """Lines (rows or columns) of a sparse matrix in blocks of similar length.
@@ -70,9 +67,13 @@ class PaddedLines(NamedTuple):
         return both[:chains], both[chains:]
 
     def _sums(
-        self, table: Float[jax.Array, "length K"], factor: Callable[[Float[jax.Array, " _"]], Float[jax.Array, "_ _"]]
+        self,
+        table: Float[jax.Array, "length K"],
+        factor: Callable[[Float[jax.Array, " _"]], Float[jax.Array, "_ _"]],
+        at_once: int = 8,
     ) -> Float[jax.Array, "K lines"]:
         """Sums over each line of rows of a table, times a factor made of the entries."""
+        # Places that are added in one turn of a loop.
 
         def add(total: Float[jax.Array, "_ K"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
             place, value = entry
@@ -81,7 +82,7 @@ class PaddedLines(NamedTuple):
         sums = []
         for place, value in zip(self.places, self.values, strict=True):
             nothing = jnp.zeros((place.shape[1], table.shape[1]), table.dtype)
-            sums.append(jax.lax.scan(add, nothing, (place, value), unroll=min(_AT_ONCE, len(place)))[0])
+            sums.append(jax.lax.scan(add, nothing, (place, value), unroll=min(at_once, len(place)))[0])
         return jnp.concatenate(sums)[self.order].T
 
 

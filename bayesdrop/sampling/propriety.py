@@ -36,13 +36,6 @@ from ..rates import RateMap
 
 __all__ = ["check_proper", "separates"]
 
-# Rows of the first linear programme, for each of its variables: most data show on a few that nothing separates them.
-_ROWS = 4
-# Rows times variables of the largest linear programme, some seconds.
-_LARGEST = 2_000_000
-# A gap below it, for each feature in units of its largest entry, may be rounding.
-_ROUNDING = 1e-12
-
 
 def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> None:
     """Raise an error if the posterior is certainly improper.
@@ -82,7 +75,7 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
         )
 
 
-def separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
+def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: int = 2_000_000) -> bool:
     """True if some hyperplane has all rows of one class strictly on one side, and those of the other on the other.
 
     Of large data it is not looked for, unless it shows on some of the rows that there is none; False means that none
@@ -102,18 +95,21 @@ def separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
     >>> separates(np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0]))
     False
     """
+    # Rows times variables of the largest linear programme, some seconds.
+    # Rows of the first linear programme for each of its variables: most data show on a few that nothing does.
     n, p = X.shape
     order = np.random.default_rng(0).permutation(n)
-    size = _ROWS * (p + 1)
-    while size < n and size * (p + 1) <= _LARGEST:
+    size = rows * (p + 1)
+    while size < n and size * (p + 1) <= largest:
         # What separates all rows separates some of them.
         if not _separates(X[order[:size]], target[order[:size]]):
             return False
         size *= 2
-    return n * (p + 1) <= _LARGEST and _separates(X, target)
+    return n * (p + 1) <= largest and _separates(X, target)
 
 
-def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
+def _separates(X: Any, target: Float[np.ndarray, " n"], rounding: float = 1e-12) -> bool:
+    # A gap below it, for each feature in units of its largest entry, may be rounding.
     from scipy import sparse
     from scipy.optimize import linprog
 
@@ -133,4 +129,4 @@ def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
         method="highs-ipm",
     )
     # The solver's word is checked: its plane must do what it says.
-    return found.x is not None and bool(np.min(signed @ found.x[:-1]) > _ROUNDING * p)
+    return found.x is not None and bool(np.min(signed @ found.x[:-1]) > rounding * p)

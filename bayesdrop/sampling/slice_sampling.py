@@ -15,14 +15,13 @@ __all__ = ["slice_sample"]
 
 Elementwise = Float[jax.Array, "..."]
 
-_TRIALS = 100
-
 
 def slice_sample(
     key: PRNGKeyArray,
     log_density: Callable[[Elementwise], Elementwise],
     start: Float[jax.Array, "*problems"],
     width: Float[jax.Array, "*problems"],
+    trials: int = 100,
 ) -> Float[jax.Array, "*problems"]:
     """Slice sampling on an interval of given width, placed at random and shrunk (Neal 2003, figures 3 and 5).
 
@@ -46,7 +45,7 @@ def slice_sample(
     right = left + width
 
     def unfinished(carry: Any) -> Bool[jax.Array, ""]:
-        return (carry[0] < _TRIALS) & ~jnp.all(carry[4])
+        return (carry[0] < trials) & ~jnp.all(carry[4])
 
     def trial(carry: Any) -> Any:
         count, left, right, point, done = carry

@@ -28,9 +28,6 @@ __all__ = [
 
 Scales = Float[jax.Array, "C g"]
 
-# Chains start this far apart.
-_SCATTER = 0.5
-
 
 class ScaleOperands(NamedTuple):
     """Groups of weights and priors of their scales.
@@ -66,12 +63,15 @@ def scale_operands(learnt: LearntScale | None, dtype: Any) -> ScaleOperands | No
     )
 
 
-def first_scales(key: PRNGKeyArray, operands: ScaleOperands | None, chains: int, dtype: Any) -> Scales:
+def first_scales(
+    key: PRNGKeyArray, operands: ScaleOperands | None, chains: int, dtype: Any, scatter: float = 0.5
+) -> Scales:
     """``log σ`` to start from, (C, g): scattered about the medians; (C, 0) where there are none."""
+    # Chains start this far apart.
     if operands is None:
         return jnp.zeros((chains, 0), dtype)
     median = jnp.log(operands.law.median())
-    return median[None] + _SCATTER * jax.random.normal(key, (chains, median.shape[0]), dtype)
+    return median[None] + scatter * jax.random.normal(key, (chains, median.shape[0]), dtype)
 
 
 def weight_precision(operands: ScaleOperands, log_scale: Scales) -> Float[jax.Array, "C p"]:

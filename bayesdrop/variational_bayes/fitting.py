@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum
 from typing import Any, cast
 
 import numpy as np
@@ -39,9 +38,9 @@ from ..rates import RateMap
 from ..warnings import NarrowIntervalsWarning, warn
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
-from .result import Variational
+from .result import AscentStatus, Variational
 
-__all__ = ["Ascent", "AscentStatus", "in_range", "variational"]
+__all__ = ["Ascent", "in_range", "variational"]
 
 # Up to so many features the weights have a full covariance.
 _FULL_UP_TO = 1000
@@ -316,15 +315,6 @@ def in_range() -> Iterator[None]:
             f"X: the evidence lower bound leaves double precision ({error}). Bring the features to a common scale, as "
             "sklearn.preprocessing.StandardScaler does, or lower C."
         ) from error
-
-
-class AscentStatus(Enum):
-    """How the ascent ended; the value says what to do."""
-
-    CONVERGED = "Converged: the relative rise of the evidence lower bound is below tol."
-    MAX_ITERATIONS = (
-        "Stopped at max_iter before the tolerance was met: raise max_iter, loosen tol, or standardise the features."
-    )
 
 
 class Ascent:

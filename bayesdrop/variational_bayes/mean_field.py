@@ -40,7 +40,7 @@ from .mask_entries import Entries, Expected
 
 __all__ = ["MeanField", "Problem"]
 
-# Columns of ZΣ held at once, which bounds memory at n times as many numbers and makes them one product.
+# Columns of which the spread is held at a time.
 _BLOCK = 32
 # Accuracy and number of conjugate-gradient steps; any number of them raises the bound.
 _ACCURACY, _STEPS = 1e-10, 200
@@ -338,7 +338,10 @@ class MeanField:
             keep[part] = new
 
     def _sweep_columns(
-        self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
+        self,
+        current: Float[np.ndarray, " n"],
+        slope: Float[np.ndarray, " N"],
+        fixed: Float[np.ndarray, " N"],
     ) -> None:
         """Full covariance: ``ZΣ`` for a block of columns at a time, kept up to date within it."""
         entries, keep = self.problem.entries, self.keep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +23,17 @@ from ..posterior.arviz_groups.groups import assemble
 if TYPE_CHECKING:
     from ..model import Model
     from ..rates import RateMap
-    from .fitting import AscentStatus
 
-__all__ = ["Variational"]
+__all__ = ["AscentStatus", "Variational"]
+
+
+class AscentStatus(Enum):
+    """How the ascent ended; the value says what to do."""
+
+    CONVERGED = "Converged: the relative rise of the evidence lower bound is below tol."
+    MAX_ITERATIONS = (
+        "Stopped at max_iter before the tolerance was met: raise max_iter, loosen tol, or standardise the features."
+    )
 
 
 @dataclass(frozen=True)

@@ -207,18 +207,16 @@ def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.A
     return level - 0.5 * jnp.sum(away * away, axis=0)
 
 
-# First width of the slices.
-_WIDTH = 4.0
-
-
 def draw_intercepts(
     key: PRNGKeyArray,
     own: Bool[jax.Array, "K n"],
     row_weight: Float[jax.Array, " n"],
     intercept: Float[jax.Array, "K C"],
     score: Float[jax.Array, "K C n"],
+    first: float = 4.0,
 ) -> tuple[Float[jax.Array, "K C"], Float[jax.Array, "K C n"]]:
     """Draw the intercepts in turn; they and the scores, which have them, keep their sum over the classes."""
+    # First width of the slices.
     K = score.shape[0]
 
     def one(carry: Any, inputs: Any) -> Any:
@@ -232,7 +230,7 @@ def draw_intercepts(
             return members * shift - jnp.sum(row_weight[None] * total, axis=1)
 
         start = jnp.zeros_like(intercept[0])
-        shift = slice_sample(key, log_density, start, jnp.full_like(start, _WIDTH))
+        shift = slice_sample(key, log_density, start, jnp.full_like(start, first))
         part = (jnp.arange(K) == k).astype(score.dtype) - 1 / K
         intercept = intercept + part[:, None] * shift[None]
         return (intercept, score + part[:, None, None] * shift[None, :, None]), None

@@ -28,9 +28,6 @@ __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 
 # What a column costs beside its entries, in entries: the overhead of one step of a loop.
 _OVERHEAD = 64
-_MOST_BLOCKS = 5
-# Another block must save this share of the cost.
-_WORTH = 0.1
 
 
 class Block(NamedTuple):
@@ -246,7 +243,7 @@ def _by_row(
     return tuple(lines), placed(np.argsort(np.concatenate(members)), np.int32)
 
 
-def partition(length: Int[np.ndarray, " p"]) -> list[np.ndarray]:
+def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1) -> list[np.ndarray]:
     """Cut columns into few blocks of similar length, each padded to its longest, at the least total cost.
 
     Parameters
@@ -264,6 +261,7 @@ def partition(length: Int[np.ndarray, " p"]) -> list[np.ndarray]:
     >>> [block.tolist() for block in partition(np.array([3, 1000, 2, 0, 900]))]
     [[1, 4], [0, 2]]
     """
+    # Another block must save this share of the cost.
     columns = np.argsort(-length, kind="stable")
     columns = columns[: np.count_nonzero(length)]
     if not len(columns):
@@ -278,11 +276,11 @@ def partition(length: Int[np.ndarray, " p"]) -> list[np.ndarray]:
     number = ends[None] - first[:, None]
     cost = np.where(number > 0, (lengths[:, None] + _OVERHEAD) * number, np.inf)
     best, starts, cuts = cost[0], [], [0]
-    while len(cuts) < min(_MOST_BLOCKS, len(lengths)):
+    while len(cuts) < min(most, len(lengths)):
         ways = best[:-1, None] + cost[1:]
         starts.append(1 + np.argmin(ways, axis=0))
         cheaper = np.min(ways, axis=0)
-        if cheaper[-1] > (1 - _WORTH) * best[-1]:
+        if cheaper[-1] > (1 - worth) * best[-1]:
             break
         best, cuts, j = cheaper, [], len(lengths) - 1
         for start in reversed(starts):

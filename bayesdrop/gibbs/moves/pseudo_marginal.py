@@ -52,13 +52,8 @@ Cost = Callable[[Elementwise, Elementwise, Elementwise], Elementwise]
 Point = Float[jax.Array, "C D"]
 
 
-_LOOK_AHEAD_NODES = 5
-_ENERGY_NODES = 9
 _KICKS = 12
 _LARGEST_ANGLE = float(np.pi / 2) / _KICKS
-_TARGET = 0.65
-# Above this many coordinates the metric is diagonal.
-_DENSE = 500
 
 
 class RowLikelihood(NamedTuple):
@@ -125,6 +120,7 @@ def mask_pass(
     kept: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
     offset: Float[jax.Array, " n"] | None = None,
+    nodes: int = 5,
 ) -> tuple[Float[jax.Array, " C"], Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...]]:
     """Go through the columns with the look-ahead proposal; draw masks, or score given ones.
 
@@ -159,8 +155,8 @@ def mask_pass(
         drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
         own = u * u * drop * keep
         here, rest = gather(mean, rows), jnp.maximum(gather(var, rows) - own, 0)
-        kept_value = log_expected_likelihood(likelihood, y, s, here + drop * u, rest, _LOOK_AHEAD_NODES)
-        dropped_value = log_expected_likelihood(likelihood, y, s, here - keep * u, rest, _LOOK_AHEAD_NODES)
+        kept_value = log_expected_likelihood(likelihood, y, s, here + drop * u, rest, nodes)
+        dropped_value = log_expected_likelihood(likelihood, y, s, here - keep * u, rest, nodes)
         gain = kept_value - dropped_value
         if draws is not None:
             chance = jax.nn.sigmoid(gain - logit)
@@ -190,12 +186,13 @@ def surrogate_likelihood(
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
     offset: Float[jax.Array, " n"] | None = None,
+    nodes: int = 9,
 ) -> Float[jax.Array, " C"]:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
     mean, var = _moments(columns, weight, intercept, logit, target.shape[0], offset)
     shape = mean.shape
     y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
-    return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, _ENERGY_NODES), axis=-1)
+    return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, nodes), axis=-1)
 
 
 class Metric(NamedTuple):
@@ -218,9 +215,10 @@ class Metric(NamedTuple):
     accepted: Float[jax.Array, ""]
 
 
-def first_metric(scale: Float[jax.Array, " D"]) -> Metric:
+def first_metric(scale: Float[jax.Array, " D"], dense_up_to: int = 500) -> Metric:
     """Metric before anything is known; ``scale`` (D,) are standard deviations to start from."""
-    dense = scale.shape[0] <= _DENSE
+    # Above this many coordinates the metric is diagonal.
+    dense = scale.shape[0] <= dense_up_to
     return Metric(
         mean=jnp.zeros_like(scale),
         covariance=jnp.diag(scale * scale) if dense else scale * scale,
@@ -236,6 +234,7 @@ def adapt_metric(
     energy_acceptance: Float[jax.Array, " C"],
     acceptance: Float[jax.Array, " C"],
     count: Int[jax.Array, ""],
+    target: float = 0.65,
 ) -> Metric:
     """Learn from one draw of all chains: θ (C, D) and the two acceptance probabilities (C,); later draws count more."""
     dtype = theta.dtype
@@ -257,7 +256,7 @@ def adapt_metric(
     else:
         factor = jnp.sqrt(covariance)
     step = 1 / jnp.sqrt(count.astype(dtype) + 10)
-    log_angle = metric.log_angle + step * (jnp.mean(energy_acceptance) - _TARGET)
+    log_angle = metric.log_angle + step * (jnp.mean(energy_acceptance) - target)
     return Metric(
         mean=mean,
         covariance=covariance,

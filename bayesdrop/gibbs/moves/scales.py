@@ -180,8 +180,6 @@ def move_scales(
 Elementwise = Float[jax.Array, "*shape"]
 PerGroup = Float[jax.Array, "C g"]
 
-# Means and strengths are drawn in turn, so many times a sweep.
-_ROUNDS = 3
 # Beyond these logit μ and log s the law of the rates stays as it is there: all of them are 0 or 1 to 10¹⁰ digits, and
 # shapes μs of the order of exp(−70) can still be divided by in single precision.
 _LOGIT, _LOG_STRENGTH = 40.0, 30.0
@@ -252,8 +250,10 @@ def draw_groups(
     logit: Float[jax.Array, "C k"],
     logit_mean: PerGroup,
     log_strength: PerGroup,
+    rounds: int = 3,
 ) -> tuple[PerGroup, PerGroup]:
     """Draw ``logit μ`` and ``log s`` (C, g) given the logits of the rates (C, k)."""
+    # Means and strengths are drawn in turn, so many times a sweep.
     groups, shape = logit_mean.shape[1], logit_mean.shape
 
     def log_density(logit_mean: PerGroup, log_strength: PerGroup) -> PerGroup:
@@ -271,4 +271,4 @@ def draw_groups(
         log_strength = slice_sample(key_strength, lambda x: log_density(logit_mean, x), log_strength, strength_width)
         return logit_mean, log_strength
 
-    return jax.lax.fori_loop(0, _ROUNDS, one, (logit_mean, log_strength))
+    return jax.lax.fori_loop(0, rounds, one, (logit_mean, log_strength))

@@ -36,9 +36,6 @@ from .precision import Precision, RateLoading, loading_of, precision_of
 
 __all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
 
-# Curvature of a row, as a share of the largest, and precision of a weight, as a share of the prior's, that are least.
-_FLAT, _LEAST = 1e-6, 0.2
-
 
 class DrawnApproximation(NamedTuple):
     """What it is made of.
@@ -151,9 +148,16 @@ def _moved(
 
 
 def _at(
-    model: Model, data: Dataset, rate_map: RateMap, centre: Float[np.ndarray, " D"], spread: Float[np.ndarray, "n 1"]
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    centre: Float[np.ndarray, " D"],
+    spread: Float[np.ndarray, "n 1"],
+    flat: float = 1e-6,
+    least: float = 0.2,
 ) -> DrawnApproximation:
     """The approximation around a centre, curvatures averaged over scores of a spread."""
+    # Curvature of a row, as a share of the largest, and precision of a weight, of the prior's, that are least.
     design, intercept = data.design, model.fit_intercept
     p, k = design.shape[1], rate_map.size if rate_map.is_free else 0
     u = centre[len(centre) - k :]
@@ -172,8 +176,8 @@ def _at(
     slopes = energy.derivatives(mean, var, spread)
     curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1], np.zeros(1), exact=False)
     bend = curve.mean_mean[:, 0]
-    bend = np.maximum(bend, _FLAT * (bend.max() or 1.0))
-    own = np.maximum(curve.diagonal[:p, 0], _LEAST * prior[:p, 0])
+    bend = np.maximum(bend, flat * (bend.max() or 1.0))
+    own = np.maximum(curve.diagonal[:p, 0], least * prior[:p, 0])
     gain = np.asarray(np.broadcast_to(model.noise.coefficients(rate).gain, p), float)
     rates, whole = None, own
     if k:

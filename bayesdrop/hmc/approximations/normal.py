@@ -35,15 +35,15 @@ __all__ = ["Factor", "normal_approximation", "root_inverse", "score_spread"]
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
 _BLOCK = 128
-# Numbers for each row that are held at once: columns of the scores of so many vectors, but a few in any case.
-_HELD, _FEW = 1 << 26, 8
-_STEPS, _TOLERANCE = 30, 1e-3
-# Fits stop within a share of their objective: a millionth, of a million rows, is 0.3 posterior standard deviations.
-_TIGHT = 1e-9
 
 
 def normal_approximation(
-    model: Model, data: Dataset, rate: Float[np.ndarray, " p"], averaged: bool = False, dense: bool = True
+    model: Model,
+    data: Dataset,
+    rate: Float[np.ndarray, " p"],
+    averaged: bool = False,
+    dense: bool = True,
+    tol: float = 1e-9,
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Mean (D,) and a factor ``T`` with ``Σ = TTᵀ``, (D, D) or, of a diagonal one, (D,), of weights and intercept.
 
@@ -51,6 +51,7 @@ def normal_approximation(
     the second approximation for smooth losses as well: where classes are nearly separated the loss at the mode is flat,
     and almost nowhere else.
     """
+    # Fits stop within a share of their objective: a millionth, of a million rows, is 0.3 posterior standard deviations.
     design = data.design
     p = design.shape[1]
     moments = ScoreMoments(design, model.noise, np.asarray(rate, dtype=np.float64)[:, None], model.fit_intercept)
@@ -71,7 +72,7 @@ def normal_approximation(
     else:
         fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
         start = fit_block(
-            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=_TIGHT),
+            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=tol),
             offset=data.offset,
         )  # fmt: skip
         weights, smoothing = start.weights, np.zeros((1, 1))
@@ -100,9 +101,10 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
     return np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
 
 
-def _columns(n: int, D: int) -> Iterator[slice]:
+def _columns(n: int, D: int, held: int = 1 << 26, few: int = 8) -> Iterator[slice]:
     """Cut ``D`` columns so that the scores of ``n`` rows under some of them fit into memory."""
-    size = max(_FEW, min(_BLOCK, _HELD // max(n, 1)))
+    # Numbers for each row that are held at once: columns of the scores of so many vectors, but a few in any case.
+    size = max(few, min(_BLOCK, held // max(n, 1)))
     return (slice(start, start + size) for start in range(0, D, size))
 
 
@@ -158,13 +160,15 @@ def _factor(
     return 1 / np.sqrt(np.maximum(diagonal[keep, 0], 1e-10))
 
 
-def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
+def _smoothed(
+    energy: Energy, keep: slice, steps: int = 30, tolerance: float = 1e-3
+) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
     """Newton's method on the expected energy, its covariance following."""
     size, design = energy.precision.shape[0], energy.moments.design
     weights = np.zeros((size, 1))
     (spread,) = design.persist(np.sqrt(design.sq_matvec(1 / (energy.precision[:-1] + 1)) + 1.0))
     factor: Any = None
-    for _ in range(_STEPS):
+    for _ in range(steps):
         mean, var = energy.moments.scores(weights)
         value = energy.value(weights, mean, var, spread)
         gradient, _ = energy.gradient(weights, energy.derivatives(mean, var, spread))
@@ -187,6 +191,6 @@ def _smoothed(energy: Energy, keep: slice) -> tuple[Float[np.ndarray, "size 1"],
         (new,) = design.persist(np.sqrt(fitted))
         still = bool(np.max(np.abs(new - spread)) < 0.05 * np.max(new))
         spread = new
-        if still and float(np.sum(whitened**2)) < _TOLERANCE:
+        if still and float(np.sum(whitened**2)) < tolerance:
             break
     return weights, factor

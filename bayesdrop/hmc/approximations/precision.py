@@ -174,12 +174,6 @@ def row_factor(
     )  # fmt: skip
 
 
-# Most that the rows add to the diagonal, in multiples of the prior's precision.
-_LARGEST = 4.0
-# Directions: at most so many, those whose curvature is beyond the others', by so many passes.
-_MOST_DIRECTIONS, _MORE, _BEYOND, _PASSES = 256, 10, 2.0, 3
-
-
 def loading_of(gain: Float[np.ndarray, " p"], rates: RateLoading | None = None) -> Any:
     """``L`` (p, q), sparse, for the gains of the weights and free rates.
 
@@ -256,36 +250,45 @@ def precision_of(
 
 
 def leading_directions(
-    found: Precision, scale: Float[np.ndarray, " q"], most: int
+    found: Precision, scale: Float[np.ndarray, " q"], most: int, more: int = 10, passes: int = 3, beyond: float = 2.0
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "q k"]]:
     """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most so many, and their directions (q, k).
 
-    ``scale`` is ``S^{−½}``. Values below 2 are left out: beside the others they are no longer apart.
+    ``scale`` is ``S^{−½}``; ``more`` vectors than that are kept for so many passes. Values not ``beyond`` a bound are
+    left out: beside the others they are no longer apart.
     """
     q = len(scale)
-    start = np.random.default_rng(0).normal(size=(q, min(most + _MORE, q)))
+    start = np.random.default_rng(0).normal(size=(q, min(most + more, q)))
     basis, image = np.linalg.qr(start)[0], np.zeros((0, 0))
-    for number in range(_PASSES):
+    for number in range(passes):
         image = scale[:, None] * found.times(scale[:, None] * basis)
-        if number + 1 < _PASSES:
+        if number + 1 < passes:
             basis = np.linalg.qr(image)[0]
     inside = basis.T @ image
     value, vector = np.linalg.eigh(0.5 * (inside + inside.T))
     value, vector = value[::-1][:most], vector[:, ::-1][:, :most]
-    kept = value > _BEYOND
+    kept = value > beyond
     return value[kept], basis @ vector[:, kept]
 
 
-def direction_factor(found: Precision, intercept: bool, dtype: str) -> DirectionFactor:
+def direction_factor(
+    found: Precision,
+    intercept: bool,
+    dtype: str,
+    largest: float = 4.0,
+    most: int = 256,
+    passes: int = 3,
+    beyond: float = 2.0,
+) -> DirectionFactor:
     """Factor of ``H``; call it under its precision.
 
     There are as many directions as the matrix has entries in two columns, at most 256: products with them then take
-    about as long as those with the matrix.
+    about as long as those with the matrix. The diagonal has at most ``largest`` times the prior's precision.
     """
     n, p = found.design.shape
     entries = float(np.sum(found.design.occurrences(np.ones(n)))) / p
-    scale = 1 / np.sqrt(np.minimum(found.diagonal(), _LARGEST * found.prior))
-    value, vector = leading_directions(found, scale, int(np.clip(2 * entries, 1, _MOST_DIRECTIONS)))
+    scale = 1 / np.sqrt(np.minimum(found.diagonal(), largest * found.prior))
+    value, vector = leading_directions(found, scale, int(np.clip(2 * entries, 1, most)), passes=passes, beyond=beyond)
     real = partial(jnp.asarray, dtype=dtype)
     level = np.full(int(intercept), found.curvature.sum() ** -0.5)
     return DirectionFactor(

@@ -36,14 +36,7 @@ from .trajectory import (
     statistics_of,
 )
 
-__all__ = ["DIVERGED", "Departure", "HMCKernel", "HMCOperands", "HMCState"]
-
-# Where the pilots end, as shares of the warm-up; each begins where the one before ended.
-_PILOTS = (0.15, 0.4, 0.7)
-DIVERGED = 1000.0
-# What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
-# are as good as independent.
-_PRIOR_DRAWS, _INDEPENDENT = 100.0, 0.3
+__all__ = ["Departure", "HMCKernel", "HMCOperands", "HMCState"]
 
 
 class Departure(NamedTuple):
@@ -287,7 +280,14 @@ class HMCKernel:
         return state, self.record(operands, state)
 
     def accept(
-        self, operands: HMCOperands, state: HMCState, departure: Departure, new_z: Point, r: Point, new: Evaluation
+        self,
+        operands: HMCOperands,
+        state: HMCState,
+        departure: Departure,
+        new_z: Point,
+        r: Point,
+        new: Evaluation,
+        diverged: float = 1000.0,
     ) -> HMCState:
         """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
         momentum, angle, n_leapfrog_steps, fall, key = departure
@@ -312,13 +312,14 @@ class HMCKernel:
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
-            diverging=gain < -DIVERGED,
+            diverging=gain < -diverged,
             count=state.count + 1,
             key=key,
         )
 
-    def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
+    def _learn(self, operands: HMCOperands, state: HMCState, pilots: tuple[float, ...] = (0.15, 0.4, 0.7)) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
+        # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
         mapped = isinstance(operands.factor, FactorMap)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
@@ -328,7 +329,7 @@ class HMCKernel:
             square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
             seen=state.seen + theta.shape[0],
         )
-        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in _PILOTS])
+        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in pilots])
         due = jnp.any(state.count == jnp.maximum(ends, 2))
 
         def centre(s: HMCState) -> HMCState:
@@ -359,18 +360,26 @@ class HMCKernel:
         return where_needed(due, centre, state)
 
     def _stretch(
-        self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
+        self,
+        operands: HMCOperands,
+        s: HMCState,
+        shift: Float[jax.Array, " D"],
+        square: Float[jax.Array, " D"],
+        prior_draws: float = 100.0,
+        independent: float = 0.3,
     ) -> HMCState:
         """Centre and stretch a map by the whitened moments of a pilot.
 
         A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
         (James & Stein 1961).
         """
+        # What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
+        # are as good as independent.
         total = s.seen.astype(shift.dtype)
         variance = jnp.maximum(square - shift * shift, 0)
         excess = jnp.sum(shift * shift)
-        kept = jnp.maximum(1 - jnp.sum(variance) / (_INDEPENDENT * total) / jnp.maximum(excess, 1e-12), 0)
-        width = jnp.sqrt((total * variance + _PRIOR_DRAWS) / (total + _PRIOR_DRAWS))
+        kept = jnp.maximum(1 - jnp.sum(variance) / (independent * total) / jnp.maximum(excess, 1e-12), 0)
+        width = jnp.sqrt((total * variance + prior_draws) / (total + prior_draws))
         good = jnp.all(jnp.isfinite(width))
         width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
         nothing = jnp.zeros_like(s.mean)

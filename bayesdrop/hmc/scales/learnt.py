@@ -46,11 +46,6 @@ __all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scale
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
-# The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
-_FITS, _STEP, _CLOSE = 12, 1.5, 0.03
-# Largest share of the prior: 1 in single precision would leave the logarithm of 0.
-_MOST = 1 - 1e-6
-
 
 class FactorScaleMap(NamedTuple):
     """The map of a factor that is held.
@@ -178,7 +173,13 @@ class ScaleDensity:
 
 
 def best_scales(
-    model: Model, learnt: LearntScale, contrasts: int, start: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]]
+    model: Model,
+    learnt: LearntScale,
+    contrasts: int,
+    start: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]],
+    fits: int = 12,
+    longest: float = 1.5,
+    close: float = 0.03,
 ) -> tuple[Model, Float[np.ndarray, " g"]]:
     """The model at the most likely scales (g,), by Laplace's approximation of the marginal likelihood (MacKay 1992).
 
@@ -186,8 +187,9 @@ def best_scales(
     known scales, the approximation has the slope ``‖c_j/u_j‖²e^{−2t_j} − m_j + tr(P_jTTᵀ)`` in ``t_j``, to which the
     prior adds its own.
     """
+    # The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
     log_scale, p = np.log(learnt.law.median()), len(learnt.index)
-    for _ in range(_FITS):
+    for _ in range(fits):
         known = Normal(learnt.scale(np.exp(log_scale)))
         centre, factor = start(_with_prior(model, known))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
@@ -200,9 +202,9 @@ def best_scales(
         slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
         # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
         up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
-        step = np.clip(0.5 * np.log((up + 1e-6) / (down + 1e-6)), -_STEP, _STEP)
+        step = np.clip(0.5 * np.log((up + 1e-6) / (down + 1e-6)), -longest, longest)
         log_scale = log_scale + step
-        if np.max(np.abs(step)) < _CLOSE:
+        if np.max(np.abs(step)) < close:
             break
     return _with_prior(model, Normal(learnt.scale(np.exp(log_scale)))), log_scale
 
@@ -222,11 +224,13 @@ def with_scales(
     log_scale: Float[np.ndarray, " g"],
     contrasts: int,
     dtype: Any,
+    most: float = 1 - 1e-6,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
     """Density and operands with the scales as coordinates, and where and how wide these are.
 
     ``centre`` and ``factor`` approximate the density at scales ``e^log_scale``.
     """
+    # Largest share of the prior: 1 in single precision would leave the logarithm of 0.
     p, D, g = len(learnt.index), len(centre), learnt.groups
     precision = np.zeros((g, D))
     known = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
@@ -241,7 +245,7 @@ def with_scales(
         inside = np.linalg.solve(rotated, centre)
     # Rounding and a rough approximation may have the shares of a direction add up to more than 1.
     share = np.clip(share, 0.0, 1.0)
-    share = share / np.maximum(share.sum(axis=0), 1.0) * _MOST
+    share = share / np.maximum(share.sum(axis=0), 1.0) * most
     told = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(axis=1)
     real = partial(placed, dtype=dtype)
     found = FactorScaleMap(*(real(part) for part in (inside, rotated, share)))

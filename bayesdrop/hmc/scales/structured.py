@@ -31,18 +31,8 @@ from .scale_map import ClassDirections, DrawnDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 
-# Approximations at most, and the change of a log scale that asks for no further one.
-_FITS, _CLOSE, _LONGEST = 4, 0.2, 1.5
 # How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
 _APART = 0.5
-# ``a`` of scores that spread and say no more, and ``a`` and ``b`` of posteriors in which ``w/σ`` forgets the scale.
-_SPREADING, _RAYS = 1.0, (2.0, 1.0)
-# Steps at one approximation.
-_STEPS, _STILL = 60, 1e-3
-# Eigenvalues, as a share of the largest, below which the rows say nothing.
-_NOTHING = 1e-10
-# Numbers that are held at a time.
-_VALUES = 1 << 23
 
 
 def likely_scales(
@@ -50,6 +40,8 @@ def likely_scales(
     learnt: LearntScale,
     fit: Callable[[Model], tuple[Any, ScaleMap]],
     noisy: bool,
+    fits: int = 4,
+    close: float = 0.2,
 ) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
     """What ``fit`` finds near the most likely scales, the map there, ``τ``, the likely ``δ``, and what data decide.
 
@@ -58,10 +50,10 @@ def likely_scales(
     from dataclasses import replace
 
     log_scale = np.log(learnt.law.median())
-    for number in range(_FITS):
+    for number in range(fits):
         found, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
         delta, decided = _likely(there, learnt, log_scale)
-        if number + 1 == _FITS or np.max(np.abs(delta)) < _CLOSE:
+        if number + 1 == fits or np.max(np.abs(delta)) < close:
             break
         log_scale = log_scale + delta
     moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
@@ -73,17 +65,20 @@ def likely_scales(
     return found, there, log_scale, delta, decided
 
 
-def _falls(first: Any, second: Any, size: int, noisy: bool) -> tuple[float, float]:
+def _falls(
+    first: Any, second: Any, size: int, noisy: bool, spreading: float = 1.0, rays: tuple[float, float] = (2.0, 1.0)
+) -> tuple[float, float]:
     """``a`` and ``b``, all scales together, of two approximations at scales apart, whose first ``size`` are weights.
 
     Scores that only spread as the scale does have a mean curvature that falls with it, ``a = 1``. Where it falls faster
     the rows grow surer: their classes are apart, and no normal approximation knows how far the scale then reaches. What
     holds in the end is taken at once; not with noise, which grows with the weights and sets an end of its own.
     """
+    # ``a`` of scores that spread and say no more, and ``a`` and ``b`` of posteriors in which ``w/σ`` forgets the scale.
     curvature = [_curvature(found) for found in (first, second)]
     fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
-    if fall > _SPREADING and not noisy:
-        return _RAYS
+    if fall > spreading and not noisy:
+        return rays
     norm = [float(np.linalg.norm(found.centre[:size])) for found in (first, second)]
     growth = np.log(max(norm[1], 1e-12) / max(norm[0], 1e-12)) / _APART
     return fall, fall - float(np.clip(growth, 0, 1))
@@ -97,13 +92,20 @@ def _curvature(found: Any) -> float:
 
 
 def _likely(
-    there: ScaleMap, learnt: LearntScale, log_scale: Float[np.ndarray, " g"]
+    there: ScaleMap,
+    learnt: LearntScale,
+    log_scale: Float[np.ndarray, " g"],
+    longest: float = 1.5,
+    steps: int = 60,
+    still: float = 1e-3,
 ) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
     """``δ`` where the slope vanishes, and how many directions the data decide there, (g,) each."""
+    # Steps at one approximation.
+    # Approximations at most, and the change of a log scale that asks for no further one.
     delta, decided, h = np.zeros_like(log_scale), np.zeros_like(log_scale), 1e-4
     law, J = learnt.law.log_density, there.rest.shape[0]
     size = J * np.bincount(learnt.index, minlength=learnt.groups)
-    for _ in range(_STEPS):
+    for _ in range(steps):
         fitted, held = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.own.dtype)))
         decided = np.maximum(size - held, 0)
         at = log_scale + delta
@@ -111,8 +113,8 @@ def _likely(
         # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
         up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
         step = 0.5 * np.log((up + 1e-6) / (down + 1e-6))
-        delta = np.clip(delta + step, -_LONGEST, _LONGEST)
-        if np.max(np.abs(step)) < _STILL:
+        delta = np.clip(delta + step, -longest, longest)
+        if np.max(np.abs(step)) < still:
             break
     return delta, decided
 
@@ -176,9 +178,12 @@ def drawn_scale_map(
     )  # fmt: skip
 
 
-def _units(value: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+def _units(
+    value: Float[np.ndarray, " m"], nothing: float = 1e-10
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Eigenvalues ``γ`` and ``γ^{−½}``, both 0 where the first is nothing beside the largest."""
-    kept = value > _NOTHING * max(float(value.max()), 1.0)
+    # Eigenvalues, as a share of the largest, below which the rows say nothing.
+    kept = value > nothing * max(float(value.max()), 1.0)
     return np.where(kept, value, 0.0), np.where(kept, np.maximum(value, 1e-300) ** -0.5, 0.0)
 
 
@@ -195,10 +200,12 @@ def _shares(
     unit: Float[np.ndarray, " m"],
     learnt: LearntScale,
     own: Float[np.ndarray, " p"],
+    values: int = 1 << 23,
 ) -> Float[np.ndarray, "g m"]:
     """``m_jk`` of ``V = BᵀQγ^{−½}``, ``columns`` being ``Bᵀ``."""
+    # Numbers that are held at a time.
     groups, found = _by_group(learnt, own), np.zeros((learnt.groups, len(unit)))
-    step = max(1, _VALUES // len(own))
+    step = max(1, values // len(own))
     for part in (slice(start, start + step) for start in range(0, len(unit), step)):
         found[:, part] = groups @ columns(basis[:, part] * unit[part]) ** 2
     # Rounding may have the prior's part larger than the whole; where the rows say nothing it is the whole.

@@ -61,17 +61,14 @@ def whole_precision(design, prior, curvature, intercept):
 
 @pytest.mark.parametrize("most", [P, 2])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_factor_is_a_root_of_the_covariance_along_its_directions(intercept, most, monkeypatch):
+def test_the_factor_is_a_root_of_the_covariance_along_its_directions(intercept, most):
     """``TᵀHT`` is one in all directions kept and as it was in the others; products are those of one matrix."""
-    monkeypatch.setattr(precise, "_BEYOND", 0.0)
-    monkeypatch.setattr(precise, "_PASSES", 200)
-    monkeypatch.setattr(precise, "_MOST_DIRECTIONS", most)
     generator, design = np.random.default_rng(0), data_of(MODELS["logistic"]).design
     prior, curvature = generator.uniform(0.5, 2.0, P), generator.uniform(0.5, 2.0, N)
     precision = precise.precision_of(design, prior, curvature, intercept, eye_array(P))
     D = P + intercept
     with jax.enable_x64(True):
-        factor = precise.direction_factor(precision, intercept, "float64")
+        factor = precise.direction_factor(precision, intercept, "float64", most=most, beyond=0.0, passes=200)
         assert factor.directions.shape == (most, P)
         factor = factor._replace(stretch=jnp.asarray(generator.uniform(0.5, 2.0, D)))
         products = jax.jit(lambda x: (factor.times(x), factor.solve(x), factor.transposed_times(x)))

@@ -58,20 +58,17 @@ def bind(name, method, tune=0):
 @pytest.mark.parametrize("rates", ["each", "two"])
 def test_the_factor_of_weights_and_rates_is_a_root_of_the_covariance(rates, intercept, monkeypatch):
     """``TTᵀ(P + ADA) = 1`` if no direction is left out, and products are those of one matrix."""
-    for name, value in {"_BEYOND": 0.0, "_PASSES": 300}.items():
-        monkeypatch.setattr(precise, name, value)
     generator, design = np.random.default_rng(0), data_of(MODELS["fixed"]).design
     index = {"each": generator.permutation(P), "two": np.arange(P) % 2}[rates]
     k, slope = len(np.unique(index)), generator.normal(size=P)
     prior, gain, curvature = (generator.uniform(0.5, 2.0, size) for size in (P + k, P, N))
     loading = precise.loading_of(gain, RateLoading(slope, index, prior[P:]))
     precision = precise.precision_of(design, prior, curvature, intercept, loading)
-    monkeypatch.setattr(precise, "_MOST_DIRECTIONS", P + k)
     # As many entries as directions, whatever the matrix has.
     monkeypatch.setattr(type(design), "occurrences", lambda *_: np.full(P, float(P + k)))
     D = P + k + intercept
     with jax.enable_x64(True):
-        factor = precise.direction_factor(precision, intercept, "float64")
+        factor = precise.direction_factor(precision, intercept, "float64", most=P + k, beyond=0.0, passes=300)
         assert factor.directions.shape == (P + k, P + k)
         factor = factor._replace(stretch=jnp.asarray(generator.uniform(0.5, 2.0, D)))
         products = jax.jit(lambda x: (factor.times(x), factor.solve(x), factor.transposed_times(x)))
