@@ -153,6 +153,14 @@ def test_statistics_are_those_of_the_values_that_are_there(data):
     np.testing.assert_array_equal(again.transform(holes), design.X)
 
 
+def test_a_factor_with_one_level_is_refused(data):
+    with pytest.raises(ValueError, match="'site' has one level, 'north', in all rows"):
+        bd.fit("ill ~ age + site", data[data["site"] == "north"])
+    declared = pd.Categorical(["north"] * 20, categories=["north", "south"])
+    design = from_formula("~ age + site", data[:20].assign(site=declared))
+    assert design.feature_names == ["age", "site[north]", "site[south]"]
+
+
 def test_functions_of_the_users_own_are_not_kept(data, tmp_path):
     twice = {"twice": lambda values: 2 * values}
     with pytest.raises(ValueError, match="functions or values of your own"):

@@ -68,6 +68,38 @@ fit = bd.fit("outcome ~ scale(age) + dose + C(site)", data)
 assert len(fit.predict(data[:3]).label) == 3
 """,
     ),
+    "a formula that travels": (
+        ("formulaic", "matplotlib"),
+        """
+import matplotlib, subprocess, sys
+matplotlib.use("Agg")
+data = X.assign(outcome=y, site=rng.choice(["north", "south", "west"], 80), days=rng.integers(1, 40, 80))
+data["events"] = rng.poisson(0.1 * data["days"])
+fit = bd.fit(plain, "outcome ~ scale(age) * site + bs(dose, df=4)", data)
+post = bd.sample(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), "events ~ age + site + offset(np.log(days))", data, **few)
+fit.save("fit.nc")
+bd.groups.save(post, "post.nc")
+data.to_csv("rows.csv", index=False)
+code = (
+    "import pandas as pd, bayesdrop as bd; rows = pd.read_csv('rows.csv'); "
+    "print(repr([bd.predict(r, rows).mean.tolist() for r in (bd.Fit.load('fit.nc'), bd.groups.load('post.nc'))]))"
+)
+done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+assert done.returncode == 0, done.stderr
+for result, told in zip((fit, post), eval(done.stdout)):
+    assert np.allclose(bd.predict(result, data).mean, told, rtol=0, atol=1e-12)
+table = bd.weights_table(fit, data)
+assert "site[south] vs site[north]" in table.index and "odds_ratio_low" in table
+assert "rate_ratio" in bd.weights_table(post)
+assert "site[west] vs site[north]" in bd.marginal_effects(post, data).index
+assert len(bd.comparisons(fit, data, {"age": "sd", "site": "pairwise"})) == 4
+bd.plots.effects(bd.predictions_grid(fit, data, {"dose": 8, "site": None})).figure.savefig("effects.png")
+assert "were sampled" in str(bd.elpd(post, data))
+holes = data.assign(age=data["age"].where(data.index > 3))
+assert len(bd.fit("outcome ~ age + site", holes, dropna=True).feature_names) == 4
+assert np.isfinite(bd.fit(bd.Model(missing="nan"), "outcome ~ scale(age) + site", holes).predict(holes).mean).all()
+""",
+    ),
     "a posterior, its scores and its prior": (
         ("matplotlib",),
         """

@@ -40,6 +40,13 @@ def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> N
                 f"formula: the contrasts of {factor.expr!r} have no effect where every level has a column; pass "
                 "full_rank=True, or leave them out."
             )
+    for factor, state in spec.factor_contrasts.items():
+        if len(state.levels) == 1 and not full_rank:
+            raise ValueError(
+                f"formula: {factor.expr!r} has one level, {levels_listed(state.levels, 1)}, in all rows, so that "
+                "nothing is known of it; leave it out, or declare all levels, as in pandas.Categorical(values, "
+                "categories=[...])."
+            )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(f"formula: two features would both be called {listed(repeated)}; rename a column.")
