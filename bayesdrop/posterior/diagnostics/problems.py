@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...description import stored_model
+from ...losses.protocols import Augmented
 from .mixing import largest_k
 
 if TYPE_CHECKING:
@@ -198,7 +200,9 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
             return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
         return f"{first}."
-    other = " or another method, such as method=bd.Gibbs()," if method else ""
+    model = stored_model(attrs)
+    has_other = method and (model is None or model.loss.multiclass or isinstance(model.loss, Augmented))
+    other = " or another method, such as method=bd.Gibbs()," if has_other else ""
     return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
 
 
