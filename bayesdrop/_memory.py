@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["check_memory", "memory_limit", "size_in_words"]
+__all__ = ["BLOCK", "check_memory", "memory_limit", "size_in_words"]
+
+BLOCK = 1 << 20
+"""Numbers that an intermediate array holds at most, 8 MB; an eighth of them stays in a core's cache."""
 
 # Linux's memory controllers of either version, and the file of each that has the limit.
 _CONTROLLERS = {"sys/fs/cgroup": "memory.max", "sys/fs/cgroup/memory": "memory.limit_in_bytes"}

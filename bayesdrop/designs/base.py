@@ -54,6 +54,7 @@ class Design(ABC):
     columns: list[str] | None = None
     zero_based: bool | None = None
     prefers_gram: bool
+    gram_columns = 2000
     prefers_outer_gram: bool = False
     is_sparse = False
     is_streamed = False

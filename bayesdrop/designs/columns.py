@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from .._memory import BLOCK
 from .._typing import Bool, Float, MatrixLike, Num
 from .threads import side_by_side
 
 __all__ = ["ColumnSummary", "merge_summaries", "summarise"]
 
-# Stored entries of a block of rows: dense ones are gone through several times, and stay in a core's cache.
-_SPARSE, _DENSE = 1 << 20, 1 << 17
 # A standard deviation below it, relative to the root mean square, is rounding.
 _ROUNDING = 1e-12
 # Sums of the same weights in another order differ by less.
@@ -193,7 +192,7 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
 def _blocks(X: MatrixLike) -> list[slice]:
     """Blocks of rows with so many stored entries, or a few rows."""
     n, p = X.shape
-    step = max(1, _SPARSE * n // max(X.nnz, 1)) if issparse(X) else max(16, _DENSE // max(p, 1))
+    step = max(1, BLOCK * n // max(X.nnz, 1)) if issparse(X) else max(16, BLOCK // (8 * max(p, 1)))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 

@@ -206,26 +206,23 @@ def add_gram(
                     row[indices[k]] += scaled * np.float64(data[k])
 
 
-def count_entries(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], counts: Int[np.ndarray, " n"]) -> None:
-    """Write how many entries of each dense row are not at the centre."""
+def count_entries(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> None:
+    """Write how many entries of each dense row are not zero."""
     for i in range(X.shape[0]):
         count = 0
         for d in range(X.shape[1]):
-            count += abs(np.float64(X[i, d]) - centre[d]) > ROUNDING * abs(centre[d])
+            count += X[i, d] != 0
         counts[i] = count
 
 
-def write_entries(
-    X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], pointers: Pointers, indices: Indices, data: Values
-) -> None:
-    """Write columns and values of the entries that are not at the centre, row by row."""
+def write_entries(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:
+    """Write columns and values of the entries that are not zero, row by row."""
     for i in range(X.shape[0]):
         place = pointers[i]
         for d in range(X.shape[1]):
-            x = np.float64(X[i, d]) - centre[d]
-            if abs(x) > ROUNDING * abs(centre[d]):
+            if X[i, d] != 0:
                 indices[place] = d
-                data[place] = x
+                data[place] = X[i, d]
                 place += 1
 
 

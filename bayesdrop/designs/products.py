@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
 from .kernels import ROUNDING, compiled
@@ -23,12 +24,8 @@ from .threads import cores, side_by_side
 
 __all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
 
-# Numbers of a block that are gathered at once: 8 MB.
-_GATHERED = 1 << 20
 # Sums over rows are made in so many parts at most.
 _PARTS = 4
-# Entries of a part of dense rows that are compressed.
-_ENTRIES = 1 << 20
 
 
 class ScipyProducts:
@@ -77,7 +74,7 @@ class ScipyProducts:
         x, columns = self._x.data, self._x.indices
         rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
         inner = np.empty(len(x))
-        step = max(1, _GATHERED // max(left.shape[1], 1))
+        step = max(1, BLOCK // max(left.shape[1], 1))
         for start in range(0, len(x), step):
             some = slice(start, start + step)
             np.einsum("mk,mk->m", left[rows[some]], right[columns[some]], out=inner[some])
@@ -220,24 +217,22 @@ def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
     return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
 
 
-def compress(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], most: float = np.inf) -> Any:
-    """Compressed rows of dense ``X − c``, entries at ``c`` but for rounding being zero; needs Numba.
+def compress(X: Float[np.ndarray, "n p"], most: float = np.inf) -> Any:
+    """Compressed rows of dense ones; needs Numba.
 
     They have the precision of ``X``. None if there are more than ``most`` of them.
     """
-    step = max(1, _ENTRIES // max(X.shape[1], 1))
+    step = max(1, BLOCK // max(X.shape[1], 1))
     parts = [slice(start, start + step) for start in range(0, len(X), step)]
     counts: Int[np.ndarray, " n"] = np.empty(len(X), dtype=np.int64)
     count, write = compiled(kernels.count_entries, "contract"), compiled(kernels.write_entries, "contract")
-    side_by_side([partial(count, X[part], centre, counts[part]) for part in parts])
+    side_by_side([partial(count, X[part], counts[part]) for part in parts])
     pointers = np.append(0, np.cumsum(counts))
     if pointers[-1] > most:
         return None
     index = np.int32 if max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max else np.int64
     indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
-    side_by_side(
-        [partial(write, X[part], centre, pointers[part.start : part.stop + 1], indices, data) for part in parts]
-    )
+    side_by_side([partial(write, X[part], pointers[part.start : part.stop + 1], indices, data) for part in parts])
     return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
 
 
@@ -246,10 +241,6 @@ def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
-
-
-# Entries of a block that a thread shifts at once.
-_AT_ONCE = 1 << 20
 
 
 def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: Any) -> Float[np.ndarray, "n p"]:
@@ -272,7 +263,7 @@ def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: A
         result[rows, columns] = part
 
     # Half of the time goes into memory that is written for the first time, which threads share.
-    step = max(1, _AT_ONCE // max(X.shape[1], 1))
+    step = max(1, BLOCK // max(X.shape[1], 1))
     side_by_side([partial(some, slice(start, start + step)) for start in range(0, len(X), step)])
     return result
 

@@ -78,7 +78,7 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     """
     found = None
     if is_column(y) and y.dtype.kind in "biufU":
-        found = _two_values(y) or np.unique(y, return_inverse=True)
+        found = np.unique(y, return_inverse=True)
     if found is None or not are_classes(y, len(found[0])):
         from sklearn.utils.multiclass import check_classification_targets
 
@@ -106,17 +106,6 @@ def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarra
         raise TypeError(_NO_ORDER.format(name, shown(values))) from None
     refuse_surrogates(found.tolist(), name)
     return found
-
-
-def _two_values(y: Any) -> tuple[Shaped[np.ndarray, " 2"], Int[np.ndarray, " n"]] | None:
-    """What ``np.unique`` says of numbers of two values, without sorting them; None of others."""
-    if y.dtype.kind not in "biuf" or not len(y):
-        return None
-    low, high = y.min(), y.max()
-    upper = y == high
-    if low == high or not np.all(upper | (y == low)):
-        return None
-    return np.array([low, high], dtype=y.dtype), upper.astype(np.intp)
 
 
 class LocalRows(Design):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._memory import BLOCK
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
 from .columns import ColumnSummary, merge_summaries, summarise
 from .kernels import ROUNDING, available
@@ -26,10 +27,6 @@ __all__ = ["DistinctColumns", "ShiftedSparseDesign", "SparseDesign", "first_of_d
 
 # Below this many entries the kernels save less than loading them costs.
 _COMPILED_FROM = 100_000
-
-# Entries are handed out so many at a time, to bound the memory of what is computed from them.
-_BLOCK = 1 << 17
-_GRAM_SIZE = 1000
 
 
 class SparseDesign(RowsInMemory):
@@ -55,6 +52,7 @@ class SparseDesign(RowsInMemory):
     """
 
     is_sparse = True
+    gram_columns = 1000
 
     def __init__(self, X: Any, binary: bool | None = None) -> None:
         self._given = sparse.csr_array(X)
@@ -62,8 +60,8 @@ class SparseDesign(RowsInMemory):
         self.shape: tuple[int, int] = self._given.shape
         n, p = self.shape
         # A dense Gram matrix only where it takes no more room than the entries themselves.
-        self.prefers_gram = p * p <= self._given.nnz and p <= _GRAM_SIZE
-        self.prefers_outer_gram = not self.prefers_gram and n * n <= self._given.nnz and n <= _GRAM_SIZE
+        self.prefers_gram = p * p <= self._given.nnz and p <= self.gram_columns
+        self.prefers_outer_gram = not self.prefers_gram and n * n <= self._given.nnz and n <= self.gram_columns
 
     @cached_property
     def _x(self) -> Any:
@@ -163,7 +161,7 @@ class SparseDesign(RowsInMemory):
         start, n = 0, self.shape[0]
         while start < n:
             # The last row that still fits, and one row at least.
-            stop = max(int(np.searchsorted(ends, ends[start] + _BLOCK, side="right")) - 1, start + 1)
+            stop = max(int(np.searchsorted(ends, ends[start] + BLOCK // 8, side="right")) - 1, start + 1)
             part = slice(ends[start], ends[stop])
             if ends[stop] > ends[start]:
                 rows = np.repeat(np.arange(start, stop), np.diff(ends[start : stop + 1]))
@@ -266,7 +264,7 @@ class ShiftedSparseDesign(SparseDesign):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
         """Some rows after the other, never so many that to fill them takes much memory."""
-        most = max(1, _BLOCK // int(np.count_nonzero(self._centre)))
+        most = max(1, BLOCK // (8 * int(np.count_nonzero(self._centre))))
         return super().parts(most if size is None else min(size, most))
 
     def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:

@@ -84,7 +84,7 @@ def test_blocks_of_entries_give_the_same(monkeypatch):
     X, y = _data()
     w, parts = np.linspace(-1, 1, 5), []
     for block in (1 << 17, 9):
-        monkeypatch.setattr(dense, "_BLOCK", block)
+        monkeypatch.setattr(dense, "BLOCK", 8 * block)
         parts.append(MarginalisedLoss(as_design(X), bd.GaussianNoise(), np.zeros(4), y, np.ones(40), logistic)(w))
     np.testing.assert_allclose(parts[0][0], parts[1][0], rtol=1e-13)
     np.testing.assert_allclose(parts[0][1], parts[1][1], rtol=1e-11)

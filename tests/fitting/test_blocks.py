@@ -44,7 +44,7 @@ def test_fit(loss, rates, few):
 def test_wide_data_take_products_alone(monkeypatch):
     from bayesdrop.designs.blocks import design as blocks
 
-    monkeypatch.setattr(blocks, "_GRAM_COLUMNS", 5)
+    monkeypatch.setattr(blocks.Blocks, "gram_columns", 5)
     X, y, _ = problem(few=True)
     model = bd.Model(rates=bd.PerFeature(bd.Beta(1, 1)))
     design = bd.Blocks(cut(sparse.csr_array(X)))

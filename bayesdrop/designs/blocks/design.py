@@ -28,8 +28,6 @@ from .svmlight import zero_or_one
 
 __all__ = ["Blocks"]
 
-# Up to so many columns one pass for a Gram matrix is cheaper than the passes of the conjugate gradients that it saves.
-_GRAM_COLUMNS = 2000
 # Bytes of the blocks that threads work on, two precisions of each.
 _HELD = 1 << 28
 _AGAIN = (
@@ -159,7 +157,7 @@ class Blocks(Blockwise, LocalRows):
             raise ValueError(f"columns: expected {p} names, one per column, got {len(self.columns)}.")
         self.shape: tuple[int, int] = (n, p)
         self._width = p
-        self.prefers_gram = p <= _GRAM_COLUMNS
+        self.prefers_gram = p <= self.gram_columns
 
     @property
     def _end(self) -> int:

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import load_npz
 
+from ..._memory import BLOCK
 from ..._validation import extra, shown, table_names
 from .svmlight import Indices, LineError, check_width, indices_of, read_rows
 
 __all__ = ["Files", "Made", "check_archive", "check_room", "header", "open_source", "room"]
 
-# Entries in a block of a dense file, 8 MB in double precision, and lines in a block of a text file.
-_ENTRIES = 1 << 20
+# Lines in a block of a text file.
 _LINES = 1 << 14
 # Rows of such a block are a multiple of these, of which compiled loops take some at a time.
 _EVEN = 32
@@ -168,7 +168,7 @@ class Files(_InPieces):
                 raise ValueError(f"expected a matrix of numbers, got shape {shape} of {dtype}")
             begin, (n, p) = file.tell(), shape
             room(n * p * dtype.itemsize, path.stat().st_size - begin)
-        most = max(1, _ENTRIES // max(p, 1))
+        most = max(1, BLOCK // max(p, 1))
         rows = self._rows or max(most - most % _EVEN, min(most, _EVEN))
         for first in range(0, n, rows):
             yield partial(_some_rows, path, begin, dtype, (n, p), by_columns, first, min(rows, n - first))
@@ -192,7 +192,7 @@ class Files(_InPieces):
             }
             if other:
                 raise ValueError(f"expected numbers, got columns {other}; name the features in `columns`")
-            rows = self._rows or max(1, _ENTRIES // max(len(names), 1))
+            rows = self._rows or max(1, BLOCK // max(len(names), 1))
             for batch in file.iter_batches(batch_size=rows, columns=names):
                 # A missing number becomes NaN, which the checks of every block refuse.
                 values = [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]

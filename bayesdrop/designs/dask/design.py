@@ -33,9 +33,6 @@ NOT_IN_MEMORY = (
     "does not: pass X.compute() if it fits in memory, or a random sample of its rows."
 )
 
-# Up to so many columns one Gram matrix of each block is cheaper than the rounds of conjugate gradients that it saves.
-_GRAM_COLUMNS = 500
-
 
 class DaskDesign(Blockwise, DaskRows):
     """Blocks of rows on a Dask cluster; see :class:`bayesdrop.designs.Design` for the methods.
@@ -64,6 +61,8 @@ class DaskDesign(Blockwise, DaskRows):
     >>> design.shape, float(design.total(design.matvec(np.array([1.0, 2.0]))))
     ((6, 2), 18.0)
     """
+
+    gram_columns = 500
 
     def __init__(self, X: Any) -> None:
         import dask
@@ -95,7 +94,7 @@ class DaskDesign(Blockwise, DaskRows):
         self._rows = tuple(n for n, _, _ in facts)
         self._minimum: float | None = min(least for n, _, least in facts if n)
         self.shape: tuple[int, int] = (sum(self._rows), widths[0])
-        self.prefers_gram = self.shape[1] <= _GRAM_COLUMNS
+        self.prefers_gram = self.shape[1] <= self.gram_columns
 
     def __repr__(self) -> str:
         n, p = self.shape

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._memory import BLOCK
 from ..._typing import AnyArray, Float, Num, PerRow
 from ..columns import ColumnSummary
 from ..dense import DenseDesign
@@ -22,10 +23,6 @@ from ..kernels import ROUNDING
 from .rows import ProcessRows, check_form, holders
 
 __all__ = ["ShardedDesign"]
-
-_GRAM_COLUMNS = 2000
-# Entries of a block that is copied to the host.
-_BLOCK = 1 << 20
 
 
 class ShardedDesign(ProcessRows):
@@ -102,8 +99,8 @@ class ShardedDesign(ProcessRows):
             self._x = jax.make_array_from_single_device_arrays(X.shape, self._sharding("rows"), shards)
         self._check_finite()
         n, p = self.shape
-        self.prefers_gram = p <= _GRAM_COLUMNS and p <= max(n, 50)
-        self.prefers_outer_gram = not self.prefers_gram and n <= _GRAM_COLUMNS and self.processes == 1
+        self.prefers_gram = p <= self.gram_columns and p <= max(n, 50)
+        self.prefers_outer_gram = not self.prefers_gram and n <= self.gram_columns and self.processes == 1
 
     @classmethod
     def of(cls, X: Any) -> ShardedDesign:
@@ -273,7 +270,7 @@ class ShardedDesign(ProcessRows):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, DenseDesign]]:
         """Copy this process's rows to the host, so many at a time, each as a design with where they stand."""
-        size = size or max(1, _BLOCK // self.shape[1])
+        size = size or max(1, BLOCK // self.shape[1])
         for shard in sorted(self._x.addressable_shards, key=lambda shard: shard.index[0].start or 0):
             if shard.replica_id == 0:
                 first = self._place[(shard.index[0].start or 0) // self._height].start

@@ -17,6 +17,7 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as Spec
 
+from ..._memory import BLOCK
 from ..._typing import Float, Int, Num
 
 __all__ = [
@@ -34,8 +35,6 @@ __all__ = [
     "transposed",
 ]
 
-# Entries of a block: large enough that a GPU has work, small beside the memory.
-_BLOCK = 1 << 21
 
 _ROWS, _SAME = Spec("rows"), Spec()
 
@@ -53,7 +52,7 @@ def _on_devices(mesh: Mesh, function: Callable[..., Any], rows: bool) -> Callabl
 
 def _parts(x: Float[jax.Array, "n p"]) -> tuple[int, int, int]:
     """Rows of a block, number of whole blocks, rows that remain."""
-    size = min(max(1, _BLOCK // max(x.shape[1], 1)), x.shape[0])
+    size = min(max(1, BLOCK // max(x.shape[1], 1)), x.shape[0])
     return size, x.shape[0] // size, x.shape[0] % size
 
 

@@ -71,8 +71,7 @@ HOLES[:, 2] = True
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_every_storage_has_the_summary_of_its_entries(monkeypatch, storage):
-    for name in ("_SPARSE", "_DENSE"):
-        monkeypatch.setattr(columns_module, name, 5000)
+    monkeypatch.setattr(columns_module, "BLOCK", 5000)
     if storage == "devices":
         jax = pytest.importorskip("jax")
         with jax.enable_x64(True):
@@ -118,8 +117,7 @@ def test_which_columns_zero_is_no_usual_value_of(storage):
 
 @pytest.mark.parametrize("size", [1 << 20, 30])
 def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
-    for name in ("_SPARSE", "_DENSE"):
-        monkeypatch.setattr(columns_module, name, size)
+    monkeypatch.setattr(columns_module, "BLOCK", size)
     rng = np.random.default_rng(1)
     for _ in range(50):
         n, p = rng.integers(1, 60), rng.integers(1, 9)

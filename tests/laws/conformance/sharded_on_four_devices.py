@@ -112,7 +112,7 @@ def test_blocks_of_a_device_and_the_rows_that_remain(X, dtype, monkeypatch):
     """Six rows a device, in blocks of four and two, then one by one; single precision is summed in double."""
     X = 1e4 + X.astype(dtype)
     for entries in (28, 1):
-        monkeypatch.setattr(sharded_products, "_BLOCK", entries)
+        monkeypatch.setattr(sharded_products, "BLOCK", entries)
         jax.clear_caches()  # the size is fixed where it is compiled
         check_products(ShardedDesign(PLACES["rows"](X)), X.astype(np.float64))
     monkeypatch.undo()

@@ -125,7 +125,7 @@ def test_smallest_entry(case, storage):
 
 
 def test_single_precision_sums_in_double(monkeypatch):
-    monkeypatch.setattr(dense_module, "_KEEP_SQUARE", 0)
+    monkeypatch.setattr(dense_module, "SMALL", 0)
     X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
     design, wide = Blocks([X[:20], X[20:]]), X.astype(float)
     w, r = np.random.default_rng(4).normal(size=6), np.random.default_rng(5).normal(size=41)
