@@ -176,16 +176,13 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()  # the caller's matrix stays as it is
         X.sum_duplicates()
-    blocks = _blocks(X)
-    found: list[Any] = [None] * len(blocks)
     one: Callable[..., ColumnSummary] = _of_sparse if issparse(X) else _of_dense
 
-    def make(k: int) -> None:
-        rows = blocks[k]
-        found[k] = one(X[rows], weight[rows], None if missing is None else missing[rows])
+    def make(rows: slice) -> ColumnSummary:
+        return one(X[rows], weight[rows], None if missing is None else missing[rows])
 
     with np.errstate(over="ignore", invalid="ignore"):
-        side_by_side([partial(make, k) for k in range(len(blocks))])
+        found = side_by_side([partial(make, rows) for rows in _blocks(X)])
     return merge_summaries(found) if found else ColumnSummary.empty(X.shape[1])
 
 

@@ -48,34 +48,31 @@ def _in_a_thread() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
-def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
-    """Make calls that have nothing to do with each other: in threads, unless the caller is one of several.
+def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Results of calls that have nothing to do with each other, made in threads unless the caller is one of several.
 
     An error of one is raised when all have ended.
 
     Examples
     --------
-    >>> found: set[int] = set()
-    >>> side_by_side([lambda: found.add(1), lambda: found.add(2)])
-    >>> sorted(found)
+    >>> side_by_side([lambda: 1, lambda: 2])
     [1, 2]
     """
     count = 1 if _in_a_thread() else min(cores(), len(calls))
     if count <= 1:
-        for call in calls:
-            call()
-        return
-    waiting, settings = deque(calls), np.geterr()
+        return [call() for call in calls]
+    found: list[Any] = [None] * len(calls)
+    waiting, settings = deque(enumerate(calls)), np.geterr()
 
     def work() -> None:
         # What NumPy says of overflows is a thread's own matter.
         with np.errstate(**settings):
             while True:
                 try:
-                    call = waiting.popleft()
+                    place, call = waiting.popleft()
                 except IndexError:
                     return
-                call()
+                found[place] = call()
 
     others = [_pool(count - 1).submit(work) for _ in range(count - 1)]
     try:
@@ -84,6 +81,7 @@ def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
         wait(others)
     for other in others:
         other.result()
+    return found
 
 
 def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> list[Result]:
@@ -101,13 +99,7 @@ def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> lis
     pieces = [slice(start, min(start + few, rows)) for start in range(0, rows, few)] if rows else [slice(0, 0)]
     if rows * width < _THREADED:
         return [function(piece) for piece in pieces]
-    found: list[Any] = [None] * len(pieces)
-
-    def make(place: int) -> None:
-        found[place] = function(pieces[place])
-
-    side_by_side([partial(make, place) for place in range(len(pieces))])
-    return found
+    return side_by_side([partial(function, piece) for piece in pieces])
 
 
 @cache
