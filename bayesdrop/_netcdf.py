@@ -28,11 +28,11 @@ from ._validation import check_path
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["check_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
+__all__ = ["MOST_COMPRESSED", "check_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
 
 _MARK = b"bayesdrop sha256"
 # Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
-_MOST_COMPRESSED = 1032
+MOST_COMPRESSED = 1032
 # Bytes of text that are read at once to measure it.
 _TEXT = 2**26
 
@@ -254,7 +254,7 @@ def _checked_size(name: str, entry: Any) -> int:
         return 0
     if entry.scaleoffset is not None or entry.compression not in (None, "gzip", "lzf"):
         raise ValueError(f"{name!r} is compressed by something else than deflate")
-    most = stored if entry.compression is None else _MOST_COMPRESSED * stored
+    most = stored if entry.compression is None else MOST_COMPRESSED * stored
     size, whole = int(entry.size or 0) * entry.dtype.itemsize, True
     if entry.chunks is not None and size:
         pieces = math.prod(-(-length // piece) for length, piece in zip(entry.shape, entry.chunks, strict=True))

@@ -16,14 +16,10 @@ from scipy.sparse import issparse
 
 from .._memory import BLOCK
 from .._typing import Bool, Float, MatrixLike, Num
+from .kernels import ROUNDING
 from .threads import side_by_side
 
 __all__ = ["ColumnSummary", "merge_summaries", "summarise"]
-
-# A standard deviation below it, relative to the root mean square, is rounding.
-_ROUNDING = 1e-12
-# Sums of the same weights in another order differ by less.
-_SAME = 1e-9
 
 
 class ColumnSummary(NamedTuple):
@@ -65,7 +61,7 @@ class ColumnSummary(NamedTuple):
         """Which columns have more than one value, (p,) bool: a spread that is more than rounding."""
         with np.errstate(over="ignore", invalid="ignore"):
             variance = self.scatter / np.where(self.total > 0, self.total, 1.0)
-            return np.asarray(np.sqrt(variance) > _ROUNDING * np.sqrt(variance + self.mean**2))
+            return np.asarray(np.sqrt(variance) > ROUNDING * np.sqrt(variance + self.mean**2))
 
     @property
     def spread(self) -> Float[np.ndarray, " p"]:
@@ -93,7 +89,8 @@ class ColumnSummary(NamedTuple):
         [True, False, False, False]
         """
         one_signed = (self.low >= 0) | (self.high <= 0)
-        mostly = 2 * self.nonzero > self.total * (1 + _SAME)
+        # Sums of the same weights in another order differ by less.
+        mostly = 2 * self.nonzero > self.total * (1 + 1000 * ROUNDING)
         return one_signed & mostly & (np.maximum(self.high, -self.low) > self.least)
 
     @property

@@ -14,14 +14,9 @@ from .base import Between, RowFunction
 from .kernels import available
 from .products import CompiledProducts, compress, shift
 from .rows import RowsInMemory
-from .threads import summed
+from .threads import LIMITS, summed
 
 __all__ = ["DenseDesign"]
-
-# Entries up to which compressed rows save less than they cost.
-SMALL = 1 << 21
-# Share of non-zeros up to which products over them alone are faster, and take less memory than the matrix.
-_FEW = 0.3
 
 
 def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
@@ -53,7 +48,7 @@ class DenseDesign(RowsInMemory):
         self._x = X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
         self.shape: tuple[int, int] = self._x.shape
         n, p = self.shape
-        self._is_small = X.size <= SMALL
+        self._is_small = X.size <= LIMITS.small
         self.prefers_gram = p <= self.gram_columns and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= self.gram_columns
 
@@ -68,7 +63,7 @@ class DenseDesign(RowsInMemory):
     @cached_property
     def _products(self) -> CompiledProducts | None:
         """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""
-        rows = None if self._is_small or not available() else compress(self._x, _FEW * self._x.size)
+        rows = None if self._is_small or not available() else compress(self._x, LIMITS.share * self._x.size)
         return None if rows is None else CompiledProducts(rows, False)
 
     @property

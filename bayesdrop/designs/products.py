@@ -20,12 +20,9 @@ from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
 from .kernels import ROUNDING, compiled
-from .threads import cores, side_by_side
+from .threads import LIMITS, cores, side_by_side
 
 __all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
-
-# Sums over rows are made in so many parts at most.
-_PARTS = 4
 
 
 class ScipyProducts:
@@ -111,7 +108,7 @@ class CompiledProducts:
     ) -> Float[np.ndarray, "p _"]:
         """Sum to which ``add(rows, total)`` adds, in parts if there are so many products."""
         count = products // (self._worth * int(np.prod(shape)) + 1) if products >= self._threaded else 1
-        parts = _shares(self._pointers, int(np.clip(count, 1, _PARTS)))
+        parts = _shares(self._pointers, int(np.clip(count, 1, LIMITS.parts)))
         sums = np.zeros((max(len(parts), 1), *shape))
         side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]

@@ -22,11 +22,9 @@ from .columns import ColumnSummary, merge_summaries, summarise
 from .kernels import ROUNDING, available
 from .products import CompiledProducts, ScipyProducts, ShiftedProducts, shift_columns
 from .rows import RowsInMemory
+from .threads import LIMITS
 
 __all__ = ["DistinctColumns", "ShiftedSparseDesign", "SparseDesign", "first_of_duplicates"]
-
-# Below this many entries the kernels save less than loading them costs.
-_COMPILED_FROM = 100_000
 
 
 class SparseDesign(RowsInMemory):
@@ -82,7 +80,7 @@ class SparseDesign(RowsInMemory):
 
     @cached_property
     def _compiled(self) -> bool:
-        return bool(self._given.nnz >= _COMPILED_FROM and available())
+        return bool(self._given.nnz >= LIMITS.compiled and available())
 
     @cached_property
     def is_binary(self) -> bool:
@@ -290,10 +288,6 @@ class ShiftedSparseDesign(SparseDesign):
         return SparseDesign(self._x).shifted(self._centre + centre)
 
 
-# Columns with so few entries are those that are alike, and below this share of all columns it is not worth a look.
-_FEW, _SHARE = 2, 0.2
-
-
 @dataclass(frozen=True)
 class DistinctColumns:
     """One column for all duplicates.
@@ -316,13 +310,17 @@ class DistinctColumns:
     copies: Float[np.ndarray, " u"]
 
 
-def first_of_duplicates(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p"]] | None:
+def first_of_duplicates(
+    csr: Any, few: int = 2, share: float = 0.2
+) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p"]] | None:
     """The first of each set of equal columns, (u,) in order, and the set of each column, (p,); None if few are alike.
 
     Parameters
     ----------
     csr : scipy.sparse.csr_array (n, p)
         Canonical, without explicit zeros.
+    few, share : int, float
+        Columns with so few entries are those that are alike; below this share of all columns it is not worth a look.
 
     Examples
     --------
@@ -334,7 +332,7 @@ def first_of_duplicates(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray
     """
     n, p = csr.shape
     count = np.bincount(csr.indices, minlength=p)
-    if np.sum(count <= _FEW) < _SHARE * p:
+    if np.sum(count <= few) < share * p:
         return None
     # Equal columns have equal sums of numbers drawn for their rows; what has equal sums is then compared.
     drawn = np.repeat(np.random.default_rng(0).random(n), np.diff(csr.indptr)) * csr.data
@@ -346,7 +344,7 @@ def first_of_duplicates(csr: Any) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray
     begins = np.append(True, ~same)[: len(order)]
     # The order is stable: the first of a set has the lowest number.
     first = order[begins]
-    if len(first) > (1 - _SHARE) * p:
+    if len(first) > (1 - share) * p:
         return None
     rank = np.empty(len(first), dtype=np.intp)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -15,14 +16,51 @@ import numpy as np
 
 from .._typing import Float
 
-__all__ = ["ahead", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
+__all__ = ["LIMITS", "Limits", "ahead", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
 
 Result = TypeVar("Result")
 
-# Numbers of a piece, which stays in a core's cache, and of a block whose pieces are worth threads.
-_PIECE, _THREADED = 1 << 15, 1 << 17
-# Parts that sums over blocks are made in at most, and the numbers of them all, beyond which there are two.
-_PARTS, _ROOM = 4, 1 << 22
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes that choose between ways of the designs.
+
+    Attributes
+    ----------
+    piece, threaded : int
+        Numbers of a piece, which stays in a core's cache, and of a block whose pieces are worth threads.
+    parts, room : int
+        Parts that sums over blocks are made in at most, and the numbers of them all, beyond which there are two.
+    small, share : int, float
+        A dense matrix of more entries, of which no more than such a share are not zero, has its products by
+        compressed rows, which are faster then and take less memory than the matrix.
+    compiled : int
+        Entries of a sparse matrix from which on compiled loops save more than loading them costs.
+    held : int
+        Bytes of the blocks that threads work on, two precisions of each.
+    lines, even : int
+        Lines of a block of a text file, and a number of rows that those of a dense file are a multiple of, for
+        compiled loops take some at a time.
+    text, columns : int
+        Bytes of a line of text, and of the lines that are read at once; and columns that a small file may have, for a
+        few vectors over them take no more than what a session takes anyway.
+    """
+
+    piece: int = 1 << 15
+    threaded: int = 1 << 17
+    parts: int = 4
+    room: int = 1 << 22
+    small: int = 1 << 21
+    share: float = 0.3
+    compiled: int = 100_000
+    held: int = 1 << 28
+    lines: int = 1 << 14
+    even: int = 32
+    text: int = 1 << 26
+    columns: int = 1 << 24
+
+
+LIMITS = Limits()
 
 
 def cores() -> int:
@@ -95,9 +133,9 @@ def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> lis
     >>> in_pieces(lambda some: block[some].sum(), 3, 2)
     [np.float64(6.0)]
     """
-    few = rows if rows * width <= _PIECE else max(1, _PIECE // width)
+    few = rows if rows * width <= LIMITS.piece else max(1, LIMITS.piece // width)
     pieces = [slice(start, min(start + few, rows)) for start in range(0, rows, few)] if rows else [slice(0, 0)]
-    if rows * width < _THREADED:
+    if rows * width < LIMITS.threaded:
         return [function(piece) for piece in pieces]
     return side_by_side([partial(function, piece) for piece in pieces])
 
@@ -146,7 +184,7 @@ def summed(
     """
     starts = range(0, size, max(step, 1))
     numbers = sum(int(np.prod(shape)) for shape in shapes)
-    count = min(_PARTS if _PARTS * numbers <= _ROOM else 2, len(starts))
+    count = min(LIMITS.parts if LIMITS.parts * numbers <= LIMITS.room else 2, len(starts))
     parts = [np.zeros((count, *shape)) for shape in shapes]
     if count == 1 and len(starts) == 1:
         add(slice(0, size), *(sums[0] for sums in parts))

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Prediction", "predict"]
 
-# Responses that a predictive interval is read from, at least: a tail of 5 % is then one of 5 % ± 0.11 %.
-_RESPONSES = 40_000
 _NOT_CALIBRATED = (
     "Not calibrated: the loss is no likelihood, so these are normalised pseudo-likelihoods, whose steepness depends "
     "on C. Use bd.Logistic() for probabilities."
@@ -312,13 +310,17 @@ def _predict_one(
     tails: list[float],
     corrupted_inputs: bool,
     seed: int,
+    responses: int = 40_000,
 ) -> Prediction:
-    """Probabilities of the positive class of two, or expected numbers."""
+    """Probabilities of the positive class of two, or expected numbers.
+
+    A predictive interval is read from so many responses at least: a tail of 5 % is then one of 5 % ± 0.11 %.
+    """
     loss = draws.model.loss
     n, total = matrix.shape[0], draws.size
     mean, sd = np.empty(n), np.empty(n)
     interval, response = np.empty((2, n)), np.empty((2, n))
-    repeats = 1 if loss.binary else -(-_RESPONSES // total)
+    repeats = 1 if loss.binary else -(-responses // total)
     generator = np.random.default_rng(seed)
     for rows in blocks(n, total * repeats):
         known = None if offset is None else offset[rows]

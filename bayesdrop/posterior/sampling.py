@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_counts", "sample"]
 
-# Draws of a chain, and chains, above which a run is a slip of the keyboard.
-_MOST_DRAWS, _MOST_CHAINS = 10**8, 10**5
 _TARGETS = {False: "noising", True: "marginalised"}
 
 
@@ -266,12 +264,12 @@ def sample(
     return assemble(groups, attrs)
 
 
-def check_counts(draws: Any, tune: Any, chains: Any) -> None:
+def check_counts(draws: Any, tune: Any, chains: Any, *, most_draws: int = 10**8, most_chains: int = 10**5) -> None:
     """Raise an error unless these are numbers of draws, of draws thrown away (None: the method's) and of chains."""
-    check_count(draws, "draws", most=_MOST_DRAWS)
+    check_count(draws, "draws", most=most_draws)
     if tune is not None:
-        check_count(tune, "tune", most=_MOST_DRAWS)
-    check_count(chains, "chains", most=_MOST_CHAINS)
+        check_count(tune, "tune", most=most_draws)
+    check_count(chains, "chains", most=most_chains)
 
 
 def _run(

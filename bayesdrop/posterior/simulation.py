@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import Float, PerRow, Shaped
-from .._validation import check_count, check_flag, check_names, check_number, check_seed, shown, takes_seed
+from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.dataset import Dataset, default_names
 from ..data.formulas.formula import from_formula
 from ..data.frames import ColumnFacts
@@ -30,16 +30,13 @@ from .arviz_groups.constants import class_names, model_coords
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_offset
 from .draws.new_rows import NewRows, check_rows, match_design, match_offset, match_rows
+from .sampling import check_counts
+from .scores.pointwise import MOST
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["posterior_predictive", "prior_draws"]
-
-# Draws above which a call is a slip of the keyboard.
-_MOST_DRAWS = 10**8
-# Responses of rows that are streamed: 2 GB.
-_MOST_STREAMED = 1 << 28
 
 
 @takes_seed
@@ -127,9 +124,9 @@ def _of_rows(
     import xarray as xr
 
     n = rows.design.shape[0]
-    if rows.matrix is None and draws.size * n > _MOST_STREAMED:
+    if rows.matrix is None and draws.size * n > MOST:
         raise ValueError(
-            f"draws: expected at most {_MOST_STREAMED:,} responses, one for each draw and row, of rows that are not in "
+            f"draws: expected at most {MOST:,} responses, one for each draw and row, of rows that are not in "
             f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
         )
     parts = [
@@ -154,9 +151,8 @@ def _responses(
     named = loss.binary or loss.multiclass
     whole = loss.multiclass or loss.largest_count is not None
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.int64 if whole else np.float64)
-    noised = draws.noised_class_scores if loss.multiclass else draws.noised_scores
     for part in blocks(draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
-        score = noised(X, part, generator, corrupted_inputs)
+        score = draws.noised_scores(X, part, generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
         drawn = loss.sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
@@ -239,7 +235,7 @@ def prior_draws(
     elif data is not None:
         raise ValueError("data: it is the table of a formula, and X is none; leave it out.")
     labels = _labels(model, classes)
-    check_count(draws, "draws", most=_MOST_DRAWS)
+    check_counts(draws, None, 1)
     seed = check_seed(seed)
     if model.fit_intercept and intercept_scale is None:
         raise ValueError(

@@ -65,7 +65,7 @@ def test_simulated_classes():
     """Shares of 40,000 simulated classes a row against their probabilities, within 5 standard errors."""
     post, X, _ = posterior(bd.Model(bd.Softmax(class_rates=True)), size=1.5)
     draws = read_draws(post)
-    score = draws.noised_class_scores(np.repeat(X, 40_000, axis=0), slice(0, 1), np.random.default_rng(3))[:, 0]
+    score = draws.noised_scores(np.repeat(X, 40_000, axis=0), slice(0, 1), np.random.default_rng(3))[:, 0]
     drawn = draws.model.loss.sample_response(np.random.default_rng(4), score).reshape(N, 40_000)
     share = np.stack([np.mean(drawn == k, axis=1) for k in range(K)], axis=1)
     chance = class_chances(read_draws(post, 1), X, masks=len(MASKS))[:, 0]

@@ -130,7 +130,7 @@ def test_prediction_and_simulation_agree():
     assert "probability of the class predicted" in str(found)
     draws = read_draws(post)
     few = slice(0, 1)
-    score = draws.noised_class_scores(np.repeat(X, 40_000, axis=0)[:200_000], few, np.random.default_rng(3))[:, 0]
+    score = draws.noised_scores(np.repeat(X, 40_000, axis=0)[:200_000], few, np.random.default_rng(3))[:, 0]
     drawn = draws.model.loss.sample_response(np.random.default_rng(4), score).reshape(5, 40_000)
     chance = class_chances(read_draws(post, 1), X, masks=2**P)[:, 0]
     share = np.stack([np.mean(drawn == k, axis=1) for k in range(K)], axis=1)

@@ -21,15 +21,13 @@ from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Between, Design, RowFunction
 from ..blockwise import Blockwise, of_matrix
 from ..rows import LocalRows
-from ..threads import ahead, cores, in_threads
+from ..threads import LIMITS, ahead, cores, in_threads
 from .records import Record, as_matrix, is_same, record_of
 from .sources import Load, open_source
 from .svmlight import zero_or_one
 
 __all__ = ["Blocks"]
 
-# Bytes of the blocks that threads work on, two precisions of each.
-_HELD = 1 << 28
 _AGAIN = (
     "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data in "
     "every pass; make bd.Blocks anew from data that stand still"
@@ -314,7 +312,7 @@ class Blocks(Blockwise, LocalRows):
     def _threads(self) -> int:
         """How many threads work on blocks: one for each core, as far as their blocks fit."""
         largest = 16 * max(record.stored for record in self._records)
-        return int(np.clip(_HELD // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
+        return int(np.clip(LIMITS.held // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
         """Products of the blocks with weights, one pass; see :class:`.blockwise.Blockwise`."""

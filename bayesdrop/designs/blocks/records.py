@@ -9,13 +9,9 @@ from scipy.sparse import csr_array, issparse
 
 from ..._typing import Float, Num
 from ..admission import admit
+from ..kernels import ROUNDING
 
 __all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "is_sparse", "known_binary", "record_of"]
-
-# Rows and columns of a block whose order is part of its record.
-_SAMPLE = 64
-# Relative difference of two sums of the same numbers, which a source may compute anew, in another order.
-_ROUND_OFF = 1e-12
 
 
 class Record(NamedTuple):
@@ -31,14 +27,14 @@ class Record(NamedTuple):
     binary: bool | None
 
 
-def _ordered(block: Any) -> Float[np.ndarray, ...]:
+def _ordered(block: Any, sample: int = 64) -> Float[np.ndarray, ...]:
     """Some entries, multiplied by what depends on where they stand."""
     if is_sparse(block):
-        step = max(1, block.nnz // _SAMPLE**2)
+        step = max(1, block.nnz // sample**2)
         some = block.data[::step].astype(np.float64)
         return some * (1.0 + block.indices[::step] + np.arange(len(some)))
     n, p = block.shape
-    some = block[:: max(1, n // _SAMPLE), :: max(1, p // _SAMPLE)].astype(np.float64)
+    some = block[:: max(1, n // sample), :: max(1, p // sample)].astype(np.float64)
     # A number for each place, no two of them near each other the same.
     return some * (1.0 + np.arange(len(some))[:, None] + np.sqrt(np.arange(some.shape[1])))
 
@@ -67,7 +63,7 @@ def is_same(record: Record, block: Any, p: int) -> bool:
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
         # A source that computes its numbers anew may have rounded them otherwise. NaN is unequal to everything.
-        return bool(np.all(np.abs(found - record.sums) <= _ROUND_OFF * record.scale))
+        return bool(np.all(np.abs(found - record.sums) <= ROUNDING * record.scale))
 
 
 def is_sparse(block: Any) -> bool:

@@ -22,15 +22,13 @@ import numpy as np
 from scipy.sparse import load_npz
 
 from ..._memory import BLOCK
+from ..._netcdf import MOST_COMPRESSED
 from ..._validation import extra, shown, table_names
+from ..threads import LIMITS
 from .svmlight import Indices, LineError, check_width, indices_of, read_rows
 
 __all__ = ["Files", "Made", "check_archive", "check_room", "header", "open_source", "room"]
 
-# Lines in a block of a text file.
-_LINES = 1 << 14
-# Rows of such a block are a multiple of these, of which compiled loops take some at a time.
-_EVEN = 32
 _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
     ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
@@ -169,7 +167,7 @@ class Files(_InPieces):
             begin, (n, p) = file.tell(), shape
             room(n * p * dtype.itemsize, path.stat().st_size - begin)
         most = max(1, BLOCK // max(p, 1))
-        rows = self._rows or max(most - most % _EVEN, min(most, _EVEN))
+        rows = self._rows or max(most - most % LIMITS.even, min(most, LIMITS.even))
         for first in range(0, n, rows):
             yield partial(_some_rows, path, begin, dtype, (n, p), by_columns, first, min(rows, n - first))
 
@@ -201,7 +199,7 @@ class Files(_InPieces):
     def _svmlight(self, path: Path) -> Iterator[Load]:
         assert self.indices is not None
         width, zero_based = self.indices.width, self.indices.zero_based
-        return map(_there, read_rows(path, self._rows or _LINES, width, zero_based))
+        return map(_there, read_rows(path, self._rows or LIMITS.lines, width, zero_based))
 
 
 def _there(block: Any) -> Load:
@@ -304,16 +302,12 @@ def room(needed: int, there: int) -> None:
         )
 
 
-# Deflate makes nothing smaller than one part in 1032.
-_MOST_PACKED = 1032
-
-
 def check_archive(file: Any) -> None:
     """Raise ValueError if a part of an archive speaks of more numbers than it can hold, or the matrix of too many."""
     with zipfile.ZipFile(file) as archive:
         parts = {part.filename: part for part in archive.infolist()}
         for name, part in parts.items():
-            if part.file_size > _MOST_PACKED * max(part.compress_size, 1):
+            if part.file_size > MOST_COMPRESSED * max(part.compress_size, 1):
                 raise ValueError(f"{name} claims {part.file_size:,} bytes and has {part.compress_size:,} packed")
             with archive.open(part) as inner:
                 shape, _, dtype = header(inner)

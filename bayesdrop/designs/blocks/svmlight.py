@@ -17,21 +17,17 @@ from typing import Any
 import numpy as np
 
 from ..._validation import shown
+from ..threads import LIMITS
 
 __all__ = ["Indices", "LineError", "check_width", "indices_of", "read_labels", "read_rows", "zero_or_one"]
-
-# Bytes of a line, and of the lines that are read at once.
-_LONGEST = 1 << 26
-# Columns that a small file may have: a few vectors over them take no more than what a session takes anyway.
-_MOST_COLUMNS = 1 << 24
 
 
 def check_width(columns: int, held: int) -> None:
     """Raise ValueError for more columns (or rows) than a file of so many bytes can mean."""
-    if columns > max(_MOST_COLUMNS, held):
+    if columns > max(LIMITS.columns, held):
         raise ValueError(
             f"it speaks of {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
-            f"features to at most {_MOST_COLUMNS:,}"
+            f"features to at most {LIMITS.columns:,}"
         )
 
 
@@ -149,9 +145,9 @@ def read_labels(path: Path) -> np.ndarray:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers; raise ValueError on one that a packed file makes of next to nothing."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, _LONGEST), b""), 1):
-            if len(line) == _LONGEST:
-                raise LineError(f"source: {path}, line {number}: it is longer than {_LONGEST:,} bytes, so no row.")
+        for number, line in enumerate(iter(partial(file.readline, LIMITS.text), b""), 1):
+            if len(line) == LIMITS.text:
+                raise LineError(f"source: {path}, line {number}: it is longer than {LIMITS.text:,} bytes, so no row.")
             yield number, line
 
 
@@ -161,7 +157,7 @@ def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
     for number, line in _lines(path):
         some.append(line)
         size += len(line)
-        if len(some) == rows or size > _LONGEST:
+        if len(some) == rows or size > LIMITS.text:
             yield number + 1 - len(some), some
             some, size = [], 0
     if some:

@@ -98,10 +98,6 @@ def cluster(
         ) from error
 
 
-# Seconds between two looks at whether the scheduler is still there.
-_PATIENCE = 2.0
-
-
 @contextmanager
 def cluster_errors() -> Iterator[None]:
     """Say what to do when the scheduler is gone."""
@@ -116,8 +112,10 @@ def cluster_errors() -> Iterator[None]:
         raise
 
 
-def computed(parts: list[Any]) -> list[Any]:
+def computed(parts: list[Any], patience: float = 2.0) -> list[Any]:
     """Results of tasks, from the cluster if there is one, or from threads.
+
+    Every so many seconds it is looked whether the scheduler is still there.
 
     A client whose scheduler has gone waits for ever, so that it is asked now and then whether it is still connected.
     """
@@ -132,7 +130,7 @@ def computed(parts: list[Any]) -> list[Any]:
         futures, missed = client.compute(parts), 0
         while True:
             try:
-                wait(futures, timeout=_PATIENCE)
+                wait(futures, timeout=patience)
                 return client.gather(futures)
             except TimeoutError:
                 missed = 0 if client.status == "running" else missed + 1

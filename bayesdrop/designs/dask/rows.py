@@ -18,9 +18,6 @@ from .cluster import cluster_errors, computed
 
 __all__ = ["DaskRows", "is_dask", "is_frame"]
 
-# Blocks whose sums are added in one task.
-_FAN_IN = 8
-
 
 def is_dask(X: Any) -> bool:
     """True for a Dask array or data frame; an xarray object that holds one has the methods and is none.
@@ -128,13 +125,13 @@ class DaskRows(Design):
         graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
-    def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
+    def _summed(self, parts: list[Any], fan_in: int = 8) -> list[Num[AnyArray, ...]]:
         """Sums of arrays, or of tuples of them, a few at a time on the workers."""
         import dask
 
         add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
-            parts = [add(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+            parts = [add(parts[k : k + fan_in]) for k in range(0, len(parts), fan_in)]
         total = computed(parts)[0]
         return list(total) if isinstance(total, tuple) else [total]
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._memory import BLOCK
 from ..._typing import Float, Shaped
 from .groups import dataset, group_names
 
@@ -178,8 +179,6 @@ def _labelled(variables: Mapping[str, tuple[Any, Any]], coords: Mapping[str, Any
 
 SUMMARY, THINNED = "posterior_summary", "posterior_thinned"
 _QUANTILES = {"q5": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
-# Numbers whose quantiles are found at once.
-_BLOCK = 1 << 20
 STATISTICS = ("mean", "sd", *_QUANTILES, "r_hat", "ess")
 """What there is of a number whose draws were not kept, in order."""
 
@@ -216,7 +215,7 @@ def _quantiles(draws: Shaped[np.ndarray, "C m ..."]) -> Float[np.ndarray, "q ...
     """Quantiles over chains and draws, some numbers at a time."""
     flat = draws.reshape(*draws.shape[:2], -1)
     found = np.empty((len(_QUANTILES), flat.shape[2]))
-    step = max(1, _BLOCK // (draws.shape[0] * draws.shape[1]))
+    step = max(1, BLOCK // (draws.shape[0] * draws.shape[1]))
     for start in range(0, flat.shape[2], step):
         some = flat[:, :, start : start + step].astype(np.float64)
         found[:, start : start + step] = np.quantile(some, list(_QUANTILES.values()), axis=(0, 1))

@@ -18,7 +18,7 @@ from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names
 from ..draws.draws import read_group
 from .largest_r_hat import draws_to_agree, r_hat_limits
-from .mixing import Extreme, extreme_of, mixing
+from .mixing import LIMITS, Extreme, extreme_of, mixing
 from .problems import (
     Problem,
     approximation_problem,
@@ -32,15 +32,7 @@ from .problems import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ESS_LIMIT", "R_HAT_LIMIT", "Diagnosis", "diagnose", "diagnose_groups"]
-
-R_HAT_LIMIT, ESS_LIMIT = 1.01, 400
-_ENERGY_LIMIT = 0.3
-# A posterior interval at least so wide, relative to the prior's, says nothing that the prior did not.
-_HARDLY_NARROWER = 0.9
-_PROBABILITY = 0.9
-# Fewer draws of a chain cannot be split in two.
-_LEAST_DRAWS = 4
+__all__ = ["Diagnosis", "diagnose", "diagnose_groups"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +88,7 @@ class Diagnosis(Shown):
     complete: bool = True
     problems: list[Problem] = field(default_factory=list)
     approximation: str = ""
-    r_hat_limit: float = R_HAT_LIMIT
+    r_hat_limit: float = LIMITS.r_hat
     r_hat_words: str = ""
 
     @property
@@ -124,20 +116,20 @@ class Diagnosis(Shown):
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
         lines[0] += "" if self.complete else ", ended early"
         if self.r_hat is not None:
-            limit = f"{self.r_hat_limit:.3f}, {self.r_hat_words}" if self.r_hat_words else str(R_HAT_LIMIT)
+            limit = f"{self.r_hat_limit:.3f}, {self.r_hat_words}" if self.r_hat_words else str(LIMITS.r_hat)
             lines.append(f"largest R-hat {self.r_hat.value:.3f} ({self.r_hat.name}); wanted: at most {limit}")
         for kind, size in (("bulk", self.ess_bulk), ("tail", self.ess_tail)):
             if size is not None:
                 lines.append(
                     f"smallest {kind} effective sample size {size.value:,.0f} ({size.name}); "
-                    f"wanted: at least {ESS_LIMIT}"
+                    f"wanted: at least {LIMITS.ess}"
                 )
         if self.divergences is not None:
             lines.append(f"divergent trajectories: {self.divergences}")
         if self.acceptance_rate is not None:
             lines.append(f"acceptance rate {self.acceptance_rate:.2f}")
         if self.e_bfmi is not None:
-            lines.append(f"smallest E-BFMI {self.e_bfmi:.2f}; wanted: at least {_ENERGY_LIMIT}")
+            lines.append(f"smallest E-BFMI {self.e_bfmi:.2f}; wanted: at least {LIMITS.energy}")
         if self.n_rates:
             lines.append(self._determined())
         if self.approximation:
@@ -228,7 +220,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
                 "Bring the features to a common scale, lower C, or sample in double precision.",
             )
         )
-    if draws >= _LEAST_DRAWS and not broken and not attrs.get("reweighted"):
+    if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior))
     r_hat, bulk, tail, limit, words = _mixing_extremes(
         posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
@@ -257,15 +249,15 @@ def _mixing_extremes(
     problems: list[Problem],
     more: str,
 ) -> tuple[Extreme | None, Extreme | None, Extreme | None, float, str]:
-    if draws < _LEAST_DRAWS:
+    if draws < LIMITS.draws:
         text = f"draws: {draws} draw{'s' * (draws != 1)} of each chain are too few for any diagnostic"
         problems.append(Problem(text, "Take hundreds."))
-        return None, None, None, R_HAT_LIMIT, ""
+        return None, None, None, LIMITS.r_hat, ""
     if chains < 2:
         text = "chains: one chain cannot show whether it has converged (R-hat)"
         problems.append(Problem(text, "Run at least 2, better 4."))
     if broken:
-        return None, None, None, R_HAT_LIMIT, ""
+        return None, None, None, LIMITS.r_hat, ""
     found = mixing(posterior)
     if summary is not None:
         # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
@@ -273,9 +265,9 @@ def _mixing_extremes(
             found[kind] = found[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
     r_hat = extreme_of(found["r_hat"], np.nanargmax) if chains > 1 else None
     bulk, tail = (extreme_of(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
-    limit, words = R_HAT_LIMIT, ""
-    if r_hat is not None and r_hat.value > R_HAT_LIMIT:
-        limits = r_hat_limits(posterior, found, R_HAT_LIMIT, ESS_LIMIT)
+    limit, words = LIMITS.r_hat, ""
+    if r_hat is not None and r_hat.value > LIMITS.r_hat:
+        limits = r_hat_limits(posterior, found, LIMITS.r_hat, LIMITS.ess)
         limit, words = _own_limit(r_hat, limits, found, chains, draws)
         # How many times what chains that agree may have.
         excess = ((found["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(found["r_hat"] > limits)
@@ -284,11 +276,11 @@ def _mixing_extremes(
         if far is not None:
             above, why = _own_limit(far, limits, found, chains, draws)
             text = f"{'the largest' if far == r_hat else 'an'} R-hat is {far.value:.3f} ({far.name}), above "
-            text += (f"{above:.3f}, {why}" if why else str(R_HAT_LIMIT)) + ": the chains disagree"
+            text += (f"{above:.3f}, {why}" if why else str(LIMITS.r_hat)) + ": the chains disagree"
             problems.append(Problem(text, more))
     least = min((size for size in (bulk, tail) if size is not None), default=None)
-    if least is not None and least.value < ESS_LIMIT:
-        text = f"the smallest effective sample size is {least.value:.0f} ({least.name}), below {ESS_LIMIT}"
+    if least is not None and least.value < LIMITS.ess:
+        text = f"the smallest effective sample size is {least.value:.0f} ({least.name}), below {LIMITS.ess}"
         problems.append(Problem(text, more))
     return r_hat, bulk, tail, limit, words
 
@@ -298,13 +290,13 @@ def _own_limit(
 ) -> tuple[float, str]:
     """What an R-hat may be, and words about it where that is more than usual."""
     limit = extreme_of(limits.where(found["r_hat"] == r_hat.value), np.nanargmin)
-    if limit is None or limit.value <= R_HAT_LIMIT:
-        return R_HAT_LIMIT, ""
+    if limit is None or limit.value <= LIMITS.r_hat:
+        return LIMITS.r_hat, ""
     sizes = np.concatenate([np.ravel(part.values) for part in found["ess_bulk"].values()])
     sizes = sizes[~np.isnan(sizes)]
     words = f"as chains that agree may have in one of {len(sizes):,} numbers of such effective sizes"
-    wanted = draws_to_agree(sizes, chains, draws, R_HAT_LIMIT)
-    return limit.value, words + (f"; {R_HAT_LIMIT} takes about {wanted:,} draws of each" if wanted > draws else "")
+    wanted = draws_to_agree(sizes, chains, draws, LIMITS.r_hat)
+    return limit.value, words + (f"; {LIMITS.r_hat} takes about {wanted:,} draws of each" if wanted > draws else "")
 
 
 def _from_stats(
@@ -326,14 +318,14 @@ def _from_stats(
         acceptance = float(np.nanmean(stats["acceptance_rate"].values))
         if acceptance < limit:
             problems.append(Problem(f"only {100 * acceptance:.0f} % of the moves were accepted", shorter))
-    if "energy" in stats and draws >= _LEAST_DRAWS:
+    if "energy" in stats and draws >= LIMITS.draws:
         values = stats["energy"].transpose("chain", "draw").values.astype(float)
         spread = values.var(axis=1)
         steps = np.mean(np.diff(values, axis=1) ** 2, axis=1)
         if np.any(spread > 0):
             energy = float(np.min(steps[spread > 0] / spread[spread > 0]))
-            if energy < _ENERGY_LIMIT:
-                text = f"the smallest E-BFMI is {energy:.2f}, below {_ENERGY_LIMIT}: energies are explored slowly"
+            if energy < LIMITS.energy:
+                text = f"the smallest E-BFMI is {energy:.2f}, below {LIMITS.energy}: energies are explored slowly"
                 problems.append(Problem(text, "Raise tune and draws, or bring the features to a common scale."))
     return divergences, acceptance, energy
 
@@ -346,10 +338,10 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     own = ("class",) if "class" in posterior["rate"].dims else ()
     rate = posterior["rate"].transpose("chain", "draw", *own, ...)
     dim = rate.dims[-1]
-    tails = np.array([(1 - _PROBABILITY) / 2, (1 + _PROBABILITY) / 2])
+    tails = np.array([(1 - LIMITS.probability) / 2, (1 + LIMITS.probability) / 2])
     low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
     prior = law.quantile(tails[1]) - law.quantile(tails[0])
-    wide = high - low >= _HARDLY_NARROWER * prior
+    wide = high - low >= LIMITS.narrower * prior
     names = [str(name) for name in rate[dim].values]
     if wide.ndim > 1:
         names = [f"{name} ({label})" for label in rate["class"].values for name in names]

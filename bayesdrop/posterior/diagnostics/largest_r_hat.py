@@ -34,21 +34,15 @@ from scipy.special import fdtr, fdtri, ndtri
 
 from ..._typing import Float
 from ..._validation import check_count, check_number, check_numbers, shown
+from .mixing import LIMITS
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["draws_to_agree", "largest_r_hat", "limit_of_draws", "limit_of_summary", "r_hat_limits"]
 
-# Numbers from which on the largest R-hat is one of extremes. Of fewer 1.01 stays, as readers know it: what it asks for
-# beyond agreement are more draws, and they are to be had.
-_MANY = 500
-# Numbers that are looked at together: their spectra take some megabytes.
-_BLOCK = 256
 # Effective draws of a piece from which on more of them change no bit, and from 1e290 on leave double precision.
 _ENOUGH = 1e20
-# The correction for an estimated mean is its own fixed point, and shrinks to a tenth of its error each time.
-_ROUNDS = 4
 
 
 def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 0.99) -> float:
@@ -122,7 +116,9 @@ def draws_to_agree(ess: Float[np.ndarray, " p"], chains: int, draws: int, r_hat:
     return int(np.ceil(wanted / unit)) * unit
 
 
-def limit_of_draws(draws: Float[np.ndarray, "C S p"], count: int, probability: float = 0.99) -> Float[np.ndarray, " p"]:
+def limit_of_draws(
+    draws: Float[np.ndarray, "C S p"], count: int, probability: float = 0.99, at_once: int = 256
+) -> Float[np.ndarray, " p"]:
     """R-hat that each of some numbers may have among ``count`` of them, all of which keep to theirs with a probability.
 
     Parameters
@@ -141,9 +137,9 @@ def limit_of_draws(draws: Float[np.ndarray, "C S p"], count: int, probability: f
     array([1.03, 1.02])
     """
     tail, found = _tail(count, probability), np.empty(draws.shape[2])
-    for start in range(0, draws.shape[2], _BLOCK):
-        some = np.asarray(draws[:, :, start : start + _BLOCK], dtype=np.float64)
-        found[start : start + _BLOCK] = _limit_of_some(np.moveaxis(some, 2, 0), tail)
+    for start in range(0, draws.shape[2], at_once):
+        some = np.asarray(draws[:, :, start : start + at_once], dtype=np.float64)
+        found[start : start + at_once] = _limit_of_some(np.moveaxis(some, 2, 0), tail)
     return found
 
 
@@ -194,7 +190,7 @@ def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: 
     for name, part in found["r_hat"].items():
         kinds = [found[kind][name].values for kind in ("ess_bulk", "ess_tail") if name in found[kind]]
         size = np.minimum.reduce(kinds)
-        asked = np.asarray((part.values > r_hat) & (size >= max(ess, 100 * chains)) & (count >= _MANY))
+        asked = np.asarray((part.values > r_hat) & (size >= max(ess, 100 * chains)) & (count >= LIMITS.many))
         limit = np.full(part.shape, float(r_hat))
         if asked.any() and name in posterior:
             values = posterior[name].transpose("chain", "draw", *part.dims).values
@@ -247,8 +243,12 @@ def _normal_scores(values: Float[np.ndarray, "p M n"]) -> Float[np.ndarray, "p M
 
 def _autocorrelation_time(
     scores: Float[np.ndarray, "p M n"],
+    rounds: int = 4,
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-    """``τ`` of pieces that agree, and the lags that were added up."""
+    """``τ`` of pieces that agree, and the lags that were added up.
+
+    The correction for an estimated mean is its own fixed point, and shrinks to a tenth of its error each round.
+    """
     _, pieces, length = scores.shape
     away = scores - scores.mean(axis=2, keepdims=True)
     size = 1 << (2 * length - 1).bit_length()
@@ -257,7 +257,7 @@ def _autocorrelation_time(
     within = covariance[:, :1] * length / (length - 1)
     pairs = (length - 1) // 2
     times, lags = np.zeros((len(scores), 1)), np.zeros(len(scores))
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         lacking = within * times / length
         correlation = 1 - (within - covariance) / (covariance[:, :1] + lacking)
         correlation[:, 0] = 1.0

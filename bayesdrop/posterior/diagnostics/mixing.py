@@ -10,6 +10,7 @@ drawn a little towards 1/2. The shape ``k`` says how far the weights can be trus
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,48 @@ from ..._typing import Float
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Extreme", "extreme_of", "largest_k", "mixing", "smoothed_log_weights", "K_LIMIT"]
+__all__ = ["Extreme", "Limits", "extreme_of", "largest_k", "mixing", "smoothed_log_weights", "LIMITS"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the draws of a posterior are held to.
+
+    Attributes
+    ----------
+    r_hat, ess, energy : float
+        R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
+    draws, many : int
+        Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
+        1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are to be had.
+    probability, narrower : float
+        A posterior interval of this probability says nothing of a rate if it is at least so wide, relative to the
+        prior's.
+    nats, error_k : float
+        What the error of a log-likelihood may be (standard deviation): 0.1 moves a probability by 0.04. And the Pareto
+        k of its exponential, from which on the error has tails that so few draws do not show.
+    pareto_k, mean_k : float
+        Above the first no practical number of draws makes importance weights reliable; from the second on they have no
+        mean.
+    scale_ratio : float
+        Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
+    """
+
+    r_hat: float = 1.01
+    ess: int = 400
+    energy: float = 0.3
+    draws: int = 4
+    many: int = 500
+    probability: float = 0.9
+    narrower: float = 0.9
+    nats: float = 0.1
+    error_k: float = 0.5
+    pareto_k: float = 0.7
+    mean_k: float = 1.0
+    scale_ratio: float = 100.0
+
+
+LIMITS = Limits()
 
 
 class Extreme(NamedTuple):
@@ -83,17 +125,6 @@ def extreme_of(table: xr.Dataset, arg: Any) -> Extreme | None:
     return found[int(arg([extreme.value for extreme in found]))]
 
 
-K_LIMIT = 0.7
-"""Shape above which no practical number of draws makes importance weights reliable."""
-
-# Fewer weights in the tail are no sample that a law could be fitted to.
-_LEAST_TAIL = 5
-# The prior of the shape is worth so many weights at 1/2.
-_PRIOR_WEIGHTS, _PRIOR_SHAPE = 10, 0.5
-# Log ratios nearer than this are equal: sums of log-likelihoods are not known better.
-_SAME = 1e-9
-
-
 def largest_k(draws: int) -> float:
     """Shape up to which weights of so many draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
 
@@ -102,16 +133,22 @@ def largest_k(draws: int) -> float:
     >>> largest_k(4000), round(largest_k(100), 2)
     (0.7, 0.5)
     """
-    return float(min(1 - 1 / np.log10(max(draws, 2)), K_LIMIT))
+    return float(min(1 - 1 / np.log10(max(draws, 2)), LIMITS.pareto_k))
 
 
-def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.ndarray, " S"], float]:
+def smoothed_log_weights(
+    log_ratios: Float[np.ndarray, " S"], *, same: float = 1e-9, least_tail: int = 5
+) -> tuple[Float[np.ndarray, " S"], float]:
     """Smooth the largest of some importance ratios.
 
     Parameters
     ----------
     log_ratios : array (S,)
         Log density wanted minus log density drawn from, up to a constant; finite.
+    same : float, default 1e-9
+        Log ratios nearer than this are equal: sums of log-likelihoods are not known better.
+    least_tail : int, default 5
+        Fewer weights in the tail are no sample that a law could be fitted to.
 
     Returns
     -------
@@ -128,13 +165,13 @@ def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     values = values - values.max()
-    if np.ptp(values) < _SAME:
+    if np.ptp(values) < same:
         return np.full(len(values), -np.log(len(values))), 0.0
     count = int(np.ceil(min(len(values) / 5, 3 * np.sqrt(len(values)))))
     threshold = max(np.sort(values)[-count - 1], np.log(np.finfo(float).tiny))
     tail = np.flatnonzero(values > threshold)
     k = np.inf
-    if len(tail) >= _LEAST_TAIL:
+    if len(tail) >= least_tail:
         tail = tail[np.argsort(values[tail])]
         k, scale = _fit(np.exp(values[tail]) - np.exp(threshold))
         chance = (np.arange(len(tail)) + 0.5) / len(tail)
@@ -143,8 +180,11 @@ def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.
     return values - np.logaddexp.reduce(values), float(k)
 
 
-def _fit(excess: Float[np.ndarray, " tail"]) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law with the given excesses, in increasing order (Zhang & Stephens)."""
+def _fit(excess: Float[np.ndarray, " tail"], prior_weights: int = 10, prior_shape: float = 0.5) -> tuple[float, float]:
+    """Shape and scale of a generalised Pareto law with the given excesses, in increasing order (Zhang & Stephens).
+
+    The prior of the shape is worth so many weights at that shape.
+    """
     n = len(excess)
     grid = 30 + int(np.sqrt(n))
     # The likelihood's profile in θ = −k/σ is averaged over a grid that the first quartile scales.
@@ -155,5 +195,5 @@ def _fit(excess: Float[np.ndarray, " tail"]) -> tuple[float, float]:
     share = np.exp(profile - np.logaddexp.reduce(profile))
     mean = float(np.sum(share * theta))
     k = float(np.log1p(-mean * excess).mean())
-    shrunk = (n * k + _PRIOR_WEIGHTS * _PRIOR_SHAPE) / (n + _PRIOR_WEIGHTS)
+    shrunk = (n * k + prior_weights * prior_shape) / (n + prior_weights)
     return shrunk, -k / mean

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...description import stored_model
 from ...losses.protocols import Augmented
-from .mixing import largest_k
+from .mixing import LIMITS, largest_k
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,14 +29,7 @@ __all__ = [
     "columns_advice",
     "more_draws",
     "shorter_steps",
-    "NO_MEAN",
 ]
-
-# What the error of a log-likelihood may be (standard deviation, nats): it moves a probability by .04. And the Pareto k
-# of its exponential, from which on the error has tails that so few draws do not show.
-_NATS_LIMIT, _K_LIMIT = 0.1, 0.5
-NO_MEAN = 1.0
-"""Pareto k from which on weights have no mean."""
 
 
 class Problem(NamedTuple):
@@ -117,10 +110,10 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
         total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
         text += f", that of all rows by {total:.2g} nats (standard deviation over draws"
         # Where few rows could be looked at, what cannot be told is said.
-        text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > _NATS_LIMIT else ")"
-        text += f"; wanted: at most {_NATS_LIMIT:g}"
+        text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > LIMITS.nats else ")"
+        text += f"; wanted: at most {LIMITS.nats:g}"
     if "approximation_pareto_k" in attrs:
-        text += f". Pareto k {float(attrs['approximation_pareto_k']):.2f}; wanted: at most {_K_LIMIT:g}"
+        text += f". Pareto k {float(attrs['approximation_pareto_k']):.2f}; wanted: at most {LIMITS.error_k:g}"
     return text
 
 
@@ -152,22 +145,24 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
         return None
     total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
     k = float(attrs.get("approximation_pareto_k", np.nan))
-    if bound <= _NATS_LIMIT and not k > _K_LIMIT:
+    if bound <= LIMITS.nats and not k > LIMITS.error_k:
         return None
     text = f"the log-likelihood with masks integrated is off by {total:.2g} nats (standard deviation over draws"
-    if not attrs["approximation_resolved"] and total > _NATS_LIMIT:
+    if not attrs["approximation_resolved"] and total > LIMITS.nats:
         text += f"; from some rows, which say no more than that it is below {bound:.2g}"
-    elif total <= _NATS_LIMIT < bound:
+    elif total <= LIMITS.nats < bound:
         text += f", and perhaps by {bound:.2g}"
     text += ")"
-    wrong = [f"above {_NATS_LIMIT:g}"] if bound > _NATS_LIMIT else []
-    wrong += [f"{'and ' * bool(wrong)}with a Pareto k of {k:.2f}, above {_K_LIMIT:g}"] if k > _K_LIMIT else []
-    advice = f"{exact[0].upper()}{exact[1:]}" if k > NO_MEAN else f"Correct it by bd.reweight(post, X, y), or {exact}"
+    wrong = [f"above {LIMITS.nats:g}"] if bound > LIMITS.nats else []
+    wrong += (
+        [f"{'and ' * bool(wrong)}with a Pareto k of {k:.2f}, above {LIMITS.error_k:g}"] if k > LIMITS.error_k else []
+    )
+    advice = (
+        f"{exact[0].upper()}{exact[1:]}" if k > LIMITS.mean_k else f"Correct it by bd.reweight(post, X, y), or {exact}"
+    )
     return Problem(f"{text}, {' '.join(wrong)}: this is another posterior", advice)
 
 
-# Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
-_SCALE_LIMIT = 100.0
 # Densities that there are several samplers of.
 _CHOICE_OF_METHOD = ("noising", "marginalised")
 
@@ -182,7 +177,7 @@ def columns_advice(attrs: Mapping[str, Any]) -> str:
             'bd.Dropout(centre="mean"), or subtract their means.'
         )
     ratio = float(attrs.get("scale_ratio", 1.0))
-    if ratio > _SCALE_LIMIT:
+    if ratio > LIMITS.scale_ratio:
         return (
             f"The standard deviations of the columns differ by a factor of {ratio:.0e}: take a prior that follows "
             "them, weight_prior=bd.Normal(1.0, relative=True), or standardise X."

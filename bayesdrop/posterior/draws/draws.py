@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._memory import BLOCK
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import check_count
 from ...data.frames import ColumnFacts
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
-    "BLOCK",
     "Draws",
     "blocks",
     "draws_of",
@@ -43,8 +43,6 @@ __all__ = [
 
 # What scores and likelihoods are made of.
 _NEEDED = ("weight", "intercept", "rate", "sigma")
-# Numbers that an intermediate array holds at most, unless a single row and draw take more.
-BLOCK = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -136,20 +134,29 @@ class Draws:
 
     def noised_scores(
         self, X: Any, part: slice, generator: Any, corrupted_inputs: bool = False
-    ) -> Float[np.ndarray, "n draws"]:
-        """One score of each row under fresh noise, (n, draws), for the draws of ``part``, a block at a time."""
+    ) -> Float[np.ndarray, "n draws ..."]:
+        """One score of each row under fresh noise, (n, draws) or (n, draws, K), for the draws of ``part``.
+
+        All classes of a row see the same noise, unless each has rates of its own.
+        """
+        total, own_masks = part.stop - part.start, self.model.loss.class_rates
+        weight, intercept = self.weight[part].astype(np.float64), self.intercept[part].astype(np.float64)
         if corrupted_inputs:
-            return np.asarray(self.moments(as_design(X), part, True)[0])
-        total = part.stop - part.start
-        scores = np.repeat(self.intercept[None, part].astype(np.float64), X.shape[0], axis=0)
+            flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(-1, weight.shape[-1]).T))
+            return np.asarray(intercept + flat.reshape(-1, *intercept.shape))
+        scores = np.repeat(intercept[None], X.shape[0], axis=0)
+        every, weight = scores.reshape(X.shape[0], total, -1), weight.reshape(total, -1, weight.shape[-1])
         for rows, columns, values in self._entries(X):
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             for some in blocks(total, len(values)):
                 here = slice(part.start + some.start, part.start + some.stop)
                 clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
-                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
-                noised *= self.weight[here][:, columns]
-                scores[rows[starts], some] += np.add.reduceat(noised, starts, axis=1).T
+                rate, noised = self.rate(here)[..., columns], np.empty(0)
+                for k in range(weight.shape[1]):
+                    if own_masks or k == 0:
+                        noised = self.model.noise.sample(generator, clean, rate[:, k] if own_masks else rate)
+                    own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
+                    every[rows[starts], some, k] += own.T
         return scores
 
     def log_exponential(self, X: Any) -> Float[np.ndarray, "n S"]:
@@ -165,32 +172,6 @@ class Draws:
                 terms = np.where(np.abs(weight) < limit, terms, np.inf)
                 logs[rows[starts], part] += np.add.reduceat(terms, starts, axis=1).T
         return logs
-
-    def noised_class_scores(
-        self, X: Any, part: slice, generator: Any, corrupted_inputs: bool = False
-    ) -> Float[np.ndarray, "n draws K"]:
-        """Scores of all classes of each row under fresh noise, (n, draws, K).
-
-        The noise is the same for all classes, unless each has masks of its own.
-        """
-        weight, total = self.weight[part].astype(np.float64), part.stop - part.start
-        scores = np.repeat(self.intercept[None, part].astype(np.float64), X.shape[0], axis=0)
-        if corrupted_inputs:
-            flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(-1, weight.shape[2]).T))
-            return np.asarray(scores + flat.reshape(scores.shape))
-        for rows, columns, values in self._entries(X):
-            starts = np.flatnonzero(np.diff(rows, prepend=-1))
-            for some in blocks(total, len(values)):
-                here = slice(part.start + some.start, part.start + some.stop)
-                clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
-                rate, own_masks = self.rate(here)[..., columns], self.model.loss.class_rates
-                noised: Any = np.empty(0)
-                for k in range(weight.shape[1]):
-                    if own_masks or k == 0:
-                        noised = self.model.noise.sample(generator, clean, rate[:, k] if own_masks else rate)
-                    own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
-                    scores[rows[starts], some, k] += own.T
-        return scores
 
     def _entries(
         self, X: Any

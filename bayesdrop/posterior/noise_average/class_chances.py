@@ -32,22 +32,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from ..._memory import BLOCK
 from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ...warnings import AccuracyWarning, warn
-from ..draws.draws import BLOCK, Draws, blocks
+from ..draws.draws import Draws, blocks
 from .enumeration import log_sum
 from .expectation import ERROR, MASKS
-from .score_pairs import LEAST, POINTS, Pairs, has_factor, log_totals
+from .score_pairs import SIZES, Pairs, has_factor, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
-
-_FIRST, _STEP, _MOST = 3, 2, 11
-# Entries that may be dropped where nothing is dropped and all of them are noisy.
-_UNCOUNTED = 1 << 30
-# Of fewer entries than classes rows with as many, rounded up to these, share their points: whatever the other rows.
-_ENTRIES = 16
 
 Reduce = Callable[..., Float[np.ndarray, "N _"]]
 
@@ -57,7 +52,7 @@ def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     log_chance, at_mask, at_point = pairs.factors(J)
     mask, point = np.exp(at_mask), np.exp(at_point)
     total = mask @ point
-    if total.min(initial=1.0) >= LEAST:
+    if total.min(initial=1.0) >= SIZES.least:
         share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
         return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
     joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
@@ -79,7 +74,7 @@ def _log_power(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
             found = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), found.min(initial=1.0)) >= LEAST:
+        if min(total.min(initial=1.0), found.min(initial=1.0)) >= SIZES.least:
             return np.log(found)[:, None]
     own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
     terms = log_chance[:, :, None] + power[:, None, None] * own
@@ -157,14 +152,14 @@ def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[
     limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]
     result, few = None, np.flatnonzero(pairs.count <= limit)
     todo = np.flatnonzero(pairs.count > limit)
-    J = min(_FIRST, most)
+    J = min(SIZES.first, most)
     for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
         if len(chosen):
             found = _reduced(pairs.take(chosen), reduce, size, chosen)
             result = np.empty((len(pairs.mean), found.shape[1])) if result is None else result
             result[chosen] = found
     while len(todo) and J < most and result is not None:
-        J = min(J + _STEP, most)
+        J = min(J + SIZES.step, most)
         new = _reduced(pairs.take(todo), reduce, J, todo)
         change = np.abs(new - result[todo]).max(axis=1)
         result[todo] = new
@@ -177,7 +172,7 @@ def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[
 
 def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
     """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
-    size = 2 ** min(J, pairs.entries.shape[1]) * (POINTS + pairs.mean.shape[1])
+    size = 2 ** min(J, pairs.entries.shape[1]) * (SIZES.points + pairs.mean.shape[1])
     parts = [reduce(pairs.take(part), J, chosen[part]) for part in map(_range, blocks(len(chosen), size))]
     return np.concatenate(parts)
 
@@ -190,7 +185,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
     most = BLOCK // (8 * K * min(K, X.shape[1]) * (K if draws.model.loss.class_rates else 1))
-    enumerated = max(_MOST, int(masks).bit_length() + 4)
+    enumerated = max(SIZES.most, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
         if not rows.has_canonical_format:
@@ -211,7 +206,7 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
     """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
-    rounded = -(-np.maximum(length, 1) // _ENTRIES) * _ENTRIES
+    rounded = -(-np.maximum(length, 1) // SIZES.shared) * SIZES.shared
     shared = np.where(has_factor(rounded, K), rounded, 0)
     while start < len(order):
         kind = shared[order[start]]
@@ -278,5 +273,5 @@ def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
     cov = np.empty((N, K, K))
     cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
     # Of normal scores all entries remain, as it were; of known ones none.
-    remaining = np.full(N, _UNCOUNTED if np.any(cov) else 0)
+    remaining = np.full(N, np.iinfo(np.int32).max if np.any(cov) else 0)
     return Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)

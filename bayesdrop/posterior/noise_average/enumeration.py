@@ -17,7 +17,7 @@ Shapes: ``N`` scores, ``k`` entries of each that may be dropped, ``A`` and ``B``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,7 +29,6 @@ __all__ = [
     "LinearPieces",
     "LogLikelihood",
     "Probability",
-    "ScoreFunction",
     "all_masks",
     "by_halves",
     "log_chances",
@@ -139,31 +138,9 @@ def _stretches(
     return total
 
 
-@runtime_checkable
-class ScoreFunction(Protocol):
-    """A function of the score of a row under a draw; rows and draws are numbered by (N,) each."""
-
-    @property
-    def logarithmic(self) -> bool:
-        """True if it returns the logarithm of a positive function; else its values lie between 0 and 1."""
-
-    def __call__(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
-    ) -> Float[np.ndarray, "N M"]:
-        """Values (N, M) at scores (N, M)."""
-
-    def slope(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
-    ) -> Float[np.ndarray, " N"]:
-        """Slopes (N,) at scores (N,) of a logarithm that is concave; 0 will do for other functions."""
-
-    def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
-        """Its logarithm as lines, or None."""
-
-
 @dataclass(frozen=True)
 class Probability:
-    """Probability of the positive class that a loss makes of a score.
+    """Probability of the positive class that a loss makes of a score; rows and draws are numbered by (N,) each.
 
     Attributes
     ----------
@@ -186,11 +163,11 @@ class Probability:
     def slope(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
-        """Zero."""
+        """Zero: the function is no logarithm."""
         return np.zeros(len(rows))
 
     def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> None:
-        """None."""
+        """None: it has no lines."""
 
 
 @dataclass(frozen=True)

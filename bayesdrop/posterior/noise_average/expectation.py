@@ -32,21 +32,19 @@ from ..._typing import Float, Int
 from ...designs import as_design
 from ...warnings import AccuracyWarning, warn
 from ..draws.draws import Draws, blocks
-from .enumeration import ScoreFunction, all_masks, by_halves, log_sum
-from .score_law import Exact, NearNormal, TwoPoint, integrate, saddle_tilt
+from .enumeration import LogLikelihood, Probability, all_masks, by_halves, log_sum
+from .score_law import SERIES, Exact, NearNormal, TwoPoint, integrate, saddle_tilt
 
 __all__ = ["ERROR", "MASKS", "expectation"]
 
 ERROR = 2e-3
 MASKS = 64
-# Entries up to which masks are enumerated after all where the series does not settle, and by halves.
-_ENTRIES, _HALVED = 20, 24
 
 
 def expectation(
     draws: Draws,
     X: Any,
-    function: ScoreFunction,
+    function: Probability | LogLikelihood,
     *,
     masks: int = MASKS,
     offset: Float[np.ndarray, " n"] | None = None,
@@ -59,7 +57,7 @@ def expectation(
         Draws of a model.
     X : array or scipy sparse (n, p)
         Rows that fit them.
-    function : ScoreFunction
+    function : Probability or LogLikelihood
         The function.
     masks : int
         Rows of no more masks have them enumerated.
@@ -91,7 +89,13 @@ class _Block:
     """Some rows, with all draws."""
 
     def __init__(
-        self, draws: Draws, X: Any, function: ScoreFunction, start: int, masks: int, offset: Float[np.ndarray, " n"]
+        self,
+        draws: Draws,
+        X: Any,
+        function: Probability | LogLikelihood,
+        start: int,
+        masks: int,
+        offset: Float[np.ndarray, " n"],
     ) -> None:
         self.draws, self.X, self.function, self.start, self.offset = draws, X, function, start, offset
         self.limit = int(masks).bit_length() - 1  # 2^limit <= masks
@@ -261,7 +265,7 @@ class _Block:
             if not len(todo):
                 return
         linear = self.function.pieces(rows[:1] + self.start, some[:1]) is not None
-        if count <= (_HALVED if linear else _ENTRIES):
+        if count <= (SERIES.halved if linear else SERIES.entries):
             self._enumerate(result, rows[todo], some[todo], count)
         else:
             self._note(error)

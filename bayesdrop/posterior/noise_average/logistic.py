@@ -36,9 +36,37 @@ __all__ = ["TOLERANCE", "average_logistic"]
 TOLERANCE = 1e-4
 """Estimated error of a probability up to which it is taken."""
 
-_PERIOD, _COUNT = 20.0, 14
-_STEP = 2 * np.pi / _PERIOD
-_U = _STEP * np.arange(_COUNT)
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of the sum.
+
+    Attributes
+    ----------
+    period, count : float, int
+        Period of the function that is summed, and nodes.
+    remainder : float
+        Factor of the bound of what follows the fourth cumulant.
+    parts : int
+        Such a part of what may be left out is large, unless more entries are just below; then what would be too much if
+        all were as large.
+    most_scale : float
+        Logarithm of how much more may be left out where scores are far from 0, at most.
+    tail : float
+        ``E e^{2s}/E e^s``, the relative error of ``E e^s`` as the probability, up to which it is taken.
+    """
+
+    period: float = 20.0
+    count: int = 14
+    remainder: float = 1 / 80
+    parts: int = 4
+    most_scale: float = 4.0
+    tail: float = 1e-4
+
+
+_SIZES = _Sizes()
+_STEP = 2 * np.pi / _SIZES.period
+_U = _STEP * np.arange(_SIZES.count)
 _Z = 0.5 + 1j * _U
 _SHARE = _STEP / np.cosh(np.pi * _U) * np.where(_U == 0, 0.5, 1.0)
 _FIFTH = _SHARE * np.abs(_Z) ** 5
@@ -47,16 +75,9 @@ _POWERS = np.stack([_Z, _Z**2 / 2, _Z**3 / 6, _Z**4 / 24])
 _REAL, _IMAGINARY = np.ascontiguousarray(_POWERS.real), np.ascontiguousarray(_POWERS.imag)
 # The same of z = 1 and 2.
 _WHOLE = np.array([[1.0, 2.0], [0.5, 2.0], [1 / 6, 8 / 6], [1 / 24, 16 / 24]])
-_IMAGE, _BEYOND = float(np.exp(-_PERIOD / 2)), float(2 / np.pi * np.exp(-np.pi * (_U[-1] + _STEP / 2)))
-_REMAINDER = 1 / 80
+_IMAGE, _BEYOND = float(np.exp(-_SIZES.period / 2)), float(2 / np.pi * np.exp(-np.pi * (_U[-1] + _STEP / 2)))
 # What entries that are left out may come to, as a sum of fifth powers: four fifths of the tolerance.
-_ALLOWED = 0.8 * TOLERANCE / (_REMAINDER * float(_FIFTH.sum()))
-# Such a part of that is large, unless more entries are just below; then what would be too much if all were as large.
-_PARTS = 4
-# Logarithm of how much more may be left out where scores are far from 0, at most.
-_MOST_SCALE = 4.0
-# E e^{2s}/E e^s, the relative error of E e^s as the probability, up to which it is taken.
-_TAIL = 1e-4
+_ALLOWED = 0.8 * TOLERANCE / (_SIZES.remainder * float(_FIFTH.sum()))
 
 
 @dataclass
@@ -89,7 +110,7 @@ class _Entries:
         """Entries of some rows without which the sum of sizes is what is allowed: places, rows and columns."""
         if self.stored is None:
             own = size[some] * factor
-            bar = allowed[:, None] / _PARTS
+            bar = allowed[:, None] / _SIZES.parts
             few = (own * (own <= bar)) @ np.ones(own.shape[1]) <= allowed
             place = np.flatnonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / own.shape[1])))
             row = place // own.shape[1]
@@ -156,7 +177,7 @@ def _average(
     fifth = fourth * np.abs(t)
     left_out = entries.sums(fifth, spread)
     # About |e^{K(z)}|: its size at ½, and by how much less it is where |z|⁵ is large.
-    scale = np.exp(np.minimum(0.5 * np.abs(mean) - var / 8, _MOST_SCALE))
+    scale = np.exp(np.minimum(0.5 * np.abs(mean) - var / 8, _SIZES.most_scale))
     fall = 1 + 0.75 * np.minimum(var, 4.0)
     allowed = share * scale * fall * np.sqrt(fall) * _ALLOWED
     side = np.where(mean > 0, -1.0, 1.0)
@@ -188,13 +209,18 @@ def _average(
         height[mine] *= np.abs(factor)
         whole[mine] *= power
     once, twice = whole[:, 0], whole[:, 1]
-    apart = _PERIOD - np.abs(mean)
+    apart = _SIZES.period - np.abs(mean)
     lower = 1 / (1 + np.exp(-apart))
     images = _IMAGE * (lower + once)
-    value = np.where(twice <= _TAIL * once, once, np.maximum(real @ _SHARE32 - images, 0.0))
+    value = np.where(twice <= _SIZES.tail * once, once, np.maximum(real @ _SHARE32 - images, 0.0))
     # By how much the lower image may be off, by Chebyshev's inequality.
     blurred = np.minimum(1 - lower + var / (apart * apart), 1.0)
-    error = _REMAINDER * left_out * (height @ _FIFTH32) + _BEYOND * height[:, 0] + _IMAGE * blurred + _IMAGE**3 * twice
+    error = (
+        _SIZES.remainder * left_out * (height @ _FIFTH32)
+        + _BEYOND * height[:, 0]
+        + _IMAGE * blurred
+        + _IMAGE**3 * twice
+    )
     return np.where(side > 0, value, 1 - value), error
 
 
@@ -202,9 +228,9 @@ def _products(
     t: Float[np.ndarray, " L"], rate: Float[np.ndarray, " L"], first: Int[np.ndarray, " r"]
 ) -> tuple[Complex[np.ndarray, "r M"], Float[np.ndarray, "r 2"]]:
     """``Π {η + (1 − η) e^{zt}}`` over the large entries of each row, which begin at ``first``; and at ``z`` = 1, 2."""
-    turn, powers, size = np.exp(1j * _STEP * t), np.ones((_COUNT, len(t)), dtype=complex), 1
-    while size < _COUNT:  # e^{iuₖt} by products of two before, which takes a quarter of the time of cosines
-        more = min(size, _COUNT - size)
+    turn, powers, size = np.exp(1j * _STEP * t), np.ones((_SIZES.count, len(t)), dtype=complex), 1
+    while size < _SIZES.count:  # e^{iuₖt} by products of two before, which takes a quarter of the time of cosines
+        more = min(size, _SIZES.count - size)
         np.multiply(powers[:more], turn, out=powers[size : size + more])
         turn, size = turn * turn, 2 * size
     keep, root = 1 - rate, np.exp(0.5 * t)

@@ -44,9 +44,6 @@ __all__ = [
     "probability_of",
 ]
 
-# Draws up to which there is a pass over the rows for each.
-_FEW = 16
-
 
 def class_probability(
     draws: Draws,
@@ -103,9 +100,9 @@ def probability_of(
     return values
 
 
-def is_quick(loss: Any, noise: Any, draws: int) -> bool:
+def is_quick(loss: Any, noise: Any, draws: int, few: int = 16) -> bool:
     """Whether :func:`few_probabilities` has the probabilities of so many draws."""
-    return bool(draws <= _FEW and loss.ratio == "odds_ratio" and noise.has_rate)
+    return bool(draws <= few and loss.ratio == "odds_ratio" and noise.has_rate)
 
 
 def costly_probability(

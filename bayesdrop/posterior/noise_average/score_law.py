@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Complex
@@ -33,53 +33,61 @@ from ..._typing import Bool, Float, Int, Shaped
 from ..draws.draws import blocks
 from .enumeration import log_chances
 
-__all__ = ["Exact", "Law", "NearNormal", "TwoPoint", "integrate", "saddle_tilt"]
-
-# Nodes at first and at last.
-_FIRST, _LAST = 32, 4096
-# The score leaves its window on either side with probability exp(−14) = 8e-7 at first, and exp(−46) = 1e-20 at last.
-_NARROW, _WIDE = 14.0, 46.0
-# Steepest logarithm of a function that a law is tilted for, and the least spread of scores that is told from none.
-_STEEPEST, _LEAST_SPREAD = 1e100, 1e-100
-# Complex numbers that a cache holds beside two more arrays of them.
-_CACHE = 1 << 14
+__all__ = ["SERIES", "Exact", "Law", "NearNormal", "TwoPoint", "integrate", "saddle_tilt"]
 
 
-@runtime_checkable
-class Law(Protocol):
-    """Law of each of ``N`` scores."""
+@dataclass(frozen=True)
+class Series:
+    """Sizes of the sums.
 
-    @property
-    def low(self) -> Float[np.ndarray, " N"]:
-        """Lower ends of the windows, (N,)."""
+    Attributes
+    ----------
+    first, last : int
+        Nodes at first and at last.
+    narrow, wide : float
+        The score leaves its window on either side with probability exp(−14) = 8e-7 at first, and exp(−46) = 1e-20 at
+        last.
+    steepest, least_spread : float
+        Steepest logarithm of a function that a law is tilted for, and the least spread of scores told from none.
+    cache : int
+        Complex numbers that a cache holds beside two more arrays of them.
+    entries, halved : int
+        Entries up to which masks are enumerated after all where the series does not converge, and by halves.
+    """
 
-    @property
-    def high(self) -> Float[np.ndarray, " N"]:
-        """Upper ends, (N,)."""
+    first: int = 32
+    last: int = 4096
+    narrow: float = 14.0
+    wide: float = 46.0
+    steepest: float = 1e100
+    least_spread: float = 1e-100
+    cache: int = 1 << 14
+    entries: int = 20
+    halved: int = 24
 
-    @property
-    def outside(self) -> float:
-        """Bound of the probability outside of a window."""
+
+SERIES = Series()
+
+
+class Law:
+    """Law of each of ``N`` scores, a dataclass whose fields are arrays over the scores, but for a few.
+
+    ``low`` and ``high`` are the ends of the windows (N,), and ``outside`` bounds the probability outside of one.
+    """
+
+    low: Float[np.ndarray, " N"]
+    high: Float[np.ndarray, " N"]
+    outside: float
+    characteristic: Callable[..., Any]
 
     def take(self, some: Shaped[np.ndarray, " r"]) -> Any:
         """The laws of some of the scores."""
-
-    def characteristic(
-        self, step: Float[np.ndarray, " N"], origin: Float[np.ndarray, " N"], count: int
-    ) -> tuple[Complex[np.ndarray, "N M"], Float[np.ndarray, "N M"] | None]:
-        """``E exp{i m step (s − origin)}`` for ``m`` below ``count``, (N, M), and a bound of its error, or None."""
-
-
-class _ArrayFields:
-    """Laws whose fields are arrays over the scores, but for a few."""
-
-    def take(self, some: Shaped[np.ndarray, " r"]) -> Any:
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return type(self)(**{name: v[some] if isinstance(v, np.ndarray) else v for name, v in values.items()})
 
 
 @dataclass(frozen=True)
-class NearNormal(_ArrayFields):
+class NearNormal(Law):
     """A law by its first four cumulants and a bound of the rest, as :class:`bayesdrop.noise.Expansion` has them.
 
     Attributes
@@ -99,7 +107,7 @@ class NearNormal(_ArrayFields):
     remainder: Float[np.ndarray, " N"]
     low: Float[np.ndarray, " N"]
     high: Float[np.ndarray, " N"]
-    outside: float = 2 * np.exp(-_NARROW)
+    outside: float = 2 * np.exp(-SERIES.narrow)
 
     @classmethod
     def of(
@@ -109,14 +117,14 @@ class NearNormal(_ArrayFields):
         jump: Float[np.ndarray, " N"],
     ) -> NearNormal:
         """The law with a window from its tails: see :class:`bayesdrop.noise.Expansion`."""
-        reach = np.sqrt(2 * _NARROW * proxy) + _NARROW * jump
+        reach = np.sqrt(2 * SERIES.narrow * proxy) + SERIES.narrow * jump
         mean, var, third, fourth, remainder = cumulants
         return cls(mean, var, third, fourth, remainder, mean - reach, mean + reach)
 
     def characteristic(
         self, step: Float[np.ndarray, " N"], origin: Float[np.ndarray, " N"], count: int
     ) -> tuple[Complex[np.ndarray, "N M"], Float[np.ndarray, "N M"] | None]:
-        """See :class:`Law`."""
+        """``E exp{i m step (s − origin)}`` for ``m`` below ``count``, (N, M), and a bound of its error, or None."""
         t = step[:, None] * np.arange(count)
         square = t * t
         size = square * (square * (self.fourth / 24)[:, None] - 0.5 * self.var[:, None])
@@ -131,7 +139,7 @@ class NearNormal(_ArrayFields):
 
 
 @dataclass(frozen=True)
-class TwoPoint(_ArrayFields):
+class TwoPoint(Law):
     """``base`` plus independent entries, each ``step`` with probability ``kept`` and 0 otherwise.
 
     The law may be tilted, its density multiplied by ``e^{θs}`` and normalised, to put the mass where a function that
@@ -166,7 +174,7 @@ class TwoPoint(_ArrayFields):
         wide: bool = False,
     ) -> TwoPoint:
         """The law tilted by ``θ``, with the smallest of three windows: all scores, Hoeffding's and Bernstein's."""
-        level = _WIDE if wide else _NARROW
+        level = SERIES.wide if wide else SERIES.narrow
         keep, drop = log_chances(rate)
         raised = keep + tilt[:, None] * step
         either = np.logaddexp(drop, raised)
@@ -187,10 +195,10 @@ class TwoPoint(_ArrayFields):
     def characteristic(
         self, step: Float[np.ndarray, " N"], origin: Float[np.ndarray, " N"], count: int
     ) -> tuple[Complex[np.ndarray, "N M"], Float[np.ndarray, "N M"] | None]:
-        """See :class:`Law`."""
+        """``E exp{i m step (s − origin)}`` for ``m`` below ``count``, (N, M), and a bound of its error, or None."""
         value = np.ones((len(step), count), dtype=complex)
         # Entries first and scores last, a cache's worth of them: three times as fast as all at once.
-        size = max(1, _CACHE // self.step.shape[1])
+        size = max(1, SERIES.cache // self.step.shape[1])
         for some in (slice(start, start + size) for start in range(0, len(step), size)):
             angle = self.step[some].T * step[some]
             turn = np.cos(angle) + 1j * np.sin(angle)
@@ -206,7 +214,7 @@ class TwoPoint(_ArrayFields):
 
 
 @dataclass(frozen=True)
-class Exact(_ArrayFields):
+class Exact(Law):
     """A law by the logarithms of the characteristic functions of its entries.
 
     Attributes
@@ -225,12 +233,12 @@ class Exact(_ArrayFields):
     low: Float[np.ndarray, " N"]
     high: Float[np.ndarray, " N"]
     log_characteristic: Callable[..., Complex[np.ndarray, "N k"]]
-    outside: float = 2 * np.exp(-_NARROW)
+    outside: float = 2 * np.exp(-SERIES.narrow)
 
     def characteristic(
         self, step: Float[np.ndarray, " N"], origin: Float[np.ndarray, " N"], count: int
     ) -> tuple[Complex[np.ndarray, "N M"], Float[np.ndarray, "N M"] | None]:
-        """See :class:`Law`."""
+        """``E exp{i m step (s − origin)}`` for ``m`` below ``count``, (N, M), and a bound of its error, or None."""
         value = np.ones((len(step), count), dtype=complex)
         rate = np.zeros_like(self.entry)
         for m in range(1, count):
@@ -267,12 +275,12 @@ def saddle_tilt(
     True
     """
     keep, drop = log_chances(rate)
-    odds, close = keep - drop, 1.0 / np.maximum(np.sqrt((step * step).sum(axis=1)), _LEAST_SPREAD)
-    tilt, low, high = np.zeros(len(base)), np.full(len(base), -_STEEPEST), np.full(len(base), _STEEPEST)
+    odds, close = keep - drop, 1.0 / np.maximum(np.sqrt((step * step).sum(axis=1)), SERIES.least_spread)
+    tilt, low, high = np.zeros(len(base)), np.full(len(base), -SERIES.steepest), np.full(len(base), SERIES.steepest)
     todo = np.arange(len(base))
     while len(todo):
         mean = base[todo] + (step[todo] * expit(odds[todo] + tilt[todo, None] * step[todo])).sum(axis=1)
-        there = np.clip(np.nan_to_num(slope(todo, mean)), -_STEEPEST, _STEEPEST)
+        there = np.clip(np.nan_to_num(slope(todo, mean)), -SERIES.steepest, SERIES.steepest)
         low[todo] = np.maximum(low[todo], np.minimum(tilt[todo], there))
         high[todo] = np.minimum(high[todo], np.maximum(tilt[todo], there))
         tilt[todo] = 0.5 * (low[todo] + high[todo])
@@ -317,8 +325,8 @@ def integrate(
     """
     total = len(law.low)
     value, error = np.zeros(total), np.full(total, np.inf)
-    todo, nodes = np.arange(total), _FIRST
-    while len(todo) and nodes <= _LAST:
+    todo, nodes = np.arange(total), SERIES.first
+    while len(todo) and nodes <= SERIES.last:
         again = [todo[:0]]
         for chunk in blocks(len(todo), 8 * nodes):
             some = todo[chunk]

@@ -11,6 +11,7 @@ each entry, and ``K`` classes cost ``K``. Of more the factor is Cholesky's, of t
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,14 +21,35 @@ from ..._typing import Float, Int
 from ...losses.softmax import JITTER, normal_points
 from .enumeration import log_chances, log_sum
 
-__all__ = ["LEAST", "POINTS", "Pairs", "has_factor", "log_totals"]
+__all__ = ["SIZES", "Pairs", "has_factor", "log_totals"]
 
-POINTS = 128
-"""Points of few enumerated entries, unless the coordinates ask for more."""
-LEAST = 1e-250
-"""Sums of products of exponentials below this may have lost digits, and are had from the sums of scores."""
-# Enumerated entries up to which there are so many.
-_SETTLED = 5
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the averages.
+
+    Attributes
+    ----------
+    first, step, most : int
+        Entries that have their masks enumerated at first, by how many more at a time, and at most.
+    points, halved : int
+        Points of few enumerated entries, unless coordinates ask for more, and entries up to which there are so many.
+    shared : int
+        Of fewer entries than classes rows with as many, rounded up to these, share their points, whatever the others.
+    least : float
+        Sums of products of exponentials below this may have lost digits, and are had from the sums of scores.
+    """
+
+    first: int = 3
+    step: int = 2
+    most: int = 11
+    points: int = 128
+    halved: int = 5
+    shared: int = 16
+    least: float = 1e-250
+
+
+SIZES = Sizes()
 
 
 class Pairs:
@@ -101,7 +123,7 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
-    poor = np.nonzero(total < LEAST)
+    poor = np.nonzero(total < SIZES.least)
     with np.errstate(divide="ignore"):
         logs = np.asarray(np.log(total))
     if len(poor[0]):
@@ -115,7 +137,7 @@ def few_points(dimension: int, J: int, least: int) -> Float[np.ndarray, "M k"]:
     """Normal points with mean 0 and covariance 1, at ``least`` so many pairs; the fewer, the less is left to them."""
     points = normal_points(dimension)
     half = points[: len(points) // 2]
-    few = half[: max((POINTS // 2) >> max(J - _SETTLED, 0), least)]
+    few = half[: max((SIZES.points // 2) >> max(J - SIZES.halved, 0), least)]
     few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
     return np.concatenate([few, -few])
 

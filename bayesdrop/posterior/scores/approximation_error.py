@@ -19,7 +19,7 @@ weights then; the variance over stretched draws counts in the place of the secon
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from .pointwise import log_likelihood_group
 from .widened import Widened, stretched, widen
 
 __all__ = [
+    "EFFORT",
     "ApproximationError",
     "approximation_error",
     "entries_of",
@@ -46,12 +47,37 @@ __all__ = [
     "part_of",
 ]
 
-# Entries of the features that a report may look at, each once a draw, and the fewest draws that tell a variance.
-_WORK, _FEW_DRAWS = 2e6, 64
-_GROUPS = 8
-# Rows that are brought to memory where they are streamed.
-_HELD_ROWS = 2000
 _USER = "the error of the approximation"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What looking at the error of an approximation may cost.
+
+    Attributes
+    ----------
+    work, fewest, groups : int
+        Entries of the features that a report may look at, each once a draw, the fewest draws that tell a variance, and
+        groups of rows where not all can be looked at.
+    rows : int
+        Rows that are brought to memory where they are streamed.
+    draws : int
+        Draws at which the error is found where it is not corrected.
+    correction, beyond : int
+        Entries, each once a draw, that all masks are summed for without being asked, some seconds; and draws beyond the
+        sampler's that are always taken.
+    """
+
+    work: int = 2_000_000
+    fewest: int = 64
+    groups: int = 8
+    rows: int = 2000
+    draws: int = 256
+    correction: int = 10_000_000
+    beyond: int = 64
+
+
+EFFORT = Effort()
 
 
 class ApproximationError(NamedTuple):
@@ -111,23 +137,23 @@ def approximation_error(draws: Draws, data: Dataset, law: RateLaw | None = None,
         Of the rows, where there are too many, and of draws of the prior.
     """
     n = data.design.shape[0]
-    if data.design.is_streamed and n > _HELD_ROWS:
-        data = data.some(_dealt(np.asarray(data.target), _HELD_ROWS, seed))
+    if data.design.is_streamed and n > EFFORT.rows:
+        data = data.some(_dealt(np.asarray(data.target), EFFORT.rows, seed))
     elif data.design.is_streamed:
         data = data.some(np.arange(n))
     held, X = len(data.target), data.X
     entries = entries_of(X)
     # Of each set of draws.
-    affordable = int(_WORK / entries) // 3
+    affordable = int(EFFORT.work / entries) // 3
     if affordable < draws.size:
-        few = min(max(affordable, _FEW_DRAWS), draws.size)
+        few = min(max(affordable, EFFORT.fewest), draws.size)
         draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
-    if held == n and (affordable >= draws.size or n < 2 * _GROUPS):
+    if held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
         found = widen(draws, law, draws.size, seed)
         return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
-    size = min(max(int(held * _WORK / (2 * entries * draws.size)) // _GROUPS, 2), held // _GROUPS)
-    chosen = _dealt(data.target, size * _GROUPS, seed)
-    groups = [np.sort(chosen[first::_GROUPS]) for first in range(_GROUPS)]
+    size = min(max(int(held * EFFORT.work / (2 * entries * draws.size)) // EFFORT.groups, 2), held // EFFORT.groups)
+    chosen = _dealt(data.target, size * EFFORT.groups, seed)
+    groups = [np.sort(chosen[first :: EFFORT.groups]) for first in range(EFFORT.groups)]
     offset: Any = data.offset
 
     def errors(some: Draws) -> list[Float[np.ndarray, "S rows"]]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "MOST",
     "check_size",
     "coded_response",
     "log_likelihood",
@@ -48,8 +49,8 @@ __all__ = [
     "warn_of_pseudo_likelihood",
 ]
 
-# Numbers of a group of rows that are streamed: 2 GB.
-_MOST = 1 << 28
+MOST = 1 << 28
+"""Numbers of a group of rows that are streamed: 2 GB."""
 
 
 def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> Any:
@@ -194,9 +195,9 @@ def log_likelihood_group(
 
 def check_size(draws: int, n: int) -> None:
     """Raise ValueError if a number for each of so many draws and rows that are streamed would fill memory."""
-    if draws * n > _MOST:
+    if draws * n > MOST:
         raise ValueError(
-            f"log_likelihood: expected at most {_MOST:,} numbers, one for each draw and row, of rows that are not in "
+            f"log_likelihood: expected at most {MOST:,} numbers, one for each draw and row, of rows that are not in "
             f"memory, got {draws:,} draws of {n:,} rows; take bd.elpd(post, X, y) of rows held out, which keeps one "
             "number a row, bd.log_likelihood(post, X, y, path=…), which writes to a file, fewer draws, or fewer rows."
         )

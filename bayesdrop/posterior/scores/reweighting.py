@@ -32,10 +32,11 @@ from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
-from ..diagnostics.problems import NO_MEAN, approximation_problem
+from ..diagnostics.mixing import LIMITS
+from ..diagnostics.problems import approximation_problem
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
 from ..draws.new_rows import check_rows, match_rows
-from .approximation_error import ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
+from .approximation_error import EFFORT, ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
 from .pointwise import observed_response, rows_group
 from .widened import Widened, widen
 
@@ -134,7 +135,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
             "sampled, with features on the scale that they had there."
         )
     k = found.weights(likelihood)[1]
-    if k > NO_MEAN:
+    if k > LIMITS.mean_k:
         raise ValueError(
             f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
             "brings their average to rest: the approximation is too far from the posterior. Sample with "
@@ -161,13 +162,6 @@ def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
 
 
 Groups = dict[str, "xr.Dataset"]
-
-# Draws at which the error of an approximation is found where it is not corrected.
-_REPORTED_DRAWS = 256
-# Entries of the features, each once a draw, that all masks are summed for without being asked; some seconds.
-_WORK = 1e7
-# Draws beyond the sampler's that are always taken.
-_FEW = 64
 
 
 def judged(
@@ -197,10 +191,12 @@ def judged(
     attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
     if not offers(model.loss, Simulated):
         return groups, attrs  # without the constant of its density there is no exact posterior to compare with
-    affordable = THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= _WORK
+    affordable = (
+        THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
+    )
     if not (correct and affordable):
         kept = groups.get(THINNED, posterior)
-        few = min(-(-_REPORTED_DRAWS // chains), kept.sizes["draw"])
+        few = min(-(-EFFORT.draws // chains), kept.sizes["draw"])
         return groups, attrs | _stated(
             approximation_error(draws_of(kept, model, few, marginalised=False), data, law, seed)
         )
@@ -208,7 +204,7 @@ def judged(
     found = widen(draws, law, count_beyond(size, data.X), seed)
     likelihood = likelihoods_of(found, data.X, data.target, data.weight, data.offset)
     attrs |= _stated(error_over(found, likelihood, len(data.target)))
-    if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > NO_MEAN:
+    if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > LIMITS.mean_k:
         return groups, attrs
     return resampled(groups, attrs, found, likelihood, seed)
 
@@ -229,7 +225,7 @@ def _stated(error: ApproximationError) -> Attributes:
 def count_beyond(size: int, X: Any) -> int:
     """Draws of each set that joins ``size`` draws of a sampler: as many where rows are few, and fewer else."""
     entries = float(np.prod(X.shape)) if getattr(X, "is_streamed", False) else entries_of(X)
-    return int(np.clip((_WORK / entries - size) / 2, _FEW, size))
+    return int(np.clip((EFFORT.correction / entries - size) / 2, EFFORT.beyond, size))
 
 
 def resampled(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._arviz import arviz
+from ..._memory import BLOCK
 from ..._netcdf import check_file, new_netcdf, reading
 from ..._progress import uninterrupted
 from ..._typing import Float
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["open_group", "smoothed_loo", "write_group", "GROUP", "STEP"]
-
-# Two draws of a log-likelihood nearer than this are one: scores are sums of numbers of order 1e-3 and more.
-_SAME = 1e-8
 
 
 def smoothed_loo(post: Any) -> Any:
@@ -105,7 +103,7 @@ def _joined(parts: list[Any], dim: str) -> Any:
     return type(first)(data=[known.get(name, first[name]) for name in first.index], index=list(first.index))
 
 
-def _smoothable(post: Any) -> Any:
+def _smoothable(post: Any, same: float = 1e-8) -> Any:
     """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
 
     Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
@@ -116,7 +114,7 @@ def _smoothable(post: Any) -> Any:
 
     held = dataset(post, "log_likelihood")
     values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
-    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < _SAME
+    flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < same
     if not bool(flat.any()):
         return post
     count = values.sizes["chain"] * values.sizes["draw"]
@@ -126,11 +124,9 @@ def _smoothable(post: Any) -> Any:
 
 
 GROUP = "log_likelihood"
-STEP = 1 << 23
+STEP = 8 * BLOCK
 """Numbers that are computed, written or read at once: 64 MB."""
 
-# Numbers of a piece of the file, which is read as a whole.
-_PIECE = 1 << 17
 _MARK = "bayesdrop_log_likelihood"
 _DIMS = ("chain", "draw", "obs_id")
 
@@ -156,7 +152,7 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
             group.dimensions = {"chain": chains, "draw": steps, "obs_id": n}
             for name, values in (*draws.steps.items(), ("obs_id", np.arange(n))):
                 group.create_variable(name, (name,), data=np.asarray(values))
-            rows = min(max(_PIECE // (chains * steps), 1), n)
+            rows = min(max(BLOCK // (8 * chains * steps), 1), n)
             held = group.create_variable("y", _DIMS, dtype=np.float64, chunks=(chains, steps, rows))
             group.attrs[_MARK] = _sum(draws)
         for here, values in parts:

@@ -14,6 +14,7 @@ import bayesdrop as bd
 from bayesdrop.designs import Blocks, Design, as_design
 from bayesdrop.designs import dense as dense_module
 from bayesdrop.designs.blocks import sources
+from bayesdrop.designs.threads import Limits
 
 SAME = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -125,7 +126,7 @@ def test_smallest_entry(case, storage):
 
 
 def test_single_precision_sums_in_double(monkeypatch):
-    monkeypatch.setattr(dense_module, "SMALL", 0)
+    monkeypatch.setattr(dense_module, "LIMITS", Limits(small=0))
     X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
     design, wide = Blocks([X[:20], X[20:]]), X.astype(float)
     w, r = np.random.default_rng(4).normal(size=6), np.random.default_rng(5).normal(size=41)

@@ -140,7 +140,7 @@ def test_entries(design, X, block, monkeypatch):
 
 def test_blocks_of_rows_equal_one_block(monkeypatch):
     """Those of large matrices."""
-    monkeypatch.setattr(dense, "SMALL", 0)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
     monkeypatch.setattr(dense, "BLOCK", 8 * 40)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(41, 6))
@@ -156,7 +156,7 @@ def test_blocks_of_rows_equal_one_block(monkeypatch):
 
 @pytest.mark.parametrize("columns", [None, 2])
 def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
-    monkeypatch.setattr(dense, "SMALL", 0)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
     monkeypatch.setattr(dense, "BLOCK", 8 * 40)
     X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
     design, wide = DenseDesign(X), X.astype(np.float64)
@@ -172,7 +172,7 @@ def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dtype):
-    monkeypatch.setattr(dense, "SMALL", 0)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
     rng = np.random.default_rng(6)
     X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < 0.2)).astype(dtype)
     X[4] = 0
@@ -195,7 +195,7 @@ def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dty
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_rows_about_a_centre(monkeypatch, dtype, share, check_normal_product):
     """Products, Gram matrices and counts are those of the matrix itself."""
-    monkeypatch.setattr(dense, "SMALL", 0)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
     monkeypatch.setattr(dense, "BLOCK", 8 * 40)
     rng = np.random.default_rng(8)
     X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < share)).astype(dtype)
@@ -250,8 +250,7 @@ def test_float32_is_promoted():
 
 @pytest.mark.parametrize("n", [1, 7, 8, 25])
 def test_functions_over_the_rows_may_be_taken_in_pieces(n, monkeypatch):
-    monkeypatch.setattr(threads, "_PIECE", 24)
-    monkeypatch.setattr(threads, "_THREADED", 50)
+    monkeypatch.setattr(threads, "LIMITS", threads.Limits(piece=24, threaded=50))
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
     design = as_design(np.ones((n, 2)))

@@ -130,7 +130,7 @@ def test_a_worker_keeps_to_its_share_of_the_cores(monkeypatch):
 def test_large_matrices_take_the_compiled_products(monkeypatch):
     csr = matrix("real", np.float32, np.int64)
     assert isinstance(SparseDesign(csr)._products, ScipyProducts)
-    monkeypatch.setattr(sparse_module, "_COMPILED_FROM", 0)
+    monkeypatch.setattr(sparse_module, "LIMITS", threads.Limits(compiled=0))
     design, dense = SparseDesign(csr), csr.toarray().astype(float)
     assert isinstance(design._products, CompiledProducts)
     w = np.random.default_rng(3).normal(size=P)

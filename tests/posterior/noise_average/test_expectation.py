@@ -227,7 +227,7 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
 
 def test_an_error_that_stays_is_told(build, monkeypatch):
     """21 large entries, more than are enumerated, a steep hinge and too few nodes for it."""
-    monkeypatch.setattr(score_law, "_LAST", 32)
+    monkeypatch.setattr(score_law, "SERIES", score_law.Series(last=32))
     post, X, _ = _setting(build, bd.Hinge(), 100.0, 21, 5.0, False, 1)
     with pytest.warns(AccuracyWarning, match=r"20 averages over .* have errors of up to .*expected 0\.002"):
         class_probability(read_draws(post), X)

@@ -100,7 +100,7 @@ def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):
     far = stretched(draws, draws.size)
     errors = [errors_of(part, X, data.target, data.weight).sum(axis=1) for part in (draws, far)]
     whole = max(np.std(part, ddof=1) for part in errors)
-    monkeypatch.setattr(approximation, "_WORK", 2e4)
+    monkeypatch.setattr(approximation, "EFFORT", approximation.Effort(work=20_000))
     parts = [approximation_error(draws, data, law, seed) for seed in range(10)]
     assert all(30 < part.rows < 200 for part in parts)
     assert sum(part.bound < whole for part in parts) <= 3

@@ -46,8 +46,8 @@ ROWS = {
 def test_a_file_has_the_numbers_in_memory(case, name, tmp_path, monkeypatch):
     post, X, y = case
     monkeypatch.setattr(pointwise, "STEP", 5 * 120)  # a few rows at a time, which are not those of a piece
-    monkeypatch.setattr(smoothed_loo, "_PIECE", 3 * 120)
-    monkeypatch.setattr(pointwise, "_MOST", 1)  # more than memory is thought to hold
+    monkeypatch.setattr(smoothed_loo, "BLOCK", 8 * 3 * 120)
+    monkeypatch.setattr(pointwise, "MOST", 1)  # more than memory is thought to hold
     path = tmp_path / "likelihood.nc"
     stored = bd.log_likelihood(post, ROWS[name](X), y, path=path)
     expected = bd.log_likelihood(post, X, y)

@@ -240,7 +240,7 @@ def test_approximate_masks_are_reported(monkeypatch):
     post = quietly(bd.sample, model, stream(X), y, method=METHOD)
     assert post.attrs["approximation_rows"] == N
     assert 0 < post.attrs["approximation_error"] < 0.2
-    monkeypatch.setattr(approximation_error, "_HELD_ROWS", 40)
+    monkeypatch.setattr(approximation_error, "EFFORT", approximation_error.Effort(rows=40))
     some = quietly(bd.sample, model, stream(X), y, method=METHOD)
     np.testing.assert_array_equal(weights(some), weights(post))
     assert some.attrs["approximation_rows"] == 40
@@ -299,7 +299,7 @@ def test_columns_are_matched_by_name():
 
 def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
     X, y = problem()
-    monkeypatch.setattr(pointwise, "_MOST", N * 36 - 1)
+    monkeypatch.setattr(pointwise, "MOST", N * 36 - 1)
     with pytest.raises(ValueError, match=r"expected at most 2,159 numbers, .* got 36 draws of 60 rows; take bd.elpd"):
         bd.log_likelihood(post, stream(X), y)
     with pytest.raises(ValueError, match="got 36 draws of 60 rows"):
@@ -417,7 +417,7 @@ def test_simulations_by_blocks(post, monkeypatch):
     chance = bd.predict(post, X).mean
     assert abs(float(simulated.mean()) - chance.mean()) < 6 * 0.5 / np.sqrt(simulated.size)
     assert np.corrcoef(simulated.mean(("chain", "draw")), chance)[0, 1] > 0.9
-    monkeypatch.setattr(simulation, "_MOST_STREAMED", 36 * N - 1)
+    monkeypatch.setattr(simulation, "MOST", 36 * N - 1)
     with pytest.raises(ValueError, match="expected at most 2,159 responses.*got 36 draws of 60 rows; give `draws`"):
         bd.posterior_predictive(post, stream(X))
     assert (
