@@ -9,12 +9,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._validation import table_names, text_names
-from .admission import admit
+from .admission import FOR_MISSING, admit, checking, with_missing
 from .base import Design
 from .blocks.design import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask, is_frame
 from .dense import DenseDesign
-from .incomplete import FOR_MISSING, checking, with_missing
 from .sharded import ShardedDesign, is_sharded
 from .sparse import SparseDesign
 

@@ -3,19 +3,37 @@
 Compiled products trust the structure of a sparse matrix: an index out of range is a read of foreign memory, which ends
 the process. Masks and dates would be read as numbers that they are not. Tables of any kind become data frames of plain
 numbers. Entries themselves (NaN, shape) are the business of scikit-learn's checks, which come after.
+
+A missing entry is one whose mask is known to be zero: it takes the value that the noise gives to a dropped entry, which
+is the centre ``c`` of its column, and has no variance there. In ``X − c`` that is an entry of 0, which products leave
+out and noise leaves alone, so that nothing after the door need know of it. The centre may be the mean of the column,
+and that is the mean of the entries that are there.
 """
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
+from .._typing import AnyArray, Bool, Float, Num
 from .._validation import as_numbers, is_table, open_table, plain_frame, refuse_masked, shown
+from .columns import ColumnSummary, summarise
+from .dense import DenseDesign
+from .sparse import SparseDesign
 
-__all__ = ["admit", "check_structure"]
+__all__ = [
+    "IncompleteDesign",
+    "IncompleteSparseDesign",
+    "admit",
+    "check_structure",
+    "checking",
+    "with_missing",
+    "FOR_MISSING",
+]
 
 
 def admit(X: Any, name: str = "X") -> Any:
@@ -95,3 +113,153 @@ def check_structure(X: Any, name: str = "X") -> None:
             f"{name}: the sparse matrix is damaged ({error}); build it anew, as in "
             "scipy.sparse.csr_array((data, (rows, columns)), shape=shape)."
         ) from None
+
+
+FOR_MISSING = (
+    'If these entries are missing, missing="nan" takes them for dropped ones; or fill them in before, as '
+    "sklearn.impute.SimpleImputer does."
+)
+
+
+def checking(
+    check: Callable[..., Any],
+    missing: str | None,
+    advice: str = FOR_MISSING,
+) -> Callable[[Any], Any]:
+    """A check of features in memory that takes NaN for missing entries if ``missing`` is "nan", or refuses it in words.
+
+    Parameters
+    ----------
+    check : function
+        ``check_array`` or ``validate_data`` of scikit-learn with all its arguments but the features.
+    missing : None or "nan"
+        The setting of the model or of the estimator.
+    advice : str
+        What to do about NaN, for the message.
+
+    Examples
+    --------
+    >>> from sklearn.utils import check_array
+    >>> checking(check_array, "nan")([[1.0, np.nan]]).missing_share().tolist()
+    [0.0, 1.0]
+    >>> checking(check_array, None)([[1.0, np.nan]])
+    Traceback (most recent call last):
+    ValueError: Input contains NaN.
+    If these entries are missing, missing="nan" takes them for dropped ones; ...
+    """
+
+    def checked(X: Any) -> Any:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # a sum of infinities of both signs
+                if missing == "nan":
+                    return with_missing(check(X, ensure_all_finite="allow-nan"))
+                return check(X)
+        except ValueError as error:
+            first = str(error).partition("\n")[0].rstrip(".")
+            if missing == "nan" or not first.endswith("contains NaN"):
+                raise
+            raise ValueError(f"{first}.\n{advice}") from None
+
+    return checked
+
+
+def with_missing(X: Any) -> Any:
+    """Features as they are, or, if some are NaN, a design that takes them for dropped.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> for rows in (np.array([[np.nan, 2.0]]), csr_array([[np.nan, 2.0]])):
+    ...     design = with_missing(rows)
+    ...     print(design.missing_share().tolist(), design.matvec(np.ones(2)).tolist())
+    [1.0, 0.0] [2.0]
+    [1.0, 0.0] [2.0]
+    """
+    gone = np.isnan(X.data if issparse(X) else X)
+    if not gone.any():
+        return X
+    if not issparse(X):
+        return IncompleteDesign(np.where(gone, X.dtype.type(0), X), gone)
+    X = csr_array(X).copy()  # the caller's matrix stays as it is
+    X.sum_duplicates()
+    missing = X.astype(np.float64)
+    missing.data = np.isnan(missing.data).astype(np.float64)
+    missing.eliminate_zeros()
+    X.data[np.isnan(X.data)] = 0
+    X.eliminate_zeros()
+    return IncompleteSparseDesign(X, missing)
+
+
+class IncompleteDesign(DenseDesign):
+    """Dense matrix with missing entries, which products take for 0 and statistics of columns leave out.
+
+    Parameters
+    ----------
+    X : array (n, p)
+        Features, 0 where they are missing.
+    missing : bool array (n, p)
+        Where they are.
+
+    Examples
+    --------
+    >>> X = with_missing(np.array([[1.0, 4.0], [3.0, np.nan]]))
+    >>> X.column_summary(np.ones(2)).mean.tolist(), X.shifted(np.array([2.0, 4.0])).matrix().tolist()
+    ([2.0, 4.0], [[-1.0, 0.0], [1.0, 0.0]])
+    """
+
+    def __init__(self, X: Num[np.ndarray, "n p"], missing: Bool[np.ndarray, "n p"]) -> None:
+        super().__init__(X)
+        self._missing = missing
+
+    def __getitem__(self, rows: Any) -> DenseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return IncompleteDesign(self.matrix()[rows], self._missing[rows])
+
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Share of the rows in which each column is missing, (p,)."""
+        return self._missing.mean(axis=0)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
+        """``X − c``, 0 where entries are missing."""
+        whole = super().shifted(centre).matrix()
+        return DenseDesign(np.where(self._missing, whole.dtype.type(0), whole))
+
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of what is there; see :func:`.columns.summarise`."""
+        return summarise(self.matrix(), weight, self._missing)
+
+
+class IncompleteSparseDesign(SparseDesign):
+    """Sparse matrix with missing entries, which products take for 0 and statistics of columns leave out.
+
+    Parameters
+    ----------
+    X : csr (n, p)
+        Features, nothing stored where they are missing.
+    missing : csr (n, p)
+        1 where they are.
+    """
+
+    distinct = None  # duplicate columns may be missing in different rows
+
+    def __init__(self, X: Any, missing: Any) -> None:
+        super().__init__(X)
+        self._missing = missing
+
+    def __getitem__(self, rows: Any) -> SparseDesign:
+        """Rows that a mask, numbers or a slice selects."""
+        return IncompleteSparseDesign(self._given[rows], self._missing[rows])
+
+    def missing_share(self) -> Float[np.ndarray, " p"]:
+        """Share of the rows in which each column is missing, (p,)."""
+        return np.asarray(self._missing.sum(axis=0)).ravel() / max(self.shape[0], 1)
+
+    def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
+        """``X − c``, 0 where entries are missing."""
+        filled = self._missing.copy()
+        filled.data = centre[filled.indices]
+        return SparseDesign(self._given + filled).shifted(centre)
+
+    def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
+        """Summary of what is there; see :func:`.columns.summarise`."""
+        return summarise(self._given, weight, self._missing)

@@ -18,13 +18,15 @@ from scipy import sparse
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from .base import Design
 from .columns import ColumnSummary, merge_summaries, summarise
+from .dense import DenseDesign
 from .kernels import ROUNDING, available
 from .products import CompiledProducts, ScipyProducts, ShiftedProducts, shift_columns
 from .rows import RowsInMemory
 from .threads import LIMITS
 
-__all__ = ["DistinctColumns", "ShiftedSparseDesign", "SparseDesign", "first_of_duplicates"]
+__all__ = ["DistinctColumns", "ShiftedSparseDesign", "SparseDesign", "first_of_duplicates", "of_matrix"]
 
 
 class SparseDesign(RowsInMemory):
@@ -361,3 +363,8 @@ def _equal(csc: Any, one: Int[np.ndarray, " m"], other: Int[np.ndarray, " m"]) -
     left, right = (csc.indptr[columns][pair] + within for columns in (one, other))
     differs = (csc.indices[left] != csc.indices[right]) | (csc.data[left] != csc.data[right])
     return np.bincount(pair, weights=differs, minlength=len(one)) == 0
+
+
+def of_matrix(matrix: Any, binary: bool | None = None) -> Design:
+    """Wrap an array or compressed rows as a design; ``binary`` as in :class:`.sparse.SparseDesign`."""
+    return DenseDesign(matrix) if isinstance(matrix, np.ndarray) else SparseDesign(matrix, binary)

@@ -18,9 +18,9 @@ from scipy.sparse import csr_array
 
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
-from ..base import Between, Design, RowFunction
-from ..blockwise import Blockwise, of_matrix
+from ..base import Between, Blockwise, Design, RowFunction
 from ..rows import LocalRows
+from ..sparse import of_matrix
 from ..threads import LIMITS, ahead, cores, in_threads
 from .records import Record, as_matrix, is_same, record_of
 from .sources import Load, open_source
@@ -315,7 +315,7 @@ class Blocks(Blockwise, LocalRows):
         return int(np.clip(LIMITS.held // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
-        """Products of the blocks with weights, one pass; see :class:`.blockwise.Blockwise`."""
+        """Products of the blocks with weights, one pass; see :class:`.base.Blockwise`."""
         found = [np.empty((self.shape[0], *tail)) for tail in tails]
         for rows, block in self.parts():
             for whole, part in zip(found, getattr(block, method)(*weights), strict=True):
@@ -323,7 +323,7 @@ class Blocks(Blockwise, LocalRows):
         return found
 
     def _backward(self, method: str, *rows: PerRow) -> list[Any]:
-        """Sums over the blocks, one pass; see :class:`.blockwise.Blockwise`."""
+        """Sums over the blocks, one pass; see :class:`.base.Blockwise`."""
         found: Any = None
         for here, block in self.parts():
             made = getattr(block, method)(*(row[here] for row in rows))

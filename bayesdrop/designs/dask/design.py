@@ -19,9 +19,9 @@ import numpy as np
 
 from ..._typing import AnyArray, Float, Int, Num, PerRow
 from ..._validation import text_names
-from ..base import Design, RowFunction
+from ..base import Blockwise, Design, RowFunction
 from ..blocks.records import as_matrix, check_finite
-from ..blockwise import Blockwise, of_matrix
+from ..sparse import of_matrix
 from .cluster import cluster_errors, computed
 from .rows import DaskRows, is_dask, is_frame
 

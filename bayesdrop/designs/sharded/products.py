@@ -77,26 +77,27 @@ def _sum(arrays: tuple[Num[jax.Array, ...], ...], function: Callable[..., Any]) 
     return lax.psum(total, "rows")
 
 
+def _map(arrays: tuple[Num[jax.Array, ...], ...], function: Callable[..., Any]) -> Any:
+    """What a function makes of the blocks of a device's rows, tuples of (rows, K), put together."""
+    size, whole, rest = _parts(arrays[0])
+
+    def made(start: Any, size: int = size) -> Any:
+        return function(*_cut(arrays, start, size))
+
+    found = [part.reshape(whole * size, part.shape[-1]) for part in lax.map(made, size * jnp.arange(whole))]
+    if rest:
+        found = [jnp.concatenate(pair) for pair in zip(found, made(whole * size, rest), strict=True)]
+    return tuple(found)
+
+
 @partial(jax.jit, static_argnames="mesh")
 def forward(
     x: Float[jax.Array, "n p"], w: Num[jax.Array, "p K"], w_sq: Num[jax.Array, "p L"], *, mesh: Mesh
 ) -> tuple[Float[jax.Array, "n K"], Float[jax.Array, "n L"]]:
     """``(X w, X² w_sq)``: (p, K) and (p, L) to (n, K) and (n, L), by rows."""
 
-    def local(
-        rows: tuple[Num[jax.Array, ...], ...], weights: tuple[Num[jax.Array, "p K"], Num[jax.Array, "p L"]]
-    ) -> Any:
-        size, whole, rest = _parts(rows[0])
-
-        def products(start: Any, size: int = size) -> tuple[Float[jax.Array, "rows K"], Float[jax.Array, "rows L"]]:
-            (block,) = _cut(rows, start, size)
-            return block @ weights[0], (block * block) @ weights[1]
-
-        parts = lax.map(products, size * jnp.arange(whole))
-        result = [part.reshape(whole * size, part.shape[-1]) for part in parts]
-        if rest:
-            result = [jnp.concatenate(pair) for pair in zip(result, products(whole * size, rest), strict=True)]
-        return result[0], result[1]
+    def local(rows: tuple[Num[jax.Array, ...], ...], weights: tuple[Num[jax.Array, ...], ...]) -> Any:
+        return _map(rows, lambda block: (block @ weights[0], (block * block) @ weights[1]))
 
     return _on_devices(mesh, local, rows=True)((x,), (w, w_sq))
 
@@ -131,14 +132,7 @@ def sampled(
         return block * (same[1][None] * block + same[2][None]) * (left @ same[0].T)
 
     def by_row(rows: tuple[Num[jax.Array, ...], ...], same: tuple[Num[jax.Array, ...], ...]) -> Any:
-        size, whole, rest = _parts(rows[0])
-
-        def product(start: Any, size: int = size) -> Num[jax.Array, "rows K"]:
-            block, left = _cut(rows, start, size)
-            return tilted(block, left, same) @ same[0]
-
-        result = lax.map(product, size * jnp.arange(whole)).reshape(whole * size, same[0].shape[1])
-        return jnp.concatenate([result, product(whole * size, rest)]) if rest else result
+        return _map(rows, lambda block, left: (tilted(block, left, same) @ same[0],))[0]
 
     def summed(rows: tuple[Num[jax.Array, ...], ...], same: tuple[Num[jax.Array, ...], ...]) -> Any:
         return _sum(rows, lambda block, left: tilted(block, left, same).T @ left)
