@@ -22,7 +22,7 @@ from ..data.dataset import default_names
 from ..designs import column_names, in_memory
 from ..posterior.arviz_groups.builder import build_groups, draws_dataset, provenance
 from ..posterior.arviz_groups.groups import assemble
-from ..posterior.diagnostics.run_warnings import warn_of_run
+from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
 from ..priors import Beta, InverseGamma
 

@@ -28,7 +28,7 @@ from ..noise.base import require_zero_centre
 from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords, observed_group
 from ..posterior.arviz_groups.groups import assemble
-from ..posterior.diagnostics.run_warnings import warn_of_run
+from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from ..sampling.run.stopping import Stop
 from .arviz_groups.builder import build_groups, provenance, summary_groups
 from .arviz_groups.constants import model_constants, observed_group
 from .arviz_groups.groups import assemble
-from .diagnostics.run_warnings import warn_of_run
+from .diagnostics.diagnosis import warn_of_run
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS

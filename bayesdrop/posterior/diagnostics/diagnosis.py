@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._display import Shown
+from ...warnings import ApproximationWarning, IncompleteWarning, MixingWarning, warn
 from ..arviz_groups.builder import SUMMARY, THINNED
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names
@@ -32,7 +33,7 @@ from .problems import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Diagnosis", "diagnose", "diagnose_groups"]
+__all__ = ["Diagnosis", "diagnose", "diagnose_groups", "warn_of_run"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -346,3 +347,53 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     if wide.ndim > 1:
         names = [f"{name} ({label})" for label in rate["class"].values for name in names]
     return wide.size, [name for name, there in zip(names, wide.ravel(), strict=True) if there]
+
+
+def warn_of_run(
+    groups: Mapping[str, xr.Dataset],
+    attrs: Mapping[str, Any],
+    draws: int,
+    *,
+    max_seconds: float | int | None = None,
+    resumable: bool = False,
+) -> None:
+    """Warn of each kind of problem once.
+
+    Parameters
+    ----------
+    groups : mapping from group name to xarray.Dataset
+        As :func:`.arviz_groups.builder.build_groups` returns them.
+    attrs : mapping
+        Their attributes.
+    draws : int
+        Draws of each chain that were asked for.
+    max_seconds : float, optional
+        The time that the run was given.
+    resumable : bool
+        True if the same call goes on where the run ended.
+
+    Warns
+    -----
+    IncompleteWarning
+        If the run ended before it had what was asked for.
+    ApproximationWarning
+        If masks were integrated as if scores were normal, and that is another posterior.
+    MixingWarning
+        If R-hat or an effective sample size says so, or something else is wrong with the chains.
+    """
+    chains, found = (groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
+    if not attrs["complete"]:
+        reason = "interrupted" if attrs["stopped"] == "interrupted" else f"max_seconds: {max_seconds:g} s were used up"
+        further = "; call again with the same arguments to go on" if resumable else ""
+        warn(
+            f"{reason}: {found} of {draws} draws of each chain are there{further}. The attribute `complete` is 0.",
+            IncompleteWarning,
+        )
+    wrong = approximation_problem(attrs, chains * found)
+    if wrong is not None:
+        warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning)
+    # An early end and an approximation have had warnings of their own.
+    known = {name: value for name, value in attrs.items() if not name.startswith(("approximation", "reweight_"))}
+    advice = diagnose_groups(groups, known | {"complete": 1}).advice
+    if advice:
+        warn(advice, MixingWarning)
